@@ -33,7 +33,7 @@ from .lazy import on_demand
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from . import flow, fn, ops, pipeline, readers, volume
+    from . import flow, fn, ops, pipeline, readers, view, volume
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
@@ -67,6 +67,7 @@ __all__ = [
     "pipeline",
     "readers",
     "stream",
+    "view",
     "volume",
 ]
 
@@ -85,6 +86,7 @@ _LAZY = {
     "pipeline": "",
     "readers": "",
     "stream": "video.stream",
+    "view": "",
     "volume": "",
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from html import escape
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +27,9 @@ from .errors import ParameterError
 from .layout import check_layout, frame_axis
 from .param import Param, keep_checked
 
-__all__ = ["Batch", "Sequence", "orientation_of", "spacing_of"]
+__all__ = ["Batch", "Sequence", "Shown", "orientation_of", "spacing_of"]
+
+_VIEW: Final = "seqpipe.view"
 
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
@@ -33,7 +37,20 @@ _LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo
 _INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
 
 
-class _Exports:
+class Shown:
+    """What notebooks and pages show of a value: see :func:`seqpipe.view.show`."""
+
+    def show(self, **options: Any) -> Any:
+        """A page that shows it: three planes of a volume, frames of a clip; in a notebook, the picture itself.
+
+        Args:
+            **options: as :func:`seqpipe.view.show` has them.
+        """
+        # found by name when it is asked for: the vocabulary stands above the package that draws pages
+        return import_module(_VIEW).show(self, **options)
+
+
+class _Exports(Shown):
     """The ways out of a value that holds an array: DLPack and the libraries by name."""
 
     data: Array
@@ -107,7 +124,9 @@ class Sequence(_Exports):
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
-        label: the number of its class; -1 without one.
+        label: the number of its class, -1 without one; of datasets with another ``label_type`` a float, a vector of
+            float32, or a text.
+        fields: what else the dataset knows of it by name, such as further columns of its manifest.
         index: its index within its dataset; -1 outside of one.
         affine: for volumes, the 4×4 matrix from the indices of the array's own axes (slice, row, column) to
             millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
@@ -124,14 +143,17 @@ class Sequence(_Exports):
     frames: IntArray | None = None
     timestamps: FloatArray | None = None
     affine: FloatArray | None = None
-    label: int = -1
+    label: Any = -1
     index: int = -1
     scale: tuple[float, float] | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", admit(self.data))
-        if self.label != -1 or self.index != -1:
-            keep_checked(self, _LABEL, _INDEX)
+        if self.index != -1:
+            keep_checked(self, _INDEX)
+        if not isinstance(self.label, (float, str, np.ndarray)) and self.label != -1:
+            keep_checked(self, _LABEL)
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -187,10 +209,10 @@ class Sequence(_Exports):
         made.__dict__.update(self.__dict__, data=data, layout=layout)
         return made
 
-    def of_sample(self, label: int, index: int) -> Sequence:
+    def of_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """The same as a sample of a dataset; the rest was checked, and is shared."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, label=label, index=index)
+        made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
         return made
 
     def __len__(self) -> int:
@@ -209,22 +231,34 @@ class Sequence(_Exports):
         dtype: np.dtype[Any] = np.dtype(self.data.dtype)
         return dtype
 
-    def __repr__(self) -> str:
-        parts = [f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"]
+    def in_words(self) -> dict[str, str]:
+        """What is known of it, as names and texts for people; its pixels are not looked at."""
+        words = {"data": f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"}
         if self.frames is not None:
-            parts.append(_span("frames", self.frames[self.frames >= 0], ""))
+            words["frames"] = _span(self.frames[self.frames >= 0], "")
         if self.timestamps is not None:
-            parts.append(_span("", self.timestamps[~np.isnan(self.timestamps)], " s"))
+            words["times"] = _span(self.timestamps[~np.isnan(self.timestamps)], " s")
         if self.affine is not None:
-            spacing = " × ".join(f"{s:.4g}" for s in spacing_of(self.affine))
-            parts.append(f"spacing {spacing} mm {self.orientation}")
+            words["spacing"] = (
+                f"{' × '.join(f'{s:.4g}' for s in spacing_of(self.affine))} mm {self.orientation}"
+            )
         if self.scale is not None:
-            parts.append(f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}")
-        if self.label >= 0:
-            parts.append(f"label {self.label}")
+            words["scale"] = f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}"
+        if not (isinstance(self.label, int) and self.label < 0):
+            words["label"] = str(self.label)
         if self.source:
-            parts.append(f"from {self.source!r}")
-        return f"Sequence({', '.join(part for part in parts if part)})"
+            words["source"] = self.source
+        return {name: text for name, text in words.items() if text}
+
+    def __repr__(self) -> str:
+        forms = {"data": "{}", "times": "{}", "scale": "{}", "source": "from {!r}"}
+        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.in_words().items()]
+        return f"Sequence({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
+        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
+        return f"<table>{''.join(rows)}</table>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -235,7 +269,8 @@ class Batch(_Exports):
         sequences: the samples in order; views of ``stacked`` where there is one.
         stacked: the array ``(N, …)``, or None where shapes differ.
         labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
-            sequences, None if no sequence has one. Of a batch that was mixed floats ``(N, classes)``.
+            sequences, None if no sequence has one. Of a batch that was mixed, or of a dataset with another
+            ``label_type``, float32 ``(N,)`` or ``(N, classes)``, or texts.
         indices: the samples' indices within their dataset, int64 of length N, likewise.
         mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
 
@@ -254,8 +289,9 @@ class Batch(_Exports):
             raise ParameterError("a batch of no sequences", allowed="one sequence or more")
         for name, own in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
-            if values is None and any(getattr(s, own) != -1 for s in self.sequences):
-                values = [getattr(s, own) for s in self.sequences]
+            found = [getattr(s, own) for s in self.sequences] if values is None else []
+            if any(not isinstance(one, int) or one != -1 for one in found):
+                values = found
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, *self._form_of(name, values), name))
         if self.stacked is not None and self.stacked.shape[0] != len(self):
@@ -263,9 +299,11 @@ class Batch(_Exports):
 
     def _form_of(self, name: str, values: Any) -> tuple[Any, tuple[int, ...]]:
         """The type and the shape that the values of a field have to have."""
-        shape = np.shape(values)
-        if name == "labels" and len(shape) == 2 and np.asarray(values).dtype.kind == "f":
-            return np.float32, (len(self), shape[1])
+        given = np.asarray(values)
+        if name == "labels" and given.dtype.kind == "f" and given.ndim in (1, 2):
+            return np.float32, (len(self), *given.shape[1:])
+        if name == "labels" and given.dtype.kind == "U":
+            return given.dtype, (len(self),)
         return np.int64, (len(self),)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -336,6 +374,15 @@ class Batch(_Exports):
     def sources(self) -> tuple[str, ...]:
         """Where each sample comes from."""
         return tuple(s.source for s in self.sequences)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What else is known of the samples, by name: an array with an entry for each, or a tuple of what is no number.
+
+        Arrays are copies; samples that lack a column that others have make it a tuple with None for them.
+        """
+        names = dict.fromkeys(name for one in self.sequences for name in one.fields)
+        return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -410,8 +457,17 @@ def _table(rows: Seq[np.ndarray[Any, Any] | None], fill: float, kind: Any) -> np
     return table
 
 
-def _span(name: str, values: np.ndarray[Any, Any], unit: str) -> str:
+def _column(values: list[Any]) -> Any:
+    """One array of numbers, or of arrays of one shape; a tuple of anything else."""
+    if not all(isinstance(value, (bool, int, float, np.ndarray, np.number, np.bool_)) for value in values):
+        return tuple(values)
+    alike = len({np.shape(value) for value in values}) == 1
+    return np.array(values) if alike else tuple(values)
+
+
+def _span(values: np.ndarray[Any, Any], unit: str) -> str:
+    """The first and the last of some values; nothing if there are none."""
     if not values.size:
         return ""
-    numbers = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
-    return " ".join(part for part in (name, f"{numbers[0]}…{numbers[1]}{unit}") if part)
+    first, last = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
+    return f"{first}…{last}{unit}"

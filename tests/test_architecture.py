@@ -36,7 +36,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader", "stream"),
+    ("first_pass", "reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
@@ -77,6 +77,7 @@ ROOMS = (
             "layout",
             "array",
             "content",
+            "padding",
             "param",
             "random",
             "philox",
@@ -106,6 +107,7 @@ ROOMS = (
     *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
     Room("ops", ("ops",), never=BESIDE_OPS),
     Room("recipes", ("recipes",), never=BESIDE_OPS),
+    Room("view", ("view",), never=("readers",)),
     Room("pipeline", ("pipeline",)),
     Room("fn", ("fn", "types")),
     Room("front", ("",)),

@@ -1,4 +1,4 @@
-"""The command line: ``seqpipe probe``, ``index``, ``export``, ``flow`` and ``doctor``.
+"""The command line: ``seqpipe probe``, ``index``, ``export``, ``flow``, ``view`` and ``doctor``.
 
 ``commands`` holds a module for each command, ``export`` the work of exports, ``plan`` what an export will do,
 ``output`` the files it writes, ``job`` its locks and ``--resume``, ``input`` its sources, ``terminal`` options and

@@ -21,7 +21,7 @@ from .terminal.wording import option_names, worded
 
 __all__ = ["main"]
 
-_NAMES = ("doctor", "export", "flow", "index", "probe")
+_NAMES = ("doctor", "export", "flow", "index", "probe", "view")
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE = 1, 2
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

@@ -144,7 +144,7 @@ class Uniform(_Random, called="random.uniform"):
 
     examples = ({"range": (0.5, 2.0), "seed": 1}, {"range": (-10.0, 10.0), "per_frame": True})
     errors = (
-        ({"range": (2.0, 1.0)}, r"random.uniform: the range \(2.0, 1.0\) is upside down; allowed: \(least"),
+        ({"range": (2.0, 1.0)}, r"random.uniform: the range \(2.0, 1.0\) is reversed; allowed: \(least"),
         ({"range": 3.0}, "random.uniform: range=3.0 is not valid; allowed: 2 values, each a number"),
     )
 

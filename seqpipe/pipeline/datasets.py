@@ -5,44 +5,60 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import DamagedSourceError, SeqpipeError
+from ..errors import SeqpipeError
 from ..ops import Type
 from ..readers import SampleRequest, Video
 from ..readers.collate import collate
-from ..readers.fetch import Fetcher, Pending, begin_together
+from ..readers.fetch import Pending, begin_together
+from ..readers.outputs import Outputs, luma_of
 from ..readers.report import ReportBook
 from ..sampling import EpochOrder
 from ..sequence import Batch
-from ..video.convert.output import DType, OutputSpec
+from ..video.convert.output import OutputSpec
 from ..video.engine.workers import Workers
+from .source import EmptyBatchError
 
-__all__ = ["Clips", "Items"]
+__all__ = ["CLIP_PARTS", "Clips", "Items"]
 
+CLIP_PARTS: Final = ("pixels", "label", "timestamps", "frames", "index", "video")
 _THREADS: Final = 4
 
 
 @dataclass(eq=False)
 class Clips:
-    """The sequences of a :class:`seqpipe.readers.Video`: pixels (a Batch), labels, times, frame numbers, indices.
+    """The sequences of a :class:`seqpipe.readers.Video`, and what is known of them.
 
-    With ``luma`` among its parts also the luma of the pixels: uint8, one channel, full range, straight from the decoded
-    surface, where a part that nobody uses is not made.
+    Its values are pixels (a Batch), labels, times, frame numbers, indices, the places of the videos in the dataset, and
+    the further columns of the dataset, each by its name; ``column_`` stands before names that are among these.
 
     Attributes:
         reader: the reader.
-        parts: the names of the values.
+        outputs: what the pictures of each sample are to be instead of what the reader says.
+        luma: whether the luma of the pixels is the last of the values: uint8, one channel, full range, straight from
+            the decoded surface. Of pixels and luma, what nobody uses is not made.
     """
 
     reader: Video
-    parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
+    outputs: Outputs | None = None
+    luma: bool = False
     name: str = "video"
-    _asked: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._columns = self.reader.columns
+        last = ("luma",) if self.luma else ()
+        named = tuple(f"column_{name}" if name in (*CLIP_PARTS, *last) else name for name in self._columns)
+        self.parts: tuple[str, ...] = (*CLIP_PARTS, *named, *last)
+        fetcher = self.reader.fetcher
+        whole = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
+        # with a report of its own, for losses count once
+        gray = replace(whole, outputs=_LumaOutputs(whole.output, self.outputs), book=ReportBook())
+        self._fetchers = {"pixels": whole, "luma": gray}
+        self._asked = set[str]()
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -63,73 +79,77 @@ class Clips:
         return _lockstep(self.reader.fetcher.selection.order)
 
     def use(self, parts: Seq[int]) -> None:
-        """See :meth:`Dataset.use`; what was used before stays so."""
+        """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
         self._asked.update(self.parts[part] for part in parts)
 
     @property
     def _used(self) -> tuple[str, ...]:
         """The images that are made: the pixels, where nobody has asked for any."""
-        return tuple(part for part in ("pixels", "luma") if part in self._asked) or ("pixels",)
+        return tuple(name for name in self._fetchers if name in self._asked) or ("pixels",)
 
     def type_of(self, part: int) -> Type:
-        """Of pixels what the reader delivers; of numbers all."""
-        if self.parts[part] not in ("pixels", "luma"):
-            layout, dtype = ("F", "float64" if self.parts[part] == "timestamps" else "int64")
-            per_frame = self.parts[part] in ("timestamps", "frames")
-            return Type("numbers", layout if per_frame else "", dtype, "cpu")
+        """Of images what the reader delivers; of numbers all."""
+        name = self.parts[part]
+        if name in self._fetchers:
+            return self._image_type(name)
+        if part >= len(CLIP_PARTS) or (name == "label" and self.reader.label_type != "class"):
+            return Type()
+        dtype = "float64" if name == "timestamps" else "int64"
+        return Type("numbers", "F" if name in ("timestamps", "frames") else "", dtype, "cpu")
+
+    def _image_type(self, name: str) -> Type:
+        if self.outputs is not None:
+            return Type("images", device=self.reader.device)
         output, shapes = self.reader.output, self.reader.fetcher.selection.catalog.shapes
         frames = self.reader.fetcher.selection.sampler.length
         sides = tuple(
             side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
-        if self.parts[part] == "luma":
-            output = _luma(output)
-            sides = tuple(
-                1 if axis == "C" else side for axis, side in zip(output.frame_layout, sides, strict=True)
-            )
-        return Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
-
-    @cached_property
-    def _fetchers(self) -> dict[str, Fetcher]:
-        """Who reads the pixels, and who reads the luma: with a report of its own, for losses count once."""
-        whole = self.reader.fetcher
-        gray = replace(whole, outputs=_Always(_luma(whole.output)), book=ReportBook())
-        return {"pixels": whole, "luma": gray}
+        if name == "luma":
+            output = luma_of(output)
+            axes = zip(output.frame_layout, sides, strict=True)
+            sides = tuple(1 if axis == "C" else side for axis, side in axes)
+        known = Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+        return known.resized(self.reader.layout, {})
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
-        return sum(self._fetchers[part].size(epoch, positions) for part in self._used)
+        return sum(self._fetchers[name].size(epoch, positions) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Begin to decode."""
-        return begin_together([self._fetchers[part] for part in self._used], epoch, positions)
+        return begin_together([self._fetchers[name] for name in self._used], epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """The batch and what is known of its samples.
 
         Raises:
             SeqpipeError: a sample cannot be read, and the reader says that this is an error.
+            EmptyBatchError: none can be read, and they are to be left out.
         """
-        images = {part: self._batch(part, one) for part, one in zip(self._used, work, strict=True)}
+        images = {name: self._batch(name, one) for name, one in zip(self._used, work, strict=True)}
         batch = images[self._used[0]]
-        indices = np.asarray(batch.indices)
-        known = {
-            "label": np.asarray(batch.labels),
-            "timestamps": batch.timestamps,
-            "frames": batch.frames,
-            "index": indices,
-        }
-        values = {"pixels": None, "luma": None, **images, **known}
-        return tuple(values[part] for part in self.parts), indices, batch.sources
+        indices, known = np.asarray(batch.indices), batch.columns
+        values = (
+            images.get("pixels"),
+            np.asarray(batch.labels),
+            batch.timestamps,
+            batch.frames,
+            indices,
+            self.reader.videos(indices),
+            *(known.get(name, (None,) * len(indices)) for name in self._columns),
+            *([images.get("luma")] if self.luma else ()),
+        )
+        return values, indices, batch.sources
 
-    def _batch(self, part: str, work: Pending) -> Batch:
-        fetcher = self._fetchers[part]
+    def _batch(self, name: str, work: Pending) -> Batch:
+        fetcher = self._fetchers[name]
         fetched = fetcher.finish(work)
         if fetched.error is not None:
             raise fetched.error
         if not fetched.pairs:
             sources = dict.fromkeys(sample.source for sample in work.group.samples)
-            raise DamagedSourceError(
+            raise EmptyBatchError(
                 f"no sample of a batch can be read, of {', '.join(sources)}",
                 advice="See the reader's report()",
             )
@@ -189,9 +209,6 @@ class Items:
         """The least and the most items of any rank."""
         return _lockstep(self.order)
 
-    def use(self, parts: Seq[int]) -> None:
-        """Items are read whole."""
-
     def type_of(self, part: int) -> Type:  # noqa: ARG002  it is not known before they are read
         """Nothing is known of it."""
         return Type()
@@ -234,22 +251,16 @@ class Items:
 
 
 @dataclass(frozen=True)
-class _Always:
-    """One output of all samples."""
+class _LumaOutputs:
+    """Outputs of luma, of the geometry of others: of the reader's, or of what is made of each sample instead."""
 
-    output: OutputSpec
+    plain: OutputSpec
+    outputs: Outputs | None
 
-    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:  # noqa: ARG002  it is that of all
-        return [self.output] * len(samples)
-
-
-def _luma(output: OutputSpec) -> OutputSpec:
-    """The luma of what a reader delivers: of the same geometry and layout."""
-    rounded: DType | None = None if output.rounded is None else "uint8"
-    return replace(output, color="GRAY", dtype="uint8", mean=None, std=None, rounded=rounded)
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
+        colored = [self.plain] * len(samples) if self.outputs is None else self.outputs(samples, epoch)
+        return [luma_of(one) for one in colored]
 
 
 def _lockstep(order: EpochOrder) -> tuple[int, int]:
-    world = order.shard[1]
-    most = -(-order.size // world)
-    return (most if order.even else order.size // world), most
+    return order.shortest, order.longest

@@ -1,4 +1,4 @@
-"""External sources: batches that the user's own code makes, in every form that DALI takes, or that are fed by hand."""
+"""External sources: batches from the user's own code in the forms that DALI accepts, or passed to ``feed``."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _CYCLES: Final[dict[Any, Cycle]] = {
 
 
 class SampleInfo(NamedTuple):
-    """Which sample a callable is asked for.
+    """The sample that a callable must return.
 
     Attributes:
-        idx_in_epoch: its number within the epoch.
-        idx_in_batch: its number within the batch.
-        iteration: the number of the batch within the epoch.
-        epoch_idx: the number of the epoch.
+        idx_in_epoch: number of the sample within the epoch.
+        idx_in_batch: number of the sample within the batch.
+        iteration: number of the batch within the epoch.
+        epoch_idx: number of the epoch.
     """
 
     idx_in_epoch: int
@@ -48,11 +48,11 @@ class SampleInfo(NamedTuple):
 
 
 class BatchInfo(NamedTuple):
-    """Which batch a callable is asked for.
+    """The batch that a callable must return.
 
     Attributes:
-        iteration: its number within the epoch.
-        epoch_idx: the number of the epoch.
+        iteration: number of the batch within the epoch.
+        epoch_idx: number of the epoch.
     """
 
     iteration: int
@@ -60,14 +60,14 @@ class BatchInfo(NamedTuple):
 
 
 class ExternalSpec(NamedTuple):
-    """What the values of a source have to be; each has one entry for each value.
+    """Declaration of an external source's values; tuples have one entry for each value.
 
     Attributes:
-        names: of the values.
-        layouts: of a sample; empty where it is not said.
-        dtypes: names of NumPy's types, None for any.
-        ndims: axes of a sample, None for any.
-        several: whether the source gives a tuple with an entry for each, rather than one value.
+        names: names of the values.
+        layouts: layout of a sample, or "" if not declared.
+        dtypes: names of NumPy dtypes, None for any.
+        ndims: number of axes of a sample, None for any.
+        several: whether the source returns a tuple of values instead of a single value.
     """
 
     names: tuple[str, ...]
@@ -79,7 +79,7 @@ class ExternalSpec(NamedTuple):
 
 @dataclass(eq=False)
 class _Values:
-    """Checks what the user's code gives, and makes values of it; types and axes are those of the first batch."""
+    """Checks and converts what the user's code returns; all batches must have the first one's dtype and axes."""
 
     name: str
     form: ExternalSpec
@@ -88,11 +88,11 @@ class _Values:
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def batch(self, given: Any) -> tuple[Value, ...]:
-        """The values of a batch that came as a whole."""
+        """Return the values of a whole batch."""
         return tuple(self._value(n, one) for n, one in enumerate(self._each(given)))
 
     def samples(self, given: list[Any]) -> tuple[Value, ...]:
-        """The values of samples that came one by one."""
+        """Return the values of a list of samples."""
         columns = zip(*(self._each(one) for one in given), strict=True)
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
@@ -105,7 +105,7 @@ class _Values:
                 f"{len(given)} values" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
             )
             raise ParameterError(
-                f"the source gave {found}",
+                f"the source returned {found}",
                 source=self.name,
                 allowed=f"a tuple of {count} (num_outputs={count})",
             )
@@ -113,7 +113,7 @@ class _Values:
 
     def _value(self, number: int, given: Any) -> Value:
         if given is None:
-            raise ParameterError("the source gave None", source=self.name, allowed="a batch of arrays")
+            raise ParameterError("the source returned None", source=self.name, allowed="a batch of arrays")
         layout, wanted = self.form.layouts[number], self.form.dtypes[number]
         if isinstance(given, (bool, int, float, np.generic)):
             given = np.asarray(given)
@@ -132,10 +132,10 @@ class _Values:
             self._check(number, made)
             return made
         raise ParameterError(
-            "the source gave a single number for a whole batch",
+            "the source returned a single number for a whole batch",
             source=self.name,
             allowed="an array with an entry for each sample, or a list",
-            advice="A source that gives samples is declared by batch=False",
+            advice="Declare a source that returns samples with batch=False",
         )
 
     def _of_samples(self, number: int, given: Iterable[Any], layout: str) -> Value:
@@ -143,7 +143,7 @@ class _Values:
         parts = [self._array(part, wanted, copied=False) for part in given]
         if not parts:
             raise ParameterError(
-                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+                "the source returned an empty batch", source=self.name, allowed="one sample or more"
             )
         kinds = {part.dtype for part in parts}
         if len(kinds) > 1 or len({part.ndim for part in parts}) > 1:
@@ -162,7 +162,7 @@ class _Values:
                 return np.asarray(given, wanted if not isinstance(given, np.generic) else None)
             except (ValueError, TypeError) as error:
                 raise ParameterError(
-                    f"no array can be made of a sample: {error}", source=self.name
+                    f"a sample cannot be converted to an array: {error}", source=self.name
                 ) from error
         try:
             array = admit(given)
@@ -184,16 +184,16 @@ class _Values:
             )
         if not len(made):
             raise ParameterError(
-                "the source gave an empty batch", source=self.name, allowed="one sample or more"
+                "the source returned an empty batch", source=self.name, allowed="one sample or more"
             )
         dtype, ndim = made.dtype.name, made.ndim
         wanted, axes, layout = self.form.dtypes[number], self.form.ndims[number], self.form.layouts[number]
         for what, found, asked in (("type", dtype, wanted), ("number of axes", ndim, axes)):
             if asked is not None and found != asked:
                 raise ParameterError(
-                    f"the source gave samples whose {what} is {found}",
+                    f"the source returned samples whose {what} is {found}",
                     source=self.name,
-                    allowed=f"{asked}, as external_source was told; values are not cast",
+                    allowed=f"{asked}, as declared in external_source; values are not cast",
                 )
         if layout and len(layout) != ndim:
             raise ParameterError(
@@ -211,30 +211,30 @@ class _Values:
 
 
 def _type_of(form: ExternalSpec, part: int) -> Type:
-    """What a source was declared to give."""
+    """Return the declared type of a value."""
     layout = form.layouts[part] or None
     return Type("images" if layout and "H" in layout else "unknown", layout, form.dtypes[part])
 
 
 class External(BatchSource):
-    """A source of the user's own: a callable, an iterable or a generator.
+    """A source of the user's own code: a callable, an iterable or a generator function.
 
     Args:
-        source: a callable of nothing, of a number or a :class:`BatchInfo`, or of a :class:`SampleInfo`; an iterable; a
-            function that makes a generator.
-        form: what its values have to be.
+        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`; an
+            iterable; or a generator function.
+        form: declaration of the values.
         batch_size: samples in a batch.
-        batch: whether it gives whole batches; otherwise it gives samples.
-        cycle: what becomes of an iterable that has ended: it stays so ("no"), begins anew unnoticed ("quiet"), or at
-            the next epoch ("raise").
-        batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
-        name: for messages.
-        copies: whether arrays are copied, so that the source may use its memory again.
+        batch: whether the source returns whole batches; otherwise it returns samples.
+        cycle: behavior at the end of an iterable: stop ("no"), restart within the epoch ("quiet"), or restart at the
+            next epoch ("raise").
+        batch_info: whether a callable takes a BatchInfo instead of the number of the batch.
+        name: name for messages.
+        copies: whether arrays are copied, so that the source may reuse its memory.
 
     Raises:
-        ParameterError: the source is none of these, or it cannot be asked for what it is to give.
-        TypeError: a generator that is there already is to be cycled through.
-        ValueError: a callable is to be cycled through.
+        ParameterError: the source is none of these.
+        TypeError: ``cycle`` is given with a generator object, which cannot restart.
+        ValueError: ``cycle`` is given with a callable.
     """
 
     in_thread = True
@@ -267,7 +267,7 @@ class External(BatchSource):
         self._asked = 0
 
     def _forms(self) -> tuple[Callable[..., Any] | None, Callable[[], Iterator[Any]] | None]:
-        """The callable with what it takes, or what makes an iterator."""
+        """Return the callable, or the function that creates an iterator; the other one is None."""
         source = self._source
         if inspect.isgeneratorfunction(source):
             _argument_count(self.name, source, most=0)
@@ -275,8 +275,8 @@ class External(BatchSource):
         if inspect.isgenerator(source) or (hasattr(source, "__iter__") and not inspect.isfunction(source)):
             if self._cycle != "no" and iter(source) is source and inspect.isgenerator(source):
                 raise TypeError(
-                    f"{self.name}: cycle={self._cycle!r} and a generator, which cannot begin anew. "
-                    "Give the function that makes it, without calling it."
+                    f"{self.name}: cycle={self._cycle!r} needs a source that can restart, and a generator cannot. "
+                    "Pass the generator function without calling it."
                 )
             return None, lambda: iter(source)
         if not callable(source):
@@ -287,8 +287,8 @@ class External(BatchSource):
             )
         if self._cycle != "no":
             raise ValueError(
-                f"{self.name}: cycle={self._cycle!r} and a callable, which is asked for each batch by its number. "
-                "It ends an epoch by raising StopIteration."
+                f"{self.name}: cycle={self._cycle!r} is for iterables, and this source is a callable. "
+                "A callable ends an epoch by raising StopIteration."
             )
         takes = _argument_count(self.name, source, most=1)
         if not self._batch and not takes:
@@ -297,11 +297,11 @@ class External(BatchSource):
 
     @property
     def restarts(self) -> bool:
-        """Whether each epoch begins at the start of the iterable."""
+        """Whether each epoch starts at the beginning of the iterable."""
         return self._cycle == "raise"
 
     def begin(self) -> Ticket | None:
-        """See :meth:`BatchSource.begin`; whether there is a batch is known when it is finished."""
+        """See :meth:`BatchSource.begin`; :meth:`finish` finds out whether there is a batch."""
         end = self._position + self._batch_size
         ticket = Ticket(self._epoch, self._position, end, self._position // self._batch_size)
         self._position = end
@@ -367,7 +367,7 @@ class External(BatchSource):
         raise EndOfData
 
     def _state(self) -> Any:
-        """What the source says of itself before it is asked, if it can."""
+        """Return the source's ``state_dict()`` before its next batch, if it has that method."""
         if self._call is not None and not hasattr(self._source, "state_dict"):
             return {"kind": "calls"}
         if hasattr(self._source, "state_dict"):
@@ -378,7 +378,7 @@ class External(BatchSource):
         """See :meth:`BatchSource.go_to`.
 
         Raises:
-            StateError: the source cannot be put into a state, for it is an iterable without ``load_state_dict``.
+            StateError: the source is an iterable without ``load_state_dict``.
         """
         if state is not None:
             if state.get("kind") == "own":
@@ -386,11 +386,11 @@ class External(BatchSource):
                 self._iterator = None
             elif state.get("kind") == "none" and (epoch, position) != (0, 0):
                 raise StateError(
-                    f"a {type(self._source).__name__} does not know how to go on from batch "
+                    f"a {type(self._source).__name__} cannot continue from batch "
                     f"{position // self._batch_size} of epoch {epoch}",
                     source=self.name,
-                    advice="Give the source state_dict() and load_state_dict(), or give a callable of SampleInfo or of "
-                    "the batch's number",
+                    advice="Add state_dict() and load_state_dict() to the source, or use a callable that takes a "
+                    "SampleInfo or the batch's number",
                 )
         if self._cycle != "no" or self._call is not None:
             self._ended = False
@@ -409,14 +409,14 @@ class External(BatchSource):
 
 
 class Feed(BatchSource):
-    """A source that is fed by hand: batches wait in a queue, each for one run.
+    """A queue of batches that the user passes to ``feed``; each run takes one.
 
     Args:
-        form: what its values have to be.
+        form: declaration of the values.
         batch_size: samples in a batch.
-        name: what it is fed by.
-        repeat_last: whether the last batch comes again when nothing else was fed.
-        copies: whether arrays are copied when they are fed.
+        name: name for ``feed``.
+        repeat_last: whether a run with an empty queue repeats the last batch.
+        copies: whether ``feed`` copies arrays.
     """
 
     def __init__(
@@ -437,14 +437,14 @@ class Feed(BatchSource):
 
     @property
     def starved(self) -> bool:
-        """Whether the next run has nothing to take."""
+        """Whether the queue has no batch for the next run."""
         return not self._queue and (self._last is None or not self._repeat_last)
 
     def feed(self, given: Any) -> None:
-        """Put a batch at the end of the queue.
+        """Append a batch to the queue.
 
         Raises:
-            ParameterError: it is not what the source was declared to give.
+            ParameterError: the batch does not match the declaration.
         """
         self._queue.append(self._values.batch(given))
 
@@ -452,13 +452,13 @@ class Feed(BatchSource):
         """See :meth:`BatchSource.begin`.
 
         Raises:
-            StarvedError: nothing was fed.
+            StarvedError: the queue is empty.
         """
         if self.starved:
             raise StarvedError(
-                "there is nothing to run with",
+                "the source has no batch for this run",
                 source=self.name,
-                advice=f"Give it a batch before each run: pipe.feed_input({self.name!r}, batch)",
+                advice=f"Pass a batch before each run: pipe.feed_input({self.name!r}, batch)",
             )
         if self._queue:
             self._last = self._queue.popleft()
@@ -475,7 +475,7 @@ class Feed(BatchSource):
         return Fetched(ticket.work, Place(ticket.epoch, indices, count))
 
     def cancel(self, ticket: Ticket) -> None:
-        """It is first in the queue again."""
+        """Return the batch to the front of the queue."""
         self._queue.appendleft(ticket.work)
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
@@ -493,18 +493,18 @@ class Feed(BatchSource):
 
 
 class StarvedError(SeqpipeError, IndexError):
-    """A source that is fed by hand has nothing to give."""
+    """The queue of a source without its own data is empty."""
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
-    """How many arguments a callable is to be given, 0 or 1; those with defaults are left to it.
+    """Return the number of arguments to pass to a callable, 0 or 1, not counting those with defaults.
 
     Raises:
-        TypeError: it needs more.
+        TypeError: the callable requires more arguments.
     """
     try:
         parameters = inspect.signature(source).parameters.values()
-    except (TypeError, ValueError):  # of some builtins nothing is known
+    except (TypeError, ValueError):  # some builtins have no signature
         return 0
     by_place = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
     needed = [q for q in by_place if q.default is q.empty]

@@ -1,4 +1,4 @@
-"""Framing: which part of a picture is shown, and at which size, after some operators; as an OutputSpec says it."""
+"""Framing: the crop, mirror and size that a sequence of operators adds up to, as an OutputSpec."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..video.convert.output import OutputSpec, transposed
 
 __all__ = ["Framing", "scales"]
 
-_NEAR = 1e-6  # pixels; of places that are whole numbers but for what float64 has rounded
+_NEAR = 1e-6  # pixels; tolerance for coordinates that are integers up to float64 rounding
 
 
 class _Scaling(NamedTuple):
-    """How an axis is scaled, in whole numbers.
+    """Scaling of one axis, in integers.
 
     Attributes:
-        begin: where the window begins.
-        length: of the window.
-        size: pixels that it is scaled to.
-        first: the first of these that is made.
-        pixels: how many are.
+        begin: first pixel of the window.
+        length: length of the window.
+        size: number of pixels that the window is scaled to.
+        first: first output pixel among these.
+        pixels: number of output pixels.
     """
 
     begin: int
@@ -34,14 +34,14 @@ class _Scaling(NamedTuple):
 
 @dataclass(frozen=True)
 class Framing:
-    """Where the pixels of a picture come from.
+    """Geometry of an output frame.
 
     Attributes:
-        crop: (x, y, width, height) of the upright picture; of the reader's result, where the reader scales.
+        crop: (x, y, width, height) in the oriented frame; in the reader's output, if the reader scales.
         mirror: whether the result is mirrored left to right.
-        window: what is scaled of the crop; None if nothing is.
-        size: (width, height) that it is scaled to.
-        part: of the scaled picture; None for all of it.
+        window: part of the crop to scale; None if nothing is scaled.
+        size: (width, height) that the window is scaled to.
+        part: crop of the scaled frame; None for all of it.
     """
 
     crop: PixelBox
@@ -52,31 +52,31 @@ class Framing:
 
     @classmethod
     def of(cls, output: OutputSpec, height: int, width: int) -> Framing:
-        """That of what a reader delivers.
+        """Return the geometry of a reader's output.
 
         Args:
-            output: of the reader.
-            height: rows of its pictures.
-            width: their columns.
+            output: the reader's output.
+            height: height of its frames.
+            width: width of its frames.
         """
         y, x, *_ = (0, 0) if output.crop is None or scales(output) else output.crop
         return cls((x, y, width, height), output.mirror)
 
     def after(self, mapping: Mapping, *, resampled: bool) -> Framing:
-        """This and then an operator.
+        """Return the geometry with an operator applied after it.
 
         Args:
-            mapping: of the operator: along both axes, never upside down.
-            resampled: whether it resamples; otherwise it moves whole pixels.
+            mapping: the operator's mapping: separable, and not mirrored top to bottom.
+            resampled: whether the operator resamples; otherwise it moves whole pixels.
         """
         return self._scaled(mapping) if resampled else self._moved(mapping)
 
     def output(self, plain: OutputSpec, *, rounded: bool, **values: Any) -> OutputSpec:
-        """The output that makes such pictures.
+        """Return the output specification of this geometry.
 
         Args:
-            plain: what the reader makes.
-            rounded: whether colors are rounded as it does before they are resampled.
+            plain: the reader's output.
+            rounded: whether RGB values are rounded before they are resampled.
             **values: other fields of the result.
         """
         fields: dict[str, Any] = {"mirror": self.mirror, **values}
@@ -91,7 +91,7 @@ class Framing:
 
     @property
     def _shown(self) -> PixelBox:
-        """The part that pixels may be cut out of, in the coordinates that it has itself."""
+        """The box that further crops are relative to, in its own coordinates."""
         if self.size is None:
             return self.crop
         return self.part or (0, 0, *self.size)
@@ -128,18 +128,18 @@ class Framing:
 
 
 def scales(output: OutputSpec) -> bool:
-    """Whether an output asks for another size."""
+    """Return whether an output scales frames."""
     return any(side is not None for side in (output.size, output.short_side, output.max_side))
 
 
 def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
-    """An axis of a mapping: a window of whole pixels, or whole pixels of what the axis is scaled to.
+    """Return the integer scaling of an axis: a window of whole pixels, or a crop of the scaled axis in whole pixels.
 
     Args:
-        across: source pixels for each of its own, negative if it is mirrored.
-        begin: where it begins.
-        pixels: how many it has.
-        length: of the source.
+        across: source pixels for each output pixel, negative if mirrored.
+        begin: source coordinate of the first output pixel.
+        pixels: number of output pixels.
+        length: length of the source axis.
     """
     step = abs(float(across))
     start = float(begin) if across > 0 else float(begin) - step * pixels

@@ -1,4 +1,4 @@
-"""Input: the nodes that a graph begins with; and how many samples and frames there are in what it is called with."""
+"""Input nodes of a graph, and the number of samples and frames in the values of inputs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..sequence import Batch, Sequence
 
 __all__ = ["BatchExtent", "Input", "extent_of", "leads_of"]
 
-_BATCH: Final = 5  # axes of arrays that hold several samples without being told to
+_BATCH: Final = 5  # arrays of this many axes are batches if no layout is given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Input(DataNode):
-    """A value that a graph is called with, by its name: an array, a list of such, a Sequence or a Batch.
+    """An argument of a graph: an array, a list of arrays, a Sequence or a Batch.
 
     Attributes:
-        name: of the argument; nodes of one name stand for one value.
+        name: name of the argument; nodes of the same name stand for the same value.
 
     Raises:
-        ParameterError: no argument can have that name.
+        ParameterError: the name is not a valid name of an argument.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Input(DataNode):
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """The input's name."""
         return self.name
 
     def written(self, name: Named) -> str:  # noqa: ARG002  there are no nodes in it
@@ -52,10 +52,10 @@ class Input(DataNode):
         return self.name
 
     def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  there is no way to make it
-        """See :meth:`DataNode.value`; it is what the graph is called with.
+        """See :meth:`DataNode.value`; graphs replace inputs by their arguments, so this always raises.
 
         Raises:
-            ParameterError: it is asked for without that.
+            ParameterError: always.
         """
         raise ParameterError(
             f"{self.name} is an input of a graph", source="Input", allowed="values by the graph"
@@ -63,11 +63,11 @@ class Input(DataNode):
 
 
 class BatchExtent(NamedTuple):
-    """How much a value holds.
+    """Size of a value.
 
     Attributes:
-        samples: how many.
-        frames: how many each has; None where they differ.
+        samples: number of samples.
+        frames: number of frames of each sample; None if they differ.
     """
 
     samples: int
@@ -75,7 +75,7 @@ class BatchExtent(NamedTuple):
 
 
 def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
-    """The inputs that operators on images act on, and the layout that the first of these gives them."""
+    """Return the inputs that operators on images are applied to, and the layout that the first operator declares."""
     found: dict[str, str | None] = {}
     for node in nodes:
         if (
@@ -90,19 +90,19 @@ def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
 
 
 def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> BatchExtent:
-    """How many samples and frames a graph is called with: what random numbers are drawn for.
+    """Return the number of samples and frames that random numbers are drawn for.
 
-    Inputs that operators on images act on tell, by their layout; where there are none, whatever can.
+    Inputs of operators on images determine it by their layout; without such inputs, any input of known extent.
 
     Args:
-        leads: those inputs, and their layouts.
-        values: what the graph is called with.
-        index: the samples' indices; where no input tells, there are as many samples.
+        leads: inputs of operators on images, and their layouts.
+        values: arguments of the graph.
+        index: indices of the samples; their number counts if no input has a known extent.
 
     Raises:
         ParameterError: inputs differ in the number of samples.
     """
-    # of few axes it is not known, where no operator says it, whether they are those of a sample
+    # without a layout, the axes of arrays with few axes may be those of a sample or of a batch
     telling = [name for name, value in values.items() if getattr(value, "ndim", _BATCH) >= _BATCH]
     layouts = leads or dict.fromkeys(telling)
     found = {name: extent for name, layout in layouts.items() if (extent := _extent(values[name], layout))}
@@ -118,7 +118,7 @@ def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index:
 
 
 def _extent(value: Any, layout: str | None) -> BatchExtent | None:
-    """How much a value holds; None where that cannot be told."""
+    """Return the size of a value, or None if it is unknown."""
     if isinstance(value, Batch):
         return BatchExtent(len(value), _common(len(one) for one in value))
     if isinstance(value, Sequence):
@@ -135,6 +135,6 @@ def _extent(value: Any, layout: str | None) -> BatchExtent | None:
 
 
 def _common(counts: Iterable[int | None]) -> int | None:
-    """The one number that all are; None if they differ."""
+    """Return the number that all counts are equal to, or None."""
     found = set(counts)
     return found.pop() if len(found) == 1 else None

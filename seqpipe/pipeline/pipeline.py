@@ -1,4 +1,4 @@
-"""Pipeline: sources and a graph of operators as one iteration, read ahead, with a state that can be saved.
+"""Pipeline: iteration over sources and a graph of operators, with read-ahead and a state to resume from.
 
 clip = read(seqpipe.readers.Video(file_root="videos", sequence_length=16, shuffle=True), batch_size=8)
 mirror = fn.random.coin_flip(seed=1)
@@ -52,17 +52,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """What a reader of videos gives, as nodes.
+    """The outputs of a video reader as nodes.
 
     Attributes:
         pixels: a Batch ``NFHWC``.
-        label: int64 ``(N,)``.
+        label: int64 ``(N,)``; of another ``label_type`` as :mod:`seqpipe.readers.labels` says.
         timestamps: float64 seconds ``(N, F)``.
-        frames: int64 ``(N, F)``, the numbers of the frames in their videos; -1 for padding.
-        index: int64 ``(N,)``, the samples' indices within the dataset.
-        luma: of the pixels, a Batch of uint8 with one channel, full range, straight from the decoded surface: what
-            optical flow looks at. Where ``pixels`` are not used, no colors are made; where both are, frames are decoded
-            once.
+        frames: int64 ``(N, F)``, frame numbers in the video; -1 for padding.
+        index: int64 ``(N,)``, indices of the samples within the dataset.
+        video: int64 ``(N,)``, the position of each sample's video in the dataset.
+        columns: further columns of the dataset by name: arrays of numbers, tuples of other values.
+        luma: luma of the pixels, a Batch of uint8 with one channel, full range, straight from the decoded surface, for
+            optical flow. If ``pixels`` are not used, no colors are made; if both are, frames are decoded once.
     """
 
     pixels: DataNode
@@ -70,16 +71,18 @@ class Clip:
     timestamps: DataNode
     frames: DataNode
     index: DataNode
+    video: DataNode
+    columns: Mapping[str, DataNode]
     luma: DataNode
 
 
 class PipelineState(TypedDict):
-    """Where a pipeline stands, as plain values.
+    """Position of a pipeline, as plain values.
 
     Attributes:
         epoch: the epoch.
-        position: samples of it that were given out.
-        fingerprint: what the state is of.
+        position: number of samples of the epoch that were returned.
+        fingerprint: digest of the pipeline that the state belongs to.
         sources: for each source its epoch, its position, and its own state if it has one.
     """
 
@@ -90,13 +93,13 @@ class PipelineState(TypedDict):
 
 
 def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> Clip:
-    """The samples of a reader as nodes.
+    """Use a reader as the source of a pipeline.
 
     Args:
-        reader: a :class:`seqpipe.readers.Video`; the pipeline closes it.
+        reader: a :class:`seqpipe.readers.Video`; closing the pipeline closes it.
         batch_size: samples in a batch.
-        last_batch: what becomes of a rest that fills no batch: given short ("partial"), left out ("drop"), filled up
-            from the start of the epoch ("fill") or with the last sample ("pad").
+        last_batch: policy for an incomplete last batch: "partial" returns it short, "drop" leaves it out, "fill"
+            completes it with the first samples of the epoch, "pad" repeats its last sample.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -105,14 +108,17 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
         raise ParameterError(
             f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
         )
-    clips = Clips(reader, (*Clips.parts, "luma"))
-    return Clip(*nodes_of(Indexed(clips, batch_size, last_batch)))
+    pixels, label, timestamps, frames, index, video, *others, luma = nodes_of(
+        Indexed(Clips(reader, luma=True), batch_size, last_batch)
+    )
+    columns = dict(zip(reader.columns, others, strict=True))
+    return Clip(pixels, label, timestamps, frames, index, video, columns, luma)
 
 
 def read_items(
     dataset: DatasetProtocol, batch_size: int, *, last_batch: PipelineLastBatch = "partial"
 ) -> tuple[DataNode, ...]:
-    """The parts of any dataset as nodes; see :class:`seqpipe.pipeline.DatasetProtocol`."""
+    """Use any dataset as the source of a pipeline; see :class:`seqpipe.pipeline.DatasetProtocol`."""
     return nodes_of(Indexed(dataset, batch_size, last_batch))
 
 
@@ -128,21 +134,24 @@ def external_source(
     layout: Any = None,
     name: str = "external_source",
 ) -> Any:
-    """Batches that the user's own code makes, as a node, or as a tuple of nodes.
+    """Use the user's own code as the source of a pipeline.
 
     Args:
-        source: a callable of nothing, of the number of the batch or a BatchInfo, or of a SampleInfo (``batch=False``);
-            an iterable; a function that makes a generator; None for what :meth:`Pipeline.feed` is called with.
+        source: a callable without arguments, or that takes the number of the batch, a BatchInfo, or a SampleInfo
+            (``batch=False``); an iterable; a generator function; or None for batches passed to :meth:`Pipeline.feed`.
         batch_size: samples in a batch.
-        num_outputs: how many values it gives, in a tuple; None for one value, and no tuple.
-        batch: whether it gives whole batches; otherwise it gives samples.
-        cycle: what becomes of an iterable that has ended: nothing more (None, "no"), it begins anew unnoticed (True,
-            "quiet"), or at the next epoch ("raise").
-        batch_info: whether a callable is given a BatchInfo rather than the number of the batch.
-        dtype: the type that values must have; one, or one for each.
-        layout: likewise the letters of a sample's axes, such as "HWC"; values with a layout of images are a Batch.
-            Where none is said, operators on images take samples of two axes for HW, of three for HWC, of four for FHWC.
-        name: for messages, and for :meth:`Pipeline.feed`.
+        num_outputs: length of the tuple that the source returns; None for a single value without a tuple.
+        batch: whether the source returns whole batches; otherwise it returns samples.
+        cycle: behavior at the end of an iterable: stop (None, "no"), restart within the epoch (True, "quiet"), or
+            restart at the next epoch ("raise").
+        batch_info: whether a callable takes a BatchInfo instead of the number of the batch.
+        dtype: required dtype of the values; one for all, or one for each.
+        layout: axes of a sample, such as "HWC"; one for all, or one for each. Values with an image layout are a Batch.
+            Without a layout, operators on images take samples of two axes for HW, three for HWC, four for FHWC.
+        name: name for messages and for :meth:`Pipeline.feed`.
+
+    Returns:
+        A node, or a tuple of ``num_outputs`` nodes.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -157,10 +166,10 @@ def external_source(
 
 
 def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
-    """What the values of an external source have to be, of what it was declared with.
+    """Make the specification of an external source's values.
 
     Raises:
-        ParameterError: there are not as many types or layouts as values.
+        ParameterError: the number of dtypes or layouts differs from that of values.
     """
     count = 1 if num_outputs is None else num_outputs
     if not isinstance(count, int) or count < 1:
@@ -187,22 +196,22 @@ def _dtype(given: Any) -> str:
 
 
 class Pipeline:
-    """Sources and what is made of them, batch by batch.
+    """A resumable iterator over the batches that a graph of operators makes from sources.
 
-    - ``iter()`` goes on from where it stands: after a ``break``, after an error, after loading a state. It begins the
-      current epoch anew if that was gone through to its end, or if ``set_epoch`` has chosen another one. The epoch
-      never advances by itself.
-    - An error is raised in its turn, with its traceback and notes that name the node, the source and the samples; the
-      next call gives the batch behind it.
-    - What is read ahead does not count for a state.
+    - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It starts the
+      current epoch anew if the epoch was finished or ``set_epoch`` selected another one. The epoch never advances by
+      itself.
+    - An error is raised at its position in the order, with its traceback and notes that name the node, the source and
+      the samples; the next call returns the next batch.
+    - States do not count batches that are only read ahead.
 
     Args:
-        *outputs: the nodes whose values are wanted.
-        names: a name for each; batches are then dictionaries.
-        prefetch: batches that are made ahead; with 0 everything is done in the thread that iterates.
+        *outputs: the nodes whose values a batch consists of.
+        names: one name for each output; batches are then dictionaries.
+        prefetch: number of batches to make ahead; with 0 everything runs in the thread that iterates.
 
     Raises:
-        ParameterError: there are no outputs, something else is among them, or they have an input that no source fills.
+        ParameterError: there are no outputs, an output is not a node, or an input of the graph has no source.
     """
 
     def __init__(self, *outputs: DataNode, names: Seq[str] | None = None, prefetch: int = 2) -> None:
@@ -225,20 +234,20 @@ class Pipeline:
         self._epoch, self._at, self._done = 0, 0, False
 
     def build(self) -> Pipeline:
-        """Nothing has to be done: what can be known of values is checked as soon as a pipeline is made of nodes."""
+        """Return the pipeline itself, for programs written for DALI: types are checked by the constructor."""
         return self
 
     @property
     def types(self) -> tuple[Type, ...]:
-        """What is known of each output; all of it from the first batch on."""
+        """Type of each output as far as it is known; completely known after the first batch."""
         return self._graph.types
 
     def dot(self) -> str:
-        """The graph as text for Graphviz, with the types of its nodes."""
+        """Return the graph in Graphviz's DOT language, with the types of its nodes."""
         return self._graph.dot()
 
     def save_graph(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph as text for Graphviz, whole or not at all; see :meth:`dot`.
+        """Write the graph in Graphviz's DOT language, atomically; see :meth:`dot`.
 
         Raises:
             OSError: the file cannot be written.
@@ -247,10 +256,10 @@ class Pipeline:
             beside.write_text(self.dot(), encoding="utf-8")
 
     def named(self, names: Seq[str] | None) -> tuple[str, ...]:
-        """A name for each output: those that are given, or else the pipeline's own.
+        """Return one name for each output: ``names``, or else the pipeline's own.
 
         Raises:
-            ParameterError: there is not one of its own for each.
+            ParameterError: there are no names, or not one distinct name for each output.
         """
         if names is None and not self._names:
             count = len(self._graph.outputs)
@@ -263,18 +272,18 @@ class Pipeline:
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through."""
+        """Select the epoch of the next ``iter()``."""
         self._epoch = EPOCH.check(epoch)
 
     def __len__(self) -> int:
-        """Batches of the current epoch.
+        """Number of batches of the current epoch.
 
         Raises:
-            TypeError: that is not known of an external source.
+            TypeError: the pipeline has an external source, whose length is unknown.
         """
         count = self._sources[0].batches(self._epoch)
         if count is None:
-            raise TypeError(f"nobody knows how many batches {self._sources[0].name} gives")
+            raise TypeError(f"the number of batches of {self._sources[0].name} is unknown")
         return count
 
     def __iter__(self) -> Iterator[Any]:
@@ -292,54 +301,54 @@ class Pipeline:
         return dict(zip(self._names, values, strict=True)) if self._names else values
 
     def feed(self, name: str, batch: Any) -> None:
-        """Give a batch to an external source that has no source of its own.
+        """Pass a batch to an external source that was declared with ``source=None``.
 
         Args:
-            name: of the source.
-            batch: an array ``(N, …)``, or a list of arrays; a tuple of such where it has several values.
+            name: name of the source.
+            batch: an array ``(N, …)`` or a list of arrays; a tuple of these if the source has several values.
 
         Raises:
-            ParameterError: there is no such source, or the batch is not what it was declared to have.
+            ParameterError: there is no such source, or the batch does not match its declaration.
         """
         feed_of(self._sources, name).feed(batch)
 
     @property
     def fingerprint(self) -> str:
-        """What decides the samples and what is made of them, in a short text."""
+        """Short digest of everything that determines the batches."""
         return graph_fingerprint(self._graph, self._sources)
 
     def state_dict(self) -> PipelineState:
-        """Where it stands: loaded by a pipeline like this one, that goes on with exactly the batches that come next."""
+        """Return the position; an equal pipeline that loads it continues with exactly the batches that would follow."""
         return state_of(self._executor, self.fingerprint)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; its epoch becomes the current one.
+        """Continue from a state; its epoch becomes the current one.
 
         Raises:
-            StateError: it is of another pipeline, or a source cannot go on from it.
+            StateError: the state belongs to another pipeline, or a source cannot continue from it.
         """
         load_state(self._executor, state, self.fingerprint)
         self._epoch = self._at = int(state["epoch"])
         self._done = False
 
     def stats(self) -> Mapping[str, Any]:
-        """How the stages spent their time since the start.
+        """Return how the stages spent their time since the start.
 
         Returns:
-            ``stages``: for each its ``batches``, ``busy_s`` and ``starved_s``; ``waited_s``: seconds that the consumer
-            waited; ``ready``: batches that were ready on average; ``bottleneck``: what is slowest.
+            ``stages``: ``batches``, ``busy_s`` and ``starved_s`` of each stage; ``waited_s``: seconds that the consumer
+            waited; ``ready``: average number of finished batches; ``bottleneck``: the slowest stage.
         """
         return self._executor.statistics()
 
     def explain(self) -> str:
-        """What is done and what is known of values, line by line; see :meth:`seqpipe.pipeline.Graph.explain`."""
+        """Describe the steps and the types of values, line by line; see :meth:`seqpipe.pipeline.Graph.explain`."""
         return self._graph.explain()
 
     def __repr__(self) -> str:
         return f"Pipeline of {', '.join(source.name for source in self._sources)}\n{self._graph!r}"
 
     def close(self) -> None:
-        """Stop what is under way, the threads and the sources."""
+        """Cancel pending batches, stop the threads, and close the sources."""
         self._executor.close()
 
     def __enter__(self) -> Pipeline:
@@ -352,10 +361,10 @@ class Pipeline:
 
 
 def check_names(names: Seq[str] | None, count: int) -> tuple[str, ...]:
-    """The names of outputs; none if none are given.
+    """Return the names of outputs as a tuple, empty for None.
 
     Raises:
-        ParameterError: there is not one of its own for each output.
+        ParameterError: there is not one distinct name for each output.
     """
     if names is None:
         return ()
@@ -369,10 +378,10 @@ def check_names(names: Seq[str] | None, count: int) -> tuple[str, ...]:
 
 
 def fed_nodes(graph: Graph) -> list[Fed]:
-    """The inputs of a graph, each a value of a source, in the order in which they were made.
+    """Return the inputs of a graph, all of which belong to sources, in the order of their creation.
 
     Raises:
-        ParameterError: an input is not that of a source, or there is none.
+        ParameterError: an input belongs to no source, or the graph has no input.
     """
     nodes = graph.input_nodes
     for node in nodes:
@@ -391,7 +400,7 @@ def fed_nodes(graph: Graph) -> list[Fed]:
 
 
 def sources_of(nodes: Seq[Fed]) -> list[BatchSource]:
-    """The sources of nodes, each once."""
+    """Return the distinct sources of nodes."""
     found: list[BatchSource] = []
     for node in nodes:
         if not any(node.source is one for one in found):
@@ -400,10 +409,10 @@ def sources_of(nodes: Seq[Fed]) -> list[BatchSource]:
 
 
 def feed_of(sources: Seq[BatchSource], name: str) -> Feed:
-    """The source that is fed by a name.
+    """Return the source that :meth:`Pipeline.feed` calls by a name.
 
     Raises:
-        ParameterError: there is none.
+        ParameterError: there is no such source.
     """
     known = [source for source in sources if isinstance(source, Feed)]
     for source in known:
@@ -417,12 +426,12 @@ def feed_of(sources: Seq[BatchSource], name: str) -> Feed:
 
 
 def graph_fingerprint(graph: Graph, sources: Seq[BatchSource]) -> str:
-    """What decides the samples of a pipeline and what is made of them."""
+    """Return a digest of everything that determines a pipeline's batches."""
     return fingerprint(graph=repr(graph), sources=[dict(source.fingerprint) for source in sources])
 
 
 def state_of(executor: Executor, mark: str) -> PipelineState:
-    """Where an executor stands."""
+    """Return the position of an executor."""
     places = executor.places()
     return PipelineState(
         epoch=places[0][0], position=places[0][1], fingerprint=mark, sources=[list(place) for place in places]
@@ -430,10 +439,10 @@ def state_of(executor: Executor, mark: str) -> PipelineState:
 
 
 def load_state(executor: Executor, state: Mapping[str, Any], mark: str) -> None:
-    """Put an executor where a state says.
+    """Move an executor to the position of a state.
 
     Raises:
-        StateError: it is of another pipeline, or a source cannot go on from it.
+        StateError: the state belongs to another pipeline, or a source cannot continue from it.
     """
     check_state(state, mark, what="this pipeline")
     places = state.get("sources")

@@ -1,7 +1,7 @@
-"""Sources: what a pipeline begins with. They give batches in order, and stand at places that can be saved.
+"""Sources of a pipeline: they return batches in order, from positions that can be saved.
 
 A pipeline calls :meth:`BatchSource.begin` in the thread that iterates, for as many batches as are read ahead, and
-:meth:`BatchSource.finish` for each of them in their order, mostly in another thread. Nothing else crosses threads.
+:meth:`BatchSource.finish` for each of them in order, usually in another thread. Nothing else crosses threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError, StateError
+from ..errors import DamagedSourceError, ParameterError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
@@ -24,6 +24,7 @@ __all__ = [
     "Counter",
     "Cut",
     "DatasetProtocol",
+    "EmptyBatchError",
     "EndOfData",
     "Fetched",
     "Indexed",
@@ -33,22 +34,26 @@ __all__ = [
 ]
 
 PipelineLastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
-"""What becomes of a rest that fills no batch: given short; left out; filled up from the start of the epoch; filled up
-with the last sample."""
+"""Policy for an incomplete last batch: return it short; leave it out; complete it with the first samples of the epoch;
+repeat its last sample."""
 
 
 class EndOfData(Exception):  # noqa: N818  the end is no error
     """A source has no further batch in this epoch."""
 
 
+class EmptyBatchError(DamagedSourceError):
+    """No sample of a batch can be read, and such samples are to be left out; the batch is passed over."""
+
+
 class Place(NamedTuple):
-    """Which samples a batch consists of; draws depend on it.
+    """The samples of a batch; sampled parameters depend on them.
 
     Attributes:
         epoch: the epoch.
-        indices: of the samples within their dataset.
-        valid: how many of them count; the rest fills the batch up.
-        sources: what they are read from, for messages.
+        indices: indices of the samples within their dataset.
+        valid: number of samples that count; the others complete the batch.
+        sources: paths or URLs of the samples, for messages.
     """
 
     epoch: int
@@ -61,8 +66,8 @@ class Fetched(NamedTuple):
     """A batch of a source.
 
     Attributes:
-        values: one for each of its parts.
-        place: which samples they are.
+        values: one value for each part.
+        place: the samples.
     """
 
     values: tuple[Any, ...]
@@ -71,15 +76,15 @@ class Fetched(NamedTuple):
 
 @dataclass(eq=False)
 class Ticket:
-    """A batch that was begun.
+    """A pending batch.
 
     Attributes:
-        epoch: its epoch.
-        position: samples of the epoch before it.
-        end: samples of the epoch up to its end.
-        work: what the source needs to finish it.
-        state: of a source that has one of its own, from before it was asked for this batch.
-        size: the bytes that its values hold, as far as that is known.
+        epoch: the epoch.
+        position: number of samples of the epoch before the batch.
+        end: number of samples of the epoch up to the batch's end.
+        work: what the source needs to finish the batch.
+        state: the source's own state, if it has one, from before this batch.
+        size: size of the values in bytes, as far as known.
     """
 
     epoch: int
@@ -91,14 +96,14 @@ class Ticket:
 
 
 class BatchSource(ABC):
-    """Something that gives batches.
+    """A source of batches.
 
     Attributes:
-        name: for messages and statistics.
-        parts: the names of its values.
-        room: the bytes that batches under way and waiting may hold; None for any number.
-        in_thread: whether :meth:`finish` runs code of the user, and so has a thread for itself.
-        endless: whether epochs follow one another; otherwise :meth:`begin` gives None at the end of each.
+        name: name for messages and statistics.
+        parts: names of the values of a batch.
+        room: limit in bytes for batches that are read ahead; None for no limit.
+        in_thread: whether :meth:`finish` runs the user's code, and therefore in a thread of its own.
+        endless: whether the next epoch follows without a stop; otherwise :meth:`begin` returns None at the end of each.
     """
 
     name: str = "source"
@@ -109,54 +114,54 @@ class BatchSource(ABC):
 
     @abstractmethod
     def begin(self) -> Ticket | None:
-        """Begin the next batch; None at the end of the epoch."""
+        """Start the next batch; None at the end of the epoch."""
 
     @abstractmethod
     def finish(self, ticket: Ticket) -> Fetched:
-        """The batch.
+        """Wait for the batch and return it.
 
         Raises:
-            EndOfData: there is none after all.
+            EndOfData: the source has ended.
         """
 
     def cancel(self, ticket: Ticket) -> None:  # noqa: B027  most have nothing to cancel
-        """Forget a batch that was begun; it is not finished then."""
+        """Cancel a pending batch, which :meth:`finish` is not called for."""
 
     @abstractmethod
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
-        """Stand at a place: nothing is under way then.
+        """Move to a position; called when no batch is pending.
 
         Args:
             epoch: the epoch.
-            position: samples of it that were given out.
-            state: of a source that has one of its own.
+            position: number of samples of the epoch that were returned.
+            state: the source's own state, if it has one.
 
         Raises:
-            StateError: the source cannot go there.
+            StateError: the source cannot move there.
         """
 
     @property
     @abstractmethod
     def fingerprint(self) -> Mapping[str, object]:
-        """What decides its samples, as plain values by name."""
+        """Everything that determines the samples, as plain values by name."""
 
     def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
         """Take note of which values are used, by their numbers, beside those used already; others may be None."""
 
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
-        """What is known of a value before the first batch, by its number."""
+        """Return what is known of a value's type before the first batch, by its number."""
         return Type()
 
     def length(self, epoch: int) -> int | None:  # noqa: ARG002  most have one for all epochs
-        """Samples of an epoch; None where that is not known."""
+        """Return the number of samples of an epoch, or None if unknown."""
         return None
 
     def batches(self, epoch: int) -> int | None:  # noqa: ARG002  likewise
-        """Batches of an epoch; None where that is not known."""
+        """Return the number of batches of an epoch, or None if unknown."""
         return None
 
     def next_size(self) -> int:
-        """The bytes that the next batch will hold, as far as that is known."""
+        """Return the size of the next batch in bytes, as far as known."""
         return 0
 
     def close(self) -> None:  # noqa: B027  most hold nothing
@@ -164,42 +169,39 @@ class BatchSource(ABC):
 
 
 class DatasetProtocol(Protocol):
-    """Samples that can be asked for by their places in an epoch, such as a reader's."""
+    """A dataset whose samples are read by their positions in an epoch, such as a reader."""
 
     name: str
     parts: tuple[str, ...]
 
     @property
     def room(self) -> int | None:
-        """The bytes that samples under way may hold."""
+        """Limit in bytes for samples that are being read; None for no limit."""
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """What decides its samples."""
+        """Everything that determines the samples, as plain values by name."""
 
     def length(self, epoch: int) -> int:
-        """Samples that this rank has in an epoch."""
+        """Return the number of samples of this rank in an epoch."""
 
     def lockstep(self) -> tuple[int, int]:
-        """The least and the most samples that any rank has in any epoch."""
-
-    def use(self, parts: Seq[int]) -> None:
-        """See :meth:`Source.use`."""
+        """Smallest and largest number of samples of a rank in an epoch."""
 
     def type_of(self, part: int) -> Type:
-        """What is known of a value, by its number."""
+        """Return what is known of a value's type, by its number."""
 
     def size(self, epoch: int, positions: IntArray) -> int:
-        """The bytes that samples will hold, as far as that is known."""
+        """Return the size of samples in bytes, as far as known."""
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
-        """Begin to read samples."""
+        """Start to read samples."""
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
-        """The values, the samples' indices, and what they come from."""
+        """Wait for samples; return their values, indices and sources."""
 
     def cancel(self, work: Any) -> None:
-        """Forget what was begun."""
+        """Cancel a pending read."""
 
     def close(self) -> None:
         """Let go of threads and files."""
@@ -207,14 +209,14 @@ class DatasetProtocol(Protocol):
 
 @dataclass(frozen=True)
 class Cut:
-    """How the positions of an epoch are cut into batches.
+    """Division of an epoch's positions into batches.
 
     Attributes:
-        length: positions of this rank.
-        batch_size: in a batch.
-        last_batch: what becomes of the rest.
-        least: positions of the rank that has the fewest, of those that keep in step.
-        most: of the rank that has the most.
+        length: number of positions of this rank.
+        batch_size: samples in a batch.
+        last_batch: policy for an incomplete last batch.
+        least: smallest number of positions of a rank, of ranks in lockstep.
+        most: largest number of positions of a rank.
     """
 
     length: int
@@ -225,21 +227,21 @@ class Cut:
 
     @property
     def count(self) -> int:
-        """Batches of the epoch."""
+        """Number of batches of the epoch."""
         return (
             self.least // self.batch_size if self.last_batch == "drop" else -(-self.most // self.batch_size)
         )
 
     def holds(self, first: int) -> bool:
-        """Whether a batch begins at a position."""
+        """Return whether there is a batch that begins at a position."""
         if self.last_batch == "drop":
             return first + self.batch_size <= self.least
         return first < self.most and bool(self.length)
 
     def positions(self, first: int) -> tuple[IntArray, int]:
-        """The positions of the batch that begins at one, and how many of them count.
+        """Return the positions of the batch that begins at ``first``, and the number of positions that count.
 
-        A rank whose samples have run out while others have some gets its first one, which does not count.
+        A rank that has no samples left while other ranks have some repeats its first sample, which does not count.
         """
         wanted = np.arange(first, first + self.batch_size, dtype=np.int64)
         if self.last_batch == "fill":
@@ -252,14 +254,14 @@ class Cut:
 
 @dataclass(eq=False)
 class Indexed(BatchSource):
-    """A source over a dataset: every batch follows from (epoch, position).
+    """A source over a dataset, whose batches follow from (epoch, position).
 
     Attributes:
-        dataset: its samples.
+        dataset: the dataset.
         batch_size: samples in a batch.
-        last_batch: what becomes of the rest of an epoch.
-        endless: whether epochs follow one another.
-        lockstep: whether all ranks give as many batches; otherwise each gives those of its own samples.
+        last_batch: policy for an incomplete last batch.
+        endless: whether the next epoch follows without a stop.
+        lockstep: whether all ranks return equally many batches, instead of those of their own samples.
     """
 
     dataset: DatasetProtocol
@@ -278,7 +280,7 @@ class Indexed(BatchSource):
         self.name, self.parts, self.room = self.dataset.name, self.dataset.parts, self.dataset.room
 
     def cut(self, epoch: int) -> Cut:
-        """How an epoch is cut."""
+        """Return the division of an epoch into batches."""
         length = self.dataset.length(epoch)
         least, most = self.dataset.lockstep() if self.lockstep else (length, length)
         return Cut(length, self.batch_size, self.last_batch, least, most)
@@ -321,15 +323,16 @@ class Indexed(BatchSource):
         cut = self.cut(EPOCH.check(epoch))
         if not 0 <= position <= cut.most:
             raise StateError(
-                f"position={position} lies behind the end of epoch {epoch}",
+                f"position={position} is past the end of epoch {epoch}",
                 source=self.name,
                 allowed=f"0 to {cut.most}",
             )
         self._epoch, self._position = epoch, position
 
     def use(self, parts: Seq[int]) -> None:
-        """See :meth:`Source.use`."""
-        self.dataset.use(parts)
+        """See :meth:`BatchSource.use`; most datasets make all of their values."""
+        if (use := getattr(self.dataset, "use", None)) is not None:
+            use(parts)
 
     def type_of(self, part: int) -> Type:
         """See :meth:`BatchSource.type_of`."""
@@ -337,7 +340,7 @@ class Indexed(BatchSource):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """That of the dataset; batches may be cut otherwise when a state is loaded."""
+        """The dataset's fingerprint; a state may be loaded with another batch size."""
         return self.dataset.fingerprint
 
     def length(self, epoch: int) -> int:
@@ -355,7 +358,7 @@ class Indexed(BatchSource):
 
 @dataclass(eq=False)
 class Counter(BatchSource):
-    """A source of nothing but places, without end: for graphs that make everything themselves.
+    """An endless source of sample indices without values, for graphs without inputs.
 
     Attributes:
         batch_size: samples in a batch.
@@ -384,5 +387,5 @@ class Counter(BatchSource):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Nothing else decides its places."""
+        """Empty: the indices depend on nothing."""
         return {"counter": 0}

@@ -26,17 +26,17 @@ RAGGED: Final = choice(
 
 
 def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
-    """The batch of samples that arrived.
+    """Make a batch of samples.
 
     Args:
         fetched: at least one sample.
-        ragged: "list" stacks where all shapes agree. "pad" always stacks: pictures stand in the upper left
-            corner of the largest rows and columns of the batch, and the mask tells where they are.
-        fill: the value around them.
+        ragged: "list" stacks the samples if all shapes agree. "pad" always stacks: frames are padded at the bottom
+            and right to the largest height and width of the batch, and the mask is True for their pixels.
+        fill: the value of padded pixels.
     """
     samples = [sample for sample, _ in fetched.pairs]
     sequences = tuple(sequence for _, sequence in fetched.pairs)
-    labels = np.array([sample.label for sample in samples], dtype=np.int64)
+    labels = np.array([sample.label for sample in samples])
     indices = np.array([sample.index for sample in samples], dtype=np.int64)
     stacked, mask = fetched.stacked, None
     if ragged == "pad":
@@ -50,7 +50,7 @@ def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
 
 
 def _mask(samples: Seq[SampleRequest], sequences: Seq[Sequence]) -> BoolArray:
-    """``(N, F, H, W)``, True for pixels that a video has at that place and time."""
+    """``(N, F, H, W)``, True for pixels of the video and False for padding."""
     shapes = [tuple(sequence.shape[sequence.layout.index(axis)] for axis in "FHW") for sequence in sequences]
     mask: BoolArray = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
     for target, sample, (_, rows, columns) in zip(mask, samples, shapes, strict=True):

@@ -1,4 +1,4 @@
-"""What all datasets do alike: epochs, the report, and their end."""
+"""Base class of datasets: epochs, report, and closing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["EpochDataset"]
 
 
 class EpochDataset(ABC):
-    """A dataset whose samples depend on (seed, epoch, index) alone; a rank reads its shard of every epoch."""
+    """A dataset whose samples depend on (seed, epoch, index) only; a rank reads its shard of every epoch."""
 
     _feed: PassContext
     _place: Device
@@ -26,7 +26,7 @@ class EpochDataset(ABC):
 
     @property
     def device(self) -> str:
-        """Where the samples' arrays are: "cpu" or "cuda:N"."""
+        """Device of the samples' arrays: "cpu" or "cuda:N"."""
         return str(self._place)
 
     @property
@@ -36,36 +36,36 @@ class EpochDataset(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """A short text of all that decides which samples come and in which order; part of every state."""
+        """Short digest of everything that determines samples and their order; part of every state."""
         return self._feed.fingerprint
 
     def __len__(self) -> int:
-        """Samples that this rank gets in the current epoch."""
+        """Number of samples of this rank in the current epoch."""
         return self.epoch_length(self._feed.epoch)
 
     def epoch_length(self, epoch: int) -> int:
-        """Samples that this rank gets in an epoch; where the ranks' shares are not equal, they take turns.
+        """Return the number of samples of this rank in an epoch; where shards are unequal, ranks take turns.
 
         Raises:
-            ParameterError: it is no whole number of at least 0.
+            ParameterError: ``epoch`` is not an integer of at least 0.
         """
         return self._feed.length(EPOCH.check(epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through; it never advances by itself.
+        """Select the epoch of the next ``iter()``; the epoch never advances by itself.
 
         Raises:
-            ParameterError: it is no whole number of at least 0.
+            ParameterError: ``epoch`` is not an integer of at least 0.
         """
         self._feed.epoch = EPOCH.check(epoch)
 
     def report(self) -> Report:
-        """What the dataset consists of, and what was left out so far and why."""
+        """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
         return self._book.so_far()
 
     @abstractmethod
     def close(self) -> None:
-        """Stop the threads; a later use starts them again."""
+        """Stop the threads; the next read starts them again."""
 
     def __enter__(self) -> Self:
         return self

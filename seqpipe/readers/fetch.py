@@ -1,4 +1,4 @@
-"""Fetcher: samples to pixels, with the ``on_error`` policy for unreadable ones."""
+"""Fetcher: reads the pixels of samples, and applies the ``on_error`` policy to unreadable ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..array import Array, IntArray
+from ..array import Array, IntArray, namespace, on_device_of
 from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
@@ -27,22 +27,22 @@ _TRIES = 16
 
 
 Pair: TypeAlias = tuple[SampleRequest, Sequence]
-"""A sample and its pixels."""
+"""A sample request and its decoded sequence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """Samples on their way.
+    """Samples that are being read.
 
     Attributes:
-        epoch: their epoch.
-        positions: their positions within it.
-        group: what they are, and what is made of them.
-        stacked: where their pixels go, N and then the axes of the output's layout; None where each has an array
-            of its own.
-        size: the bytes that their pixels hold, or will hold.
-        read: the decoding.
-        engine: who does it.
+        epoch: the epoch.
+        positions: positions within the epoch.
+        group: the samples and their outputs.
+        stacked: the array that receives all pixels, N and then the axes of the output's layout; None if each sample
+            has its own array.
+        size: size of the pixels in bytes.
+        read: the pending read.
+        engine: the engine that reads.
     """
 
     epoch: int
@@ -56,11 +56,11 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class FetchedSamples:
-    """Samples that arrived.
+    """Samples that have been read.
 
     Attributes:
-        outcomes: for each sample, in order: the pair, the error to be raised, or None if it is left out.
-        stacked: the array that holds the pixels of all of them, or None.
+        outcomes: for each sample, in order: the pair, the error to raise, or None if the sample is left out.
+        stacked: the array that holds the pixels of all samples, or None.
     """
 
     outcomes: tuple[Pair | SeqpipeError | None, ...]
@@ -68,12 +68,12 @@ class FetchedSamples:
 
     @property
     def pairs(self) -> list[Pair]:
-        """The samples that are there."""
+        """The samples that were read."""
         return [outcome for outcome in self.outcomes if isinstance(outcome, tuple)]
 
     @property
     def error(self) -> SeqpipeError | None:
-        """The first error to be raised."""
+        """The first error to raise, or None."""
         return next((outcome for outcome in self.outcomes if isinstance(outcome, SeqpipeError)), None)
 
 
@@ -81,22 +81,24 @@ class FetchedSamples:
 class Fetcher:
     """Reads samples.
 
-    A sample that cannot be read is raised, left out, or substituted. The substitute is found by a rule that
-    knows only the epoch's order: of the next 1024 positions of the rank's epoch (after its end follows its
-    beginning), first those whose videos differ from the lost one's and from each other's, then the rest, in
-    order; the first of up to 16 that can be read is taken. If none of them can, the sample is left out.
+    Unreadable samples are raised, left out or substituted, as ``on_error`` says. A substitute depends on the epoch's
+    order only. Candidates are the next 1024 positions of the rank's epoch (cyclic): first those whose videos differ
+    from the lost one and from each other, then the rest, in order. The first of up to 16 candidates that is readable
+    is used; if none is, the sample is left out.
 
-    That the device is full is no sample's fault: it is raised whatever becomes of others, and nothing is lost. Neither
-    is it that :data:`outputs` asks for what pictures do not have: that is raised in the samples' turn.
+    Two errors are raised under every policy: a full device memory, after which no sample is lost; and outputs that
+    do not fit the frames, such as a crop that is too large, at the position of these samples.
 
     Attributes:
-        selection: which frames make a sample.
+        selection: the frames of each sample.
         engine: decodes.
-        output: what the pixels are to be.
-        fill: the value of positions that are filled with a constant.
-        on_error: what becomes of samples that cannot be read.
-        book: where losses are written down.
-        outputs: what is made of samples instead, each on its own.
+        output: color, dtype, size and layout of the frames.
+        fill: value of positions that are filled with a constant.
+        on_error: policy for unreadable samples.
+        book: records losses.
+        outputs: a function that replaces ``output`` for each sample, or None.
+        channels_first: whether sequences have their channels before their frames, ``CFHW``; ``output`` then has the
+            layout ``FCHW``.
     """
 
     selection: Selection
@@ -106,37 +108,38 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
     outputs: Outputs | None = None
+    channels_first: bool = False
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
-        """The bytes that the pixels of samples will hold; nothing is decoded to know it."""
+        """Return the size of the samples' pixels in bytes, without decoding."""
         if self.outputs is not None:
             return self.group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
     def largest(self) -> int:
-        """The bytes that the pixels of one sample hold at most."""
+        """Largest size of one sample's pixels in bytes."""
         return self.selection.largest * self._itemsize
 
     def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> Pending:
-        """Begin to read the samples at positions of the rank's epoch; those of one video share their decoding.
+        """Start to read the samples at positions of the rank's epoch; samples of one video share their decoding.
 
         Args:
             epoch: the epoch.
-            positions: at least one.
-            stack: whether to decode into one array where shapes agree.
+            positions: at least one position.
+            stack: whether to decode into one array if all shapes agree.
 
         Raises:
-            DeviceMemoryError: the device has no room for that array.
+            DeviceMemoryError: the device's memory is too small for that array.
         """
         return begin_together([self], epoch, positions, stack=stack)[0]
 
     def finish(self, pending: Pending) -> FetchedSamples:
-        """Wait for samples, and deal with those that cannot be read.
+        """Wait for samples, and apply ``on_error`` to unreadable ones.
 
         Raises:
-            DeviceMemoryError: the device is full, so that some could not be decoded; others may have been.
+            DeviceMemoryError: the device's memory was full while samples were decoded.
         """
         group = pending.group
         if group.broken is not None:
@@ -150,14 +153,14 @@ class Fetcher:
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
-        return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
+        return self._arranged(FetchedSamples(tuple(outcomes), pending.stacked if whole else None))
 
     def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
 
         Raises:
-            SourceError: it cannot be read, whatever ``on_error`` says.
-            ParameterError: pictures do not have what is asked of them.
+            SourceError: the sample cannot be read; ``on_error`` does not apply.
+            ParameterError: the output does not fit the frames.
         """
         group = self._grouped((sample,), {}, epoch)
         if group.broken is not None:
@@ -165,25 +168,30 @@ class Fetcher:
         result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
-        return _pair(sample, result)[1]
+        made = self._arranged(FetchedSamples((_pair(sample, result),)))
+        return made.pairs[0][1]
 
-    def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
-        """What has to be read of samples that can be.
+    def _arranged(self, fetched: FetchedSamples) -> FetchedSamples:
+        """Samples with their axes in the order that is wanted; conversions write frame by frame, so this is a copy."""
+        if not self.channels_first:
+            return fetched
+        whole = None if fetched.stacked is None else _swapped(fetched.stacked, 1)
+        outcomes = list(fetched.outcomes)
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, tuple):
+                sample, sequence = outcome
+                pixels = _swapped(sequence.data, 0) if whole is None else whole[place]
+                outcomes[place] = sample, sequence.with_pixels(pixels, "CFHW")
+        return FetchedSamples(tuple(outcomes), whole)
 
-        Args:
-            group: the samples.
-            stacked: where their pixels go; None where each has an array of its own.
-        """
-        return [
-            self._request(sample, output, None if stacked is None else stacked[place])
-            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
-            if place not in group.failed and group.broken is None
-        ]
+    @property
+    def _itemsize(self) -> int:
+        return np.dtype(self.output.dtype).itemsize
 
     def group(self, epoch: int, positions: IntArray) -> SampleGroup:
-        """The samples at positions, and what is made of them; the last ones are kept, for they are asked for again.
+        """Return the samples at positions and their outputs; the last result is cached, as callers ask twice.
 
-        Not with what failed: the next time, a file may be there again.
+        Groups with errors are not cached: a file may be readable the next time.
         """
         place = epoch, positions.tobytes()
         found = self._last.get(place)
@@ -193,18 +201,6 @@ class Fetcher:
             if not (found.failed or found.broken):
                 self._last[place] = found
         return found
-
-    def stack(self, group: SampleGroup) -> Array | None:
-        """One array for all samples, if their pictures have one shape."""
-        if group.common is None:
-            return None
-        shape, dtype = group.common
-        whole = (len(group.samples), len(group.samples[0].frames), *shape)
-        return self.engine.get().allocate(whole, np.dtype(dtype))
-
-    @property
-    def _itemsize(self) -> int:
-        return np.dtype(self.output.dtype).itemsize
 
     def _grouped(
         self, samples: tuple[SampleRequest, ...], failed: dict[int, SeqpipeError], epoch: int
@@ -261,20 +257,41 @@ class Fetcher:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
+    def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
+        """Return the requests for the readable samples of a group.
+
+        Args:
+            group: the samples.
+            stacked: array for their pixels; None if each sample gets an array of its own.
+        """
+        return [
+            self._request(sample, output, None if stacked is None else stacked[place])
+            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if place not in group.failed and group.broken is None
+        ]
+
+    def stack(self, group: SampleGroup) -> Array | None:
+        """Allocate one array for all samples if their frames have one shape."""
+        if group.common is None:
+            return None
+        shape, dtype = group.common
+        whole = (len(group.samples), len(group.samples[0].frames), *shape)
+        return self.engine.get().allocate(whole, np.dtype(dtype))
+
 
 def begin_together(
     fetchers: Seq[Fetcher], epoch: int, positions: IntArray, *, stack: bool = True
 ) -> list[Pending]:
-    """Begin to read the samples at positions several times over, by one decoding: each fetcher has its own output.
+    """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
 
     Args:
         fetchers: of one engine.
         epoch: the epoch.
-        positions: at least one.
-        stack: whether to decode into one array where shapes agree.
+        positions: at least one position.
+        stack: whether to decode into one array for each fetcher if all shapes agree.
 
     Raises:
-        DeviceMemoryError: the device has no room for these arrays.
+        DeviceMemoryError: the device's memory is too small for these arrays.
     """
     engine = fetchers[0].engine.get()
     found, requests = [], list[Request]()
@@ -292,4 +309,10 @@ def begin_together(
 
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index)
+    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)
+
+
+def _swapped(pixels: Array, axis: int) -> Array:
+    """An axis and the one behind it in each other's place, in new memory."""
+    with on_device_of(pixels):
+        return namespace(pixels).ascontiguousarray(pixels.swapaxes(axis, axis + 1))

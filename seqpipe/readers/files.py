@@ -1,4 +1,4 @@
-"""Video listing by name, or from folders whose names are the classes."""
+"""Listing of videos by path, or from class folders."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def list_files(
     ranges: Iterable[Range | None] | None,
     labels: LabelParser,
 ) -> Listing:
-    """Videos by name.
+    """List videos by path or URL.
 
     Args:
         files: paths and URLs.
-        values: a label for each, or None.
-        ranges: the part to use of each, None for all of it; or None.
-        labels: turns labels into numbers.
+        values: one label for each file, or None.
+        ranges: one range for each file (None for the whole video), or None.
+        labels: converts labels to integers.
 
     Raises:
-        ParameterError: there are not as many labels or ranges as files, or one of them is not valid.
+        ParameterError: the number of labels or ranges differs from that of files, or one of them is not valid.
     """
     if isinstance(files, (str, bytes, os.PathLike)):
         raise ParameterError(
@@ -47,29 +47,34 @@ def list_files(
     entries = (
         Entry(name, name, label, part) for name, label, part in zip(names, numbers, parts, strict=True)
     )
-    return Listing(tuple(entries), labels.classes)
+    return Listing.of(entries, labels)
 
 
 def list_folder(root: str, labels: LabelParser) -> Listing:
-    """The videos of a folder of class folders.
+    """List the videos of class folders.
 
-    The folders directly in ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder,
-    however deep, have its label. With a class list, that list decides the numbers, and folders that it does not
-    name are left out. A folder that holds videos and no folders gives them the label -1. Names that begin
-    with a dot are passed over.
+    The subfolders of ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder, at any depth,
+    have its label. A class list, if given, determines the numbers, and other folders are left out. In a folder of
+    videos without subfolders, all videos have the label -1. Names that begin with a dot are skipped.
 
     Raises:
-        SourceNotFoundError: there is no such folder.
-        UnreadableSourceError: no video is in it; or a class has none.
-        SourceError: it cannot be read, or it mixes videos and class folders.
+        ParameterError: ``label_type`` is not that of classes.
+        SourceNotFoundError: the folder does not exist.
+        UnreadableSourceError: the folder or a class contains no video.
+        SourceError: the folder cannot be read, or it contains both videos and class folders.
     """
+    if labels.label_type != "class":
+        raise ParameterError(
+            f"label_type={labels.label_type!r} and file_root exclude one another",
+            advice="The folders are the classes; give files and labels, or a manifest",
+        )
     _require_folder(root)
     root = root.rstrip("/")
     passed = PassedOver()
     folders, videos = _look_into(root or "/", passed)
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
         raise SourceError(
-            f"the folder holds class folders, and videos of no class ({videos[0]!r}, …)",
+            f"the folder contains class folders, and videos beside them ({videos[0]!r}, …)",
             source=root,
             advice="Move the videos into a class folder, or list all of them with files=[…] or manifest=…",
         )
@@ -89,7 +94,7 @@ def _require_folder(root: str) -> None:
         fact = "" if S_ISDIR(Path(root).stat().st_mode) else "this is a file"
     except OSError as error:
         fact = f"no such folder ({error.strerror})"
-    except ValueError:  # of a name that no file can have
+    except ValueError:  # such as an embedded null character
         fact = "no such folder"
     if fact:
         advice = "For single files use files=[…]; for URLs, manifest=…"
@@ -99,7 +104,7 @@ def _require_folder(root: str) -> None:
 def _class(
     root: str, name: str, folders: list[str], number: int, passed: PassedOver, *, named: bool
 ) -> Iterator[Entry]:
-    """The videos of one class; only a class that the user named may be empty."""
+    """Videos of one class; a class found as a folder must have a video."""
     if name not in folders:
         raise SourceNotFoundError(
             f"there is no folder for the class {name!r}",
@@ -125,7 +130,7 @@ def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
 
 
 def _videos_below(folder: str, passed: PassedOver | None = None) -> list[str]:
-    """The videos in a folder and all folders in it, relative to it, sorted folder by folder."""
+    """Videos at any depth below a folder, relative to it, sorted folder by folder."""
     folders, videos = _look_into(folder, passed)
     for name in folders:
         below = _videos_below(f"{folder}/{name}", passed)
@@ -134,7 +139,7 @@ def _videos_below(folder: str, passed: PassedOver | None = None) -> list[str]:
 
 
 def _look_into(folder: str, passed: PassedOver | None = None) -> tuple[list[str], list[str]]:
-    """The folders and the videos in a folder, sorted, without hidden ones; other files are counted."""
+    """Subfolders and videos of a folder, sorted, without hidden ones; other files are counted in ``passed``."""
     try:
         with os.scandir(folder) as found:
             seen = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
@@ -165,11 +170,11 @@ def _beside(passed: PassedOver) -> str:
 def _name(file: Any) -> str:
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
     if not isinstance(name, str) or not name or "\0" in name:
-        raise ParameterError(f"{file!r} is no file of a dataset", allowed="paths and URLs")
+        raise ParameterError(f"{file!r} is not a path or URL", allowed="paths and URLs")
     return name
 
 
-def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[int]:
+def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[Any]:
     numbers = []
     for place, value in enumerate(_as_many("labels", values, names)):
         try:

@@ -1,4 +1,4 @@
-"""LazyEngine: a dataset's threads, started on first use in the process that uses them."""
+"""LazyEngine: an engine that starts its threads on first use in each process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["LazyEngine"]
 
 
 class LazyEngine:
-    """An engine that is made on first use, and anew after :meth:`close` and in a forked or spawned process.
+    """Creates an engine on first use, and again after :meth:`close` and in forked or spawned processes.
 
-    Threads do not survive a fork: what a child inherits is an engine that never answers, and perhaps a lock that
-    nobody will release. So a child begins with none.
+    Threads do not survive a fork: a child would inherit an engine that never answers, and possibly a lock that is
+    never released. So a child process starts without an engine.
 
     Args:
-        threads: how many; by default one per core that the process may use.
-        cache_dir: where indexes are kept.
-        device: where sequences are to be.
-        decode: who decodes for a GPU.
-        stream: which stream of each video; None for the best one.
-        register: the path of a register of indexes, if there is one.
+        threads: number of decoding threads; by default one for each core that the process may use.
+        cache_dir: folder of the indexes.
+        device: device of the sequences.
+        decode: decode backend for a GPU.
+        stream: number of the stream in the container; None for the best video stream.
+        register: path of a register of indexes, or None.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LazyEngine:
         renew_after_fork(self)
 
     def get(self) -> Engine:
-        """The engine of this process."""
+        """Return the engine of this process."""
         with self._lock:
             if self._engine is None:
                 self._engine = engine_for(
@@ -60,17 +60,17 @@ class LazyEngine:
             return self._engine
 
     def close(self) -> None:
-        """Stop the threads, once what they have begun is done; a later use starts new ones."""
+        """Stop the threads after their current work; the next use starts new ones."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
 
     def after_fork(self) -> None:
-        """Begin anew in a forked process."""
+        """Drop the engine inherited from the parent process."""
         self._lock = threading.Lock()
         if self._engine is not None:
-            # Kept, never closed: taking down decoders and threads that belong to another process could hang.
+            # Kept and never closed: closing decoders and threads of another process could hang.
             self._inherited.append(self._engine)
             self._engine = None
 

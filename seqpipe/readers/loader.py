@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class PassContext:
-    """What all passes through one dataset share.
+    """State shared by all iterators over one dataset.
 
     Attributes:
         fetcher: reads the samples.
-        room: the bytes that batches under way and waiting may hold, for each pass.
-        epoch: the epoch that the user has chosen last.
+        room: limit in bytes for batches that one iterator reads ahead.
+        epoch: the epoch of the last ``set_epoch``.
     """
 
     fetcher: Fetcher
@@ -42,18 +42,18 @@ class PassContext:
     _said: bool = False
 
     def length(self, epoch: int) -> int:
-        """Samples that the rank gets in an epoch."""
+        """Number of samples of the rank in an epoch."""
         return self.fetcher.selection.order.length(epoch)
 
     @property
     def fingerprint(self) -> str:
-        """What decides the order of samples and their frames."""
+        """Digest of everything that determines samples and their order."""
         return self.fetcher.selection.fingerprint
 
     def group(self, wanted: int, outputs: Outputs | None = None) -> int:
-        """How many sequences to read together: as many as wanted, if there is room for two such groups.
+        """Return the number of sequences to read together: ``wanted``, or fewer if two such groups exceed ``room``.
 
-        What is made of each on its own is judged by the first ones of the epoch.
+        With ``outputs``, sizes are estimated from the first samples of the epoch.
         """
         if outputs is None:
             return max(1, min(wanted, self.room // (2 * self.fetcher.largest)))
@@ -62,38 +62,37 @@ class PassContext:
         return max(1, min(wanted, self.room * len(first) // max(1, 2 * size)))
 
     def fetching(self, outputs: Outputs | None) -> Fetcher:
-        """What reads the samples, with an output of its own for each if there are such."""
+        """Return the fetcher, with ``outputs`` in place of the dataset's output if given."""
         return self.fetcher if outputs is None else replace(self.fetcher, outputs=outputs)
 
     def note_large(self, size: int) -> None:
-        """Say, once, that a batch of some bytes is larger than all that are read ahead may be together."""
+        """Log, once for each dataset, that a single batch exceeds ``prefetch_gib``."""
         if not self._said:
             self._said = True
             _log.warning(
-                "a batch takes %s, and prefetch_gib is %s: one at a time is read ahead",
+                "a batch takes %s, and prefetch_gib is %s: batches are read one at a time",
                 _gib(size),
                 _gib(self.room),
             )
 
 
 class Pass(ABC, Generic[ItemT]):
-    """A place in an epoch of a dataset, from which iteration goes on.
+    """A resumable iterator over an epoch of a dataset.
 
-    - ``iter()`` goes on from where it stands: after a ``break``, after an error, after loading a state. It
-      begins anew, at the start of the dataset's current epoch, if the epoch was gone through to its end or
-      if ``set_epoch`` of the dataset has chosen another one. The epoch never advances by itself.
-    - ``len()`` counts what a whole epoch gives.
-    - A place is the number of samples of the rank's epoch that the user has got (or that were lost on the
-      way); what was read ahead does not count.
-    - An error is raised in its turn; the next call goes on behind it.
+    - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It
+      starts the dataset's current epoch anew if the epoch was finished or ``set_epoch`` selected another one.
+      The epoch never advances by itself.
+    - ``len()`` is the length of a whole epoch.
+    - The position counts samples of the rank's epoch that were returned or lost; samples that are only read ahead
+      do not count.
+    - An error is raised at its position in the order; the next call continues behind it.
+    - Batches that are read ahead hold at most ``prefetch_gib``, not counting returned ones. One batch of any size is
+      read ahead all the same, unless ``prefetch_gib`` is 0.
+    - If the device's memory is full, fewer batches are read ahead. The error is raised only if the next batch does
+      not fit; no sample is lost, and the next call tries again.
 
-    - Batches under way and waiting hold at most the bytes that the dataset's ``prefetch_gib`` allows, but one of
-      them is always under way, however large it is, unless that is 0. What was given out does not count.
-    - Where the device has less room than that, less is read ahead. Only when there is none for the next batch,
-      the error is raised; nothing is lost by it, and the next call tries once more.
-
-    A pass belongs to one thread at a time; a dataset may have many. In a forked process it goes on from where
-    it stands, with threads of its own; so does what is made of its pickle.
+    An iterator must be used by one thread at a time; a dataset may have several. A forked process and an unpickled
+    copy continue from the same position with threads of their own.
     """
 
     def __init__(
@@ -106,12 +105,17 @@ class Pass(ABC, Generic[ItemT]):
 
     @property
     def epoch(self) -> int:
-        """The epoch it stands in."""
+        """The epoch that is being iterated."""
         return self._epoch
 
     @property
+    def chosen_epoch(self) -> int:
+        """The dataset's current epoch, which the next ``iter()`` goes through."""
+        return self._feed.epoch
+
+    @property
     def position(self) -> int:
-        """How many samples of the rank's epoch were given out, or lost."""
+        """Number of samples of the rank's epoch that were returned or lost."""
         return self._position
 
     def __iter__(self) -> Iterator[ItemT]:
@@ -123,27 +127,27 @@ class Pass(ABC, Generic[ItemT]):
     def __next__(self) -> ItemT: ...
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is under way will not arrive elsewhere: it is begun there once more.
+        # Pending reads stay in this process; the copy starts them again.
         return {**self.__dict__, "_queue": deque(), "_begun": self._given}
 
     def state_dict(self) -> IteratorState:
-        """Where it stands, as plain values: the epoch, the position, and what they are of.
+        """Return epoch, position and the dataset's fingerprint as plain values.
 
-        A state may be loaded by a pass of another batch size, with other threads, or on another machine.
+        The state may be loaded with another batch size, another number of threads, or on another machine.
         """
         return IteratorState(epoch=self._epoch, position=self._position, fingerprint=self._feed.fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from a state: with exactly the samples that would have come. The dataset's epoch becomes its epoch.
+        """Continue from a state with exactly the samples that would have followed; sets the dataset's epoch.
 
         Raises:
-            StateError: it was taken of another dataset, or with other parameters; the message names them.
+            StateError: the state belongs to another dataset or to other parameters; the message names them.
         """
         found = check_state(state, self._feed.fingerprint)
         length = self._feed.length(found["epoch"])
         if found["position"] > length:
             raise StateError(
-                f"position={found['position']} lies behind the end of epoch {found['epoch']}",
+                f"position={found['position']} is past the end of epoch {found['epoch']}",
                 allowed=f"0 to {length}",
             )
         self._feed.epoch = found["epoch"]
@@ -162,9 +166,9 @@ class Pass(ABC, Generic[ItemT]):
         self._room = self._feed.room
 
     def _next_batch(self, *, stack: bool = True) -> FetchedSamples | None:
-        """The next batch once it has arrived; None at the end."""
+        """Wait for the next batch; None at the end of the epoch."""
         if self._queue and self._queue[0][1].engine is not self._fetcher.engine.get():
-            # The dataset was closed, or this is a forked process: what was begun will not arrive.
+            # The dataset was closed, or this is a forked process: pending reads never finish.
             self._step_back()
         try:
             return self._arrived(stack=stack)
@@ -175,10 +179,10 @@ class Pass(ABC, Generic[ItemT]):
                 raise
             self._read_less(0, error)
         except BaseException:
-            # Interrupted: nothing of it was given out, so it is begun once more if the user goes on.
+            # Interrupted: nothing was returned, so the next call starts the same batch again.
             self._step_back()
             raise
-        # Not above: the error would hold what it has met on its way, pixels among it.
+        # Outside of the except block, where the error's traceback would keep pixels alive.
         return self._next_batch(stack=stack)
 
     def _arrived(self, *, stack: bool) -> FetchedSamples | None:
@@ -196,7 +200,7 @@ class Pass(ABC, Generic[ItemT]):
         return fetched
 
     def _read_ahead(self, most: int, *, stack: bool) -> None:
-        """Begin batches until there are as many as told or the room is used up; one, if there is room for anything."""
+        """Start batches until ``most`` are pending or the memory limit is reached; one at least unless that is 0."""
         while self._begun < self._plan.count and len(self._queue) < most:
             held = sum(pending.size for _, pending in self._queue)
             if held + self._next_size() > self._room and (self._queue or not self._room):
@@ -208,7 +212,7 @@ class Pass(ABC, Generic[ItemT]):
                 return
 
     def _begin_next(self, *, stack: bool) -> None:
-        """Begin the next batch, if there is one."""
+        """Start the next batch, if there is one."""
         if self._begun < self._plan.count:
             if 0 < self._feed.room < (size := self._next_size()):
                 self._feed.note_large(size)
@@ -217,25 +221,27 @@ class Pass(ABC, Generic[ItemT]):
             self._begun += 1
 
     def _read_less(self, room: int, error: DeviceMemoryError) -> None:
-        """From now on be content with what the device has room for."""
-        _log.warning("less is read ahead from now on: %s", str(error))  # its text: the error holds pixels
+        """Lower the memory limit after the device's memory was full."""
+        _log.warning(
+            "less is read ahead from now on: %s", str(error)
+        )  # the text: the error itself holds pixels
         self._room = room
 
     def _next_size(self) -> int:
         return self._fetcher.size(self._epoch, self._plan.positions(self._begun))
 
     def _advice(self) -> str:
-        """What takes the device's memory here, and what decides it."""
+        """Advice for a full device memory."""
         return (
-            f"A batch takes {_gib(self._next_size())}, all that are read ahead up to {_gib(self._feed.room)} "
-            "(prefetch_gib): give smaller batches, sequences or pictures, or a smaller prefetch_gib"
+            f"A batch takes {_gib(self._next_size())}, batches read ahead up to {_gib(self._feed.room)} "
+            "(prefetch_gib): use smaller batches, sequences or frames, or a smaller prefetch_gib"
         )
 
     def _where(self) -> str:
         return f"epoch {self._epoch}, position {self._position} of {self._feed.length(self._epoch)}"
 
     def _step_back(self) -> None:
-        """Forget what was begun and not given out."""
+        """Cancel batches that were started and not returned."""
         self._drop_queue()
         self._begun = self._given
 
@@ -267,7 +273,7 @@ class Batches(Pass[Batch]):
         super().__init__(feed, batch_size, last_batch, prefetch, outputs)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch; lost samples are not known beforehand."""
+        """Number of batches of a whole epoch; batches may be fewer if samples are lost."""
         length = self._feed.length(self._feed.epoch)
         return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
 
@@ -289,21 +295,21 @@ class Batches(Pass[Batch]):
 
 
 class Singles(Pass[ItemT]):
-    """The samples of a dataset one by one."""
+    """Iterator over the samples of a dataset."""
 
     def __init__(self, feed: PassContext, *, group: int, outputs: Outputs | None = None) -> None:
         self._ready: deque[tuple[int, Any]] = deque()
         self._index = -1
-        # Read in groups, so that neighbors that share a GOP share its decoding.
+        # Samples are read in groups: neighbors in one GOP share its decoding.
         super().__init__(feed, group, "partial", 1, outputs)
 
     @property
     def index(self) -> int:
-        """The index within the dataset of the sequence that was given out last; -1 before the first."""
+        """Index within the dataset of the last returned sequence; -1 before the first."""
         return self._index
 
     def __len__(self) -> int:
-        """Sequences of a whole epoch; lost samples are not known beforehand."""
+        """Number of samples of a whole epoch, including those that may turn out to be lost."""
         return self._feed.length(self._feed.epoch)
 
     def __repr__(self) -> str:
@@ -332,7 +338,7 @@ class Singles(Pass[ItemT]):
 
 
 class Sequences(Singles[Sequence]):
-    """The sequences of a dataset one by one; see :meth:`seqpipe.readers.Video.sequences`."""
+    """Iterator over the sequences of a dataset; see :meth:`seqpipe.readers.Video.sequences`."""
 
 
 def _gib(size: int) -> str:

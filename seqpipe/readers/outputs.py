@@ -5,32 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..errors import ParameterError, SeqpipeError
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import DType, OutputSpec
 from .selection import Catalog, SampleRequest
 
-__all__ = ["Outputs", "SampleGroup", "fill_in", "group_of"]
+__all__ = ["Outputs", "SampleGroup", "fill_in", "group_of", "luma_of"]
 
 Outputs: TypeAlias = Callable[[Seq[SampleRequest], int], Seq[OutputSpec]]
-"""What the pictures of some samples of an epoch are to be, one value for each; asked again for the same ones it must
-answer the same."""
+"""A function of sample requests and their epoch that returns one output specification for each request.
+
+It must return equal values for equal arguments."""
 
 _PEAKS: Final = {"uint8": 255, "uint16": 65535, "float16": 1, "float32": 1}
 
 
 class SampleGroup(NamedTuple):
-    """Samples that are read together, and what is made of them.
+    """Samples that are read together, and their outputs.
 
     Attributes:
-        samples: all of them.
-        failed: by place, why a sample cannot be read at all.
-        outputs: for each sample.
-        shapes: of the pictures of each; empty of those that failed.
-        broken: why no output could be said.
+        samples: the samples.
+        failed: errors of samples whose frames are not known, by position.
+        outputs: output specification of each sample.
+        shapes: shape of the frames of each sample; empty for failed samples.
+        broken: the error that ``outputs`` raised, or None.
     """
 
     samples: tuple[SampleRequest, ...]
@@ -41,7 +43,7 @@ class SampleGroup(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that their pixels will hold."""
+        """Size of the samples' pixels in bytes."""
         parts = zip(self.samples, self.outputs, self.shapes, strict=True)
         return sum(
             len(sample.frames) * math.prod(shape) * np.dtype(output.dtype).itemsize
@@ -50,7 +52,7 @@ class SampleGroup(NamedTuple):
 
     @property
     def common(self) -> tuple[tuple[int, ...], str] | None:
-        """The shape of all pictures, and the type of their values; None if they have no common one."""
+        """Shape and dtype that all frames have in common; None if they differ."""
         kinds = {
             (shape, output.dtype, output.layout)
             for shape, output in zip(self.shapes, self.outputs, strict=True)
@@ -69,15 +71,15 @@ def group_of(
     outputs: Outputs | None,
     epoch: int,
 ) -> SampleGroup:
-    """Samples with what is made of them.
+    """Combine samples with their output specifications.
 
     Args:
-        samples: all of them.
-        failed: by place, why a sample cannot be read at all.
+        samples: the samples.
+        failed: errors of samples whose frames are not known, by position.
         catalog: the dataset's videos.
-        plain: the dataset's own output.
-        outputs: what is made instead.
-        epoch: theirs.
+        plain: the dataset's output.
+        outputs: a function that replaces ``plain``, or None.
+        epoch: epoch of the samples.
     """
     sound = [sample for place, sample in enumerate(samples) if place not in failed]
     specs = {}
@@ -98,15 +100,15 @@ def _asked(outputs: Outputs, samples: list[SampleRequest], epoch: int) -> tuple[
     if not callable(outputs):
         raise ParameterError(
             f"outputs={outputs!r} is not valid",
-            allowed="a function of samples and their epoch, which gives an OutputSpec for each",
+            allowed="a function of samples and their epoch that returns an OutputSpec for each sample",
         )
     given = outputs(samples, epoch)
     made = tuple(given) if isinstance(given, Iterable) else (given,)
     wrong = [type(one).__name__ for one in made if not isinstance(one, OutputSpec)]
     if wrong or len(made) != len(samples):
         raise ParameterError(
-            f"outputs gave {f'a {wrong[0]}' if wrong else f'{len(made)} values'} for {len(samples)} samples",
-            allowed="an OutputSpec for each of them",
+            f"outputs returned {f'a {wrong[0]}' if wrong else f'{len(made)} values'} for {len(samples)} samples",
+            allowed="an OutputSpec for each sample",
         )
     return made
 
@@ -119,13 +121,19 @@ def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple
         raise
 
 
+def luma_of(output: OutputSpec) -> OutputSpec:
+    """Return the output of the luma of another output's frames: uint8, with its geometry and layout."""
+    rounded: DType | None = None if output.rounded is None else "uint8"
+    return replace(output, color="GRAY", dtype="uint8", mean=None, std=None, rounded=rounded)
+
+
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:
-    """A fill value of one output as another one has it: the same color, as its dtype, mean and std make it.
+    """Convert a fill value to the same color in the dtype, mean and std of another output.
 
     Args:
-        value: of the pixels that no video has.
-        plain: the output in which that is meant.
-        output: the one in which it is wanted.
+        value: the fill value in ``plain``.
+        plain: the output that ``value`` belongs to.
+        output: the output to convert to.
 
     Returns:
         One number, or one for each channel where these differ.
@@ -148,7 +156,7 @@ def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tupl
 
 
 def _statistics(output: OutputSpec) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation for each channel."""
+    """Mean and standard deviation of each channel."""
     mean, std = (
         given if isinstance(given, tuple) else (absent,) * output.channels
         for given, absent in ((output.mean, 0.0), (output.std, 1.0))

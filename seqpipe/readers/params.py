@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import ParameterError
-from ..param import Param
+from ..param import Param, choice
 from ..video.convert.output import OutputSpec, check_output
 from ..video.device import Device
 from ..video.memory import device_bytes
 
 __all__ = [
+    "CLIP_LAYOUT",
     "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
+    "TORCH_DOOR",
+    "ClipLayout",
     "bytes_ahead",
     "check_fill",
     "check_index",
@@ -24,10 +27,16 @@ __all__ = [
     "output_of",
 ]
 
+TORCH_DOOR: Final = "seqpipe.torch"
+"""``as_torch()`` imports this adapter by name, when called: the package stands below readers and pipelines."""
+
+ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
+
+CLIP_LAYOUT: Final = choice("layout", "order of the axes of a sequence", get_args(ClipLayout))
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, hi=10_000, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",
-    doc="Memory of the device that batches under way and waiting may hold; a quarter of all unless given",
+    doc="Memory of the device for batches that are read ahead; default: a quarter of the device's memory",
     kind=float,
     lo=0,
     unit="GiB",
@@ -37,7 +46,7 @@ _SHARE_AHEAD: Final = 0.25
 _NO_BOUND: Final = 2.0**32  # GiB, more than any machine has
 FILL_VALUE: Final = Param(
     name="fill_value",
-    doc="The value of pixels that no video has; for floats as it stands in the result, after mean and std",
+    doc="Value of padded pixels; for float dtypes on the scale of the result, after mean and std",
     kind=float,
 )
 _FILL_BOUNDS: Final = {
@@ -49,10 +58,10 @@ _FILL_BOUNDS: Final = {
 
 
 def one_source(sources: Mapping[str, Any]) -> str:
-    """The name of the one argument that was given.
+    """Return the name of the one argument that is not None.
 
     Raises:
-        ParameterError: none was, or more than one.
+        ParameterError: all are None, or more than one is not.
     """
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
@@ -62,10 +71,10 @@ def one_source(sources: Mapping[str, Any]) -> str:
 
 
 def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
-    """The output that was asked for, as a value or field by field.
+    """Return the output specification, given as one value or as single fields.
 
     Raises:
-        ParameterError: both ways at once.
+        ParameterError: ``output`` is given together with a field.
     """
     if output is None:
         return check_output(fields)
@@ -78,10 +87,10 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
 
 
 def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
-    """What batches under way and waiting may hold.
+    """Return the limit in bytes for batches that are read ahead.
 
-    By default a share of the device's memory: a constant would be too much for small GPUs, or leave the engines of
-    large ones without work. Of all memory, not of what happens to be free, so that runs on one machine are alike.
+    The default is a share of the device's total memory: a constant would be too much for small GPUs, and leave the
+    engines of large ones idle. Free memory would make runs on one machine differ.
     """
     return int(
         _SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else min(prefetch_gib, _NO_BOUND) * 2**30
@@ -89,10 +98,10 @@ def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
 
 
 def check_fill(value: float, output: OutputSpec) -> float:
-    """The fill value, if a pixel can have it.
+    """Return the fill value if the output's dtype can hold it.
 
     Raises:
-        ParameterError: it cannot.
+        ParameterError: the dtype cannot hold it.
     """
     lo, hi = _FILL_BOUNDS[output.dtype]
     param = replace(FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
@@ -101,10 +110,10 @@ def check_fill(value: float, output: OutputSpec) -> float:
 
 
 def check_index(index: Any, total: int) -> int:
-    """The index of a sample, if the dataset has such a sample.
+    """Return the sample index as an int.
 
     Raises:
-        ParameterError: it has not.
+        ParameterError: it is not an integer from 0 to ``total - 1``.
     """
     whole = int(index) if type(index) is not bool and isinstance(index, Integral) else -1
     if not 0 <= whole < total:

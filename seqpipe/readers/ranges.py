@@ -20,8 +20,8 @@ COLUMNS: Final[dict[str, Param]] = {
     for param in (
         Param(name="start_frame", doc="First frame of the range", **_FRAME),  # type: ignore[arg-type]  # mixed values
         Param(name="end_frame", doc="Frame after the last one of the range", **_FRAME),  # type: ignore[arg-type]  # same
-        Param(name="start_s", doc="Time from which on frames belong to the range", **_TIME),  # type: ignore[arg-type]  # same
-        Param(name="end_s", doc="Time from which on frames do not belong to the range any more", **_TIME),  # type: ignore[arg-type]  # same
+        Param(name="start_s", doc="Start of the range", **_TIME),  # type: ignore[arg-type]  # same
+        Param(name="end_s", doc="End of the range; a frame that begins there is left out", **_TIME),  # type: ignore[arg-type]  # same
     )
 }
 """The parameters of a range, which are also the columns of a manifest."""
@@ -29,20 +29,19 @@ COLUMNS: Final[dict[str, Param]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Range:
-    """The part of a video that samples are taken from, half-open: what begins at the end does not belong to it.
+    """The part of a video that samples are taken from; half-open, in frames or in seconds.
 
-    Either in frames or in seconds; seconds are on the video's own clock, that of ``Sequence.timestamps``, which
-    need not begin at 0. What is None is open. A range in seconds may end behind the video's end; a range in
-    frames may not.
+    Seconds are on the video's own clock, as ``Sequence.timestamps`` are, and need not begin at 0. None leaves an end
+    open. A range in seconds may end after the end of the video; a range in frames may not.
 
     Attributes:
-        start_frame: the first frame, from 0 on.
+        start_frame: the first frame, counted from 0.
         end_frame: the frame after the last one.
-        start_s: the time from which on frames belong to it, in seconds.
-        end_s: the time from which on frames do not belong to it any more, in seconds.
+        start_s: start in seconds; a frame that begins there belongs to the range.
+        end_s: end in seconds; a frame that begins there does not belong to the range.
 
     Raises:
-        ParameterError: frames and seconds are mixed, the end does not lie behind the start, or a value is no number.
+        ParameterError: frames and seconds are mixed, the end is not after the start, or a value is not a number.
     """
 
     start_frame: int | None = None
@@ -65,15 +64,15 @@ class Range:
 
     @property
     def in_seconds(self) -> bool:
-        """Whether it takes timestamps to know its frames."""
+        """Whether the range is given in seconds, so that its frames follow from timestamps."""
         return self.start_s is not None or self.end_s is not None
 
     def of(self, frames: int, timestamps: FloatArray | None) -> Span:
-        """The span of a video's frames.
+        """Return the span of a video's frames that the range selects.
 
         Args:
-            frames: how many frames the video has.
-            timestamps: of all of them; needed for a range in seconds.
+            frames: number of frames of the video.
+            timestamps: presentation times of all frames in seconds; required for a range in seconds.
 
         Raises:
             FrameRangeError: the range lies outside of the video, or no frame begins in it.

@@ -28,16 +28,16 @@ _SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """What could not be given of one source.
+    """A source or samples of it that a dataset lost.
 
     Attributes:
         source: the path or URL.
-        fate: what became of it: the whole video or volume was left out because it cannot be used, is too short, or
-            shows too little motion; or some of its samples were raised as errors, left out, substituted by others, or,
-            for patches, cut anywhere because what they are to be cut around is not there.
-        reason: what is wrong, as the error says it; of the first sample, if there were several.
-        frames: the frames that cannot be decoded, as far as samples asked for them, ascending.
-        times: how many samples were concerned; 1 for a whole video.
+        fate: what happened: the whole video or volume was left out because it is unreadable, too short or
+            too still; or samples of it were raised as errors, left out, substituted by others, or, for patches, cut
+            anywhere because the volume has no voxel of the class to be cut around.
+        reason: the error's text; the first sample's, if there were several.
+        frames: requested frames that cannot be decoded, ascending.
+        times: number of samples; 1 for a whole video.
     """
 
     source: str
@@ -54,15 +54,15 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
-    """What a dataset gives and what it lost so far.
+    """Number of sources and samples of a dataset, and what it lost so far.
 
     Attributes:
-        listed: files, or ranges of files, that the dataset was given.
-        used: how many of them give samples.
-        samples: samples of an epoch, of all ranks together.
-        losses: one for each source and fate, in the order in which they happened first.
-        passed_over: how many files of ``file_root`` are not taken for videos, by the endings of their names.
-        unit: what was listed: ``"videos"`` or ``"volumes"``.
+        listed: number of files, or ranges of files, in the dataset's arguments.
+        used: number of these that have samples.
+        samples: samples of an epoch over all ranks.
+        losses: one entry for each source and fate, in order of first occurrence.
+        passed_over: number of files in ``file_root`` that are not videos, by file extension.
+        unit: ``"videos"`` or ``"volumes"``.
     """
 
     listed: int
@@ -74,7 +74,7 @@ class Report:
 
     @property
     def counts(self) -> dict[Fate, int]:
-        """How many videos or samples met each fate."""
+        """Number of videos or samples for each fate."""
         counts: Counter[Fate] = Counter()
         for loss in self.losses:
             counts[loss.fate] += loss.times
@@ -93,11 +93,11 @@ class Report:
 
 @dataclass
 class ReportBook:
-    """Collects losses; several threads may write. One entry a source and fate, so that it stays small.
+    """Collects losses from several threads, in one entry for each source and fate.
 
     Attributes:
-        unit: what is listed: ``"videos"`` or ``"volumes"``.
-        report: everything so far.
+        unit: ``"videos"`` or ``"volumes"``.
+        report: the report without losses.
     """
 
     unit: str = "videos"
@@ -106,7 +106,7 @@ class ReportBook:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, source: str, fate: Fate, error: SeqpipeError | str) -> None:
-        """Write down a loss."""
+        """Record a loss."""
         frames = error.lost if isinstance(error, DamagedSourceError) else ()
         reason = error if isinstance(error, str) else error.fact
         new = Loss(source=source, fate=fate, reason=reason, frames=frames)
@@ -117,15 +117,15 @@ class ReportBook:
             self._losses[source, fate] = new
 
     def finished(self, *, listed: int, used: int, samples: int) -> None:
-        """Write down what the dataset consists of."""
+        """Record the number of sources and samples."""
         self.report = replace(self.report, listed=listed, used=used, samples=samples, unit=self.unit)
 
     def passed_over(self, endings: dict[str, int]) -> None:
-        """Write down how many files were not taken for videos."""
+        """Record the number of files that are not videos, by file extension."""
         self.report = replace(self.report, passed_over=endings)
 
     def so_far(self) -> Report:
-        """The report as it stands."""
+        """Return the report with all losses so far."""
         with self._lock:
             return replace(self.report, losses=tuple(self._losses.values()))
 

@@ -1,12 +1,15 @@
-"""Selection: which frames make each sample of each epoch. Arithmetic; nothing is decoded."""
+"""Selection of the frames of each sample and epoch, by arithmetic; nothing is decoded."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError, SourceError
@@ -20,49 +23,51 @@ __all__ = ["Catalog", "SampleRequest", "Selection"]
 
 @dataclass(frozen=True, eq=False)
 class SampleRequest:
-    """One sample, before it is decoded.
+    """One sample before it is decoded.
 
     Attributes:
-        index: its index within the dataset, the same on all ranks and in all epochs.
-        video: the place of its video within the dataset.
-        source: the path or URL of the video.
-        label: the video's label, -1 for none.
-        frames: the frame to decode for each position, int64; -1 at positions that are filled with a constant.
-        padding: which positions are padding, bool.
-        shape: of a picture as the dataset delivers it, in the order of its layout.
+        index: index within the dataset, the same on all ranks and in all epochs.
+        video: position of the video within the dataset.
+        source: path or URL of the video.
+        label: label of the video, -1 for none; a float, a row of floats or a text for another ``label_type``.
+        frames: int64, frame number to decode for each position; -1 where the position is filled with a constant.
+        padding: bool, True at padded positions.
+        shape: shape of an output frame, in the order of the dataset's layout.
+        fields: values of further columns of the video, by name.
     """
 
     index: int
     video: int
     source: str
-    label: int
+    label: Any
     frames: IntArray
     padding: BoolArray
     shape: tuple[int, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """The videos that give samples; one entry of each array for each.
+    """The videos that have samples; each array has one entry for each video.
 
     Attributes:
-        names: what opens them.
-        keys: their names for the fingerprint.
-        labels: whole numbers, -1 for none.
-        first: the first frame that may be used.
-        end: the frame after the last one that may be used.
-        end_s: where the range was given in seconds, its end; else NaN.
-        bounds: how many samples the videos before have, and at the end how many there are; one entry more.
-        shapes: the shapes of pictures that occur, in the order of the output's layout.
-        shape: which of them the video's pictures have.
-        pictures: width, height, rotation and flip that occur, as
-            :attr:`seqpipe.video.probe.facts.Facts.picture` has them.
-        picture: which of them the video has.
+        names: path or URL.
+        keys: name in the fingerprint.
+        labels: as :func:`seqpipe.readers.labels.tabulated` makes them.
+        first: first frame of the range.
+        end: frame after the last one of the range.
+        end_s: end of a range given in seconds; else NaN.
+        bounds: cumulative number of samples, beginning with 0; one entry more than videos.
+        shapes: distinct shapes of output frames, in the order of the output's layout.
+        shape: index into ``shapes``.
+        pictures: distinct (width, height, rotation, flip), as :attr:`seqpipe.video.probe.facts.Facts.picture`.
+        picture: index into ``pictures``.
+        fields: values of further columns of each video; empty if there are none.
     """
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    labels: IntArray
+    labels: npt.NDArray[Any]
     first: IntArray
     end: IntArray
     end_s: FloatArray
@@ -71,36 +76,38 @@ class Catalog:
     shape: IntArray
     pictures: tuple[tuple[int, ...], ...]
     picture: IntArray
+    fields: tuple[Mapping[str, Any], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def samples(self) -> int:
-        """Samples of an epoch."""
+        """Number of samples of an epoch."""
         return int(self.bounds[-1])
 
     def shape_of(self, video: int) -> tuple[int, int, int]:
-        """The shape of a video's pictures."""
+        """Return the shape of a video's output frames."""
         return self.shapes[int(self.shape[video])]
 
     def facts(self, video: int) -> Facts:
-        """What decides the shape of a video's pictures, whatever they are to be."""
+        """Return the facts of a video that determine the shape of its frames for any output."""
         width, height, rotation_degrees, flipped = self.pictures[int(self.picture[video])]
         return Facts(0, width, height, rotation_degrees, bool(flipped))
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What the dataset's parameters choose from its videos.
+    """The samples that the dataset's parameters select from its videos.
 
     Attributes:
         catalog: the videos.
-        sampler: picks the frames of a sample.
-        order: the order in which the rank gets samples.
-        clock: where timestamps come from.
-        by_time: whether the sampler needs them.
-        motion: where the motion of frames comes from; None if the sampler does not need it.
+        sampler: selects the frames of a sample.
+        order: order of the rank's samples.
+        clock: source of timestamps.
+        by_time: whether the sampler needs timestamps.
+        repeats: number of times that each sample of the catalog occurs: with different indices, but the same frames.
+        motion: source of the motion of frames; None if the sampler does not need it.
     """
 
     catalog: Catalog
@@ -108,20 +115,27 @@ class Selection:
     order: EpochOrder
     clock: Clock
     by_time: bool
+    repeats: int = 1
     motion: FrameMotion | None = None
 
+    @property
+    def total(self) -> int:
+        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        return self.catalog.samples * self.repeats
+
     def sample(self, index: int, epoch: int) -> SampleRequest:
-        """One sample of an epoch by its index within the dataset, whatever the rank and the order.
+        """Return one sample of an epoch by its index within the dataset, which does not depend on rank and order.
 
         Raises:
-            SourceError: the sampler goes by time, and the video's index cannot be read any more, or is another one.
+            SourceError: the sampler needs timestamps, and the video's index is unreadable by now or has changed.
         """
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
         times = self.clock.of(name) if self.by_time else None
         motion = None if self.motion is None else self.motion.of(name)
-        k = index - int(catalog.bounds[video])
+        number = index // self.repeats
+        k = number - int(catalog.bounds[video])
         try:
             span = Span(
                 int(catalog.first[video]),
@@ -130,23 +144,26 @@ class Selection:
                 None if np.isnan(end_s) else end_s,
                 motion,
             )
-            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
-        except ParameterError as error:  # the clock has it no more that had it when the dataset was made
+            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
+        except ParameterError as error:  # the sample existed when the dataset was made: the file has changed
             raise SourceError(
-                f"sample {index} is not in it any more: {error.fact}",
+                f"the video no longer contains sample {index}: {error.fact}",
                 source=name,
-                advice="The file may have been replaced by another one: make the dataset anew",
+                advice="The file may have been replaced: create the dataset again",
             ) from error
-        return SampleRequest(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
+        fields = catalog.fields[video] if catalog.fields else {}
+        return SampleRequest(
+            index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields
+        )
 
     def unknown(self, index: int) -> SampleRequest:
-        """A sample whose frames cannot be told, because its video's timestamps or motion cannot be read any more."""
+        """Return a sample without frames, for a video whose timestamps or motion cannot be read any more."""
         return SampleRequest(
             index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         )
 
     def at(self, epoch: int, positions: IntArray | None = None) -> list[SampleRequest]:
-        """The samples at positions of the rank's epoch; at all of them by default.
+        """Return the samples at positions of the rank's epoch; by default all of them.
 
         Raises:
             ParameterError: a position is outside of the epoch.
@@ -154,39 +171,41 @@ class Selection:
         return [self.sample(index, epoch) for index in self.order.samples(epoch, positions).tolist()]
 
     def videos_at(self, epoch: int, positions: IntArray) -> IntArray:
-        """The videos that the samples at positions are taken from."""
-        indices = self.order.samples(epoch, positions)
-        videos: IntArray = np.searchsorted(self.catalog.bounds, indices, side="right") - 1
+        """Return the position within the dataset of each sample's video."""
+        return self.videos_of(self.order.samples(epoch, positions))
+
+    def videos_of(self, indices: IntArray) -> IntArray:
+        """Return the position within the dataset of each sample's video, by the samples' indices."""
+        videos: IntArray = np.searchsorted(self.catalog.bounds, indices // self.repeats, side="right") - 1
         return videos
 
     def values_at(self, epoch: int, positions: IntArray) -> int:
-        """How many values the pictures of the samples at positions have, all together."""
+        """Return the total number of pixel values of the samples at positions."""
         catalog = self.catalog
         pictures = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
         return self.sampler.length * int(pictures[catalog.shape[self.videos_at(epoch, positions)]].sum())
 
     @property
     def largest(self) -> int:
-        """How many values the pictures of a sample have at most."""
+        """Largest number of pixel values of a sample."""
         return self.sampler.length * max(map(math.prod, self.catalog.shapes))
 
-    def _video(self, index: int) -> tuple[int, str, int]:
-        """The place, name and label of a sample's video."""
-        video = int(np.searchsorted(self.catalog.bounds, index, side="right")) - 1
-        return video, self.catalog.names[video], int(self.catalog.labels[video])
+    def _video(self, index: int) -> tuple[int, str, Any]:
+        """Position, name and label of a sample's video."""
+        video = int(np.searchsorted(self.catalog.bounds, index // self.repeats, side="right")) - 1
+        label = self.catalog.labels[video]
+        return video, self.catalog.names[video], label if label.ndim else label.item()
 
     @cached_property
     def fingerprint(self) -> str:
-        """What decides the order of samples and their frames."""
+        """Digest of everything that determines samples and their order."""
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
+        together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.fingerprint_fields(),
+            **together,
         )

@@ -1,24 +1,26 @@
-"""Volume: a dataset of patches cut from many volumes, or of the volumes as they are."""
+"""Volume: a dataset of patches cut from many volumes, or of whole volumes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..param import Param
+from ..padding import PadMode
+from ..param import Param, choice
+from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..video.device import THREADS, parse_device
-from ..volume.disk import DiskCache
+from ..video.device import THREADS, Device, parse_device
+from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
-from ..volume.resampling.regrid import spacing_of_three
+from ..volume.patches.cutting import PATCH_PAD, check_patch_size
+from ..volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ..volume.space import check_orientation
 from .epochs import EpochDataset
 from .loader import PassContext
@@ -26,6 +28,7 @@ from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
 from .report import ReportBook
 from .volume_case import (
     ALIGN,
+    CROP_ABOVE,
     DTYPE,
     FOREGROUND,
     PATCHES_PER_VOLUME,
@@ -41,88 +44,104 @@ from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
+CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
 
-_OPEN = Param(name="open_volumes", doc="Volumes whose patches are mixed", lo=1, hi=4096, unit="volumes")
+_OPEN = Param(
+    name="open_volumes", doc="Volumes in memory whose patches are mixed", lo=1, hi=4096, unit="volumes"
+)
+_CACHE_DEVICE = choice("cache_device", "Memory that holds volumes", ("cpu", "cuda"))
 _CACHE = Param(
     name="cache_gib",
-    doc="Main memory for volumes that are kept from one epoch to the next",
+    doc="Memory for volumes that are kept between epochs",
     kind=float,
     lo=0,
     unit="GiB",
 )
 
 _DISK = Param(
-    name="cache_dir_gib", doc="What the folder of read volumes may hold", kind=float, lo=0, unit="GiB"
+    name="cache_dir_gib", doc="Largest size of the folder of cached volumes", kind=float, lo=0, unit="GiB"
 )
 
 
 class Volume(EpochDataset):
-    """A dataset of patches, cut from many volumes; images and labels that belong together are cut at the same place.
+    """A dataset of patches cut from many volumes; the images and labels of one subject are cut at the same position.
 
     A sample is a dictionary of names to sequences ``DHWC`` with their affine: ``sample["image"]``, ``sample["label"]``.
-    A patch depends on (seed, epoch, its index) alone, not on threads, batch size, rank, device, or how often iteration
-    was stopped. Making a dataset reads headers, no voxels. In an epoch each volume is read once: ``open_volumes``
-    of them are in memory, their patches mixed, while the next ones are read.
+    A patch depends on (seed, epoch, sample index) only: not on threads, batch size, rank, device, or interrupted
+    iterations. The constructor reads headers and no voxels. Each epoch reads each volume once: the patches of
+    ``open_volumes`` volumes in memory are mixed while the next volumes are read.
 
-    Exactly one of ``files``, ``file_root`` and ``manifest`` says which volumes. Where patches are cut:
+    Exactly one of ``files``, ``file_root`` and ``manifest`` selects the volumes. ``sampler`` selects the positions of
+    patches:
 
     =============== ========================================================================================
-    ``sampler``     patches
+    ``sampler``     positions
     =============== ========================================================================================
     ``"uniform"``   anywhere
-    ``"balanced"``  the share ``foreground`` of them around a labeled voxel, each class that is there as often; the rest
-                    anywhere
-    ``"classes"``   around a voxel of a class, chosen by ``class_weights`` among those that are there
-    ``"weighted"``  around a voxel chosen by the part ``weights``, a map
+    ``"balanced"``  a share ``foreground`` of the patches around labeled voxels, with the classes of the volume
+                    equally often; the rest anywhere
+    ``"classes"``   around a voxel of a class, drawn by ``class_weights`` from the classes of the volume
+    ``"weighted"``  around a voxel drawn by the map in the part ``weights``
     =============== ========================================================================================
 
     Args:
         files: paths and URLs of images; or mappings of names to these, such as ``{"t1": …, "t2": …, "label": …}``.
-        file_root: a folder with the folders ``images`` and ``labels`` (or ``imagesTr`` and ``labelsTr``), files of one
-            name belonging together; or a folder of images.
+        file_root: a folder with the subfolders ``images`` and ``labels`` (or ``imagesTr`` and ``labelsTr``), in which
+            files of the same name belong together; or a folder of images.
         manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
-        labels: for ``files``: a path for each, or None.
-        label_names: which parts hold labels: whole numbers, resampled by vote, filled up by 0.
-        subjects: for ``files``: whom each belongs to, for folds; by default the file's name.
-        fold: ``(number, count)``: leave out the subjects of this fold, as in training.
-        validation: take the subjects of the fold instead, and leave out the others.
-        patch_size: slices, rows and columns, or one number for all; ``(5, 256, 256)`` gives stacks of 5 slices. None
-            gives whole volumes.
-        patches_per_volume: how many of each volume in an epoch.
-        sampler: where patches are cut.
-        foreground: for ``"balanced"``.
-        class_weights: for ``"classes"``: class → how often; all that are there equally by default.
-        weights: for ``"weighted"``: the name of the part that is the map.
-        pad_mode: how a volume that is smaller than a patch is filled up: "constant", "edge", "reflect"; "none" refuses
-            it.
-        fill_value: of images by "constant"; labels are filled by 0.
-        orientation: what volumes are brought to first, such as ``"RAS"``.
-        spacing_mm: what volumes are resampled to: one number, or those between slices, rows and columns.
-        align: what becomes of parts on different grids: ``"none"`` refuses them, ``"first"`` brings them to that of the
-            first part.
-        dtype: of images; by default that of the values, slope and intercept applied.
-        open_volumes: volumes whose patches are mixed, and which are in memory at once; twice as many may be.
-        cache_gib: main memory for volumes that are kept for the next epoch.
-        cache_dir: a folder for volumes as they are once they are inflated, turned and cast, in which they are found by
-            their files' size and time of change; needs the extra ``blosc2``. None for none.
-        cache_dir_gib: what that folder may hold; volumes not used for longest go.
-        shuffle: a new order in every epoch: of volumes, and of the patches of those that are open.
-        seed: of the order and of the patches.
-        shard: ``(rank, world)``: the rank gets its part of every epoch's volumes.
-        stick_to_shard: the rank keeps the same volumes in every epoch.
-        even_shards: all ranks get equally many patches.
+        labels: for ``files``: one path for each image, or None.
+        label_names: names of the parts that hold labels: integers, resampled by vote, padded with 0.
+        subjects: for ``files``: subject of each file, for folds; by default the file's name.
+        fold: ``(number, count)``: leave out the subjects of this fold, for training.
+        validation: keep only the subjects of the fold, for validation.
+        patch_size: (slices, rows, columns), or one number for all three; ``(5, 256, 256)`` makes stacks of 5 slices.
+            None makes samples of whole volumes.
+        patches_per_volume: patches from each volume in every epoch.
+        sampler: rule for the positions of patches.
+        foreground: for ``"balanced"``: share of patches around labeled voxels.
+        class_weights: for ``"classes"``: relative frequency of each class; by default the classes of a volume are
+            equally frequent.
+        weights: for ``"weighted"``: name of the part that holds the map of weights.
+        pad_mode: padding of volumes smaller than a patch, on both sides: "constant", "edge", "reflect", "symmetric" or
+            "wrap"; "none" refuses them. See :mod:`seqpipe.padding`.
+        fill_value: pad value of images for "constant"; labels are padded with 0.
+        orientation: orientation to bring volumes to first, such as ``"RAS"``.
+        spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.
+        align: parts on different grids: ``"none"`` refuses them, ``"first"`` resamples them to the grid of the first
+            part.
+        interp: interpolation of images on another grid: "linear", "bspline" or "nearest"; labels by vote.
+        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
+        crop_above: crop each volume first to the box around the voxels of its first part above this value, such as -500
+            for the body in CT or 0 for a brain; the box is widened to ``patch_size`` where the volume allows it, and is
+            the whole volume where no voxel is above it. None disables it.
+        dtype: dtype of images; by default that of the values after slope and intercept.
+        open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
+        cache_gib: memory, in GiB, for volumes that are kept between epochs.
+        cache_device: memory that holds volumes: "cpu"; or "cuda" for that of ``device``, where patches are cut then.
+            Volumes that are resampled stay in main memory.
+        cache_dir: folder for inflated and oriented volumes, identified by the size and modification time of their
+            files. None disables it.
+        cache_dir_gib: largest size of that folder in GiB; the least recently used volumes are deleted first.
+        cache_compression: "none": plain arrays, of which patches read only what they need; "lz4": about a third of the
+            bytes, inflated volume by volume; requires the extra ``blosc2``.
+        shuffle: whether each epoch has a new random order of volumes, and of patches among the open volumes.
+        seed: seed of the order and of the patches.
+        shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
+        stick_to_shard: whether the rank reads the same volumes in every epoch.
+        even_shards: whether all ranks get equally many patches.
         device: "cpu", "cuda", "cuda:N", or "auto".
-        threads: that read and cut; by default one for each core.
-        prefetch: batches that are read ahead.
-        prefetch_gib: what these may hold; a quarter of the device's memory by default.
-        on_error: what becomes of what cannot be read: "raise", "skip" (left out), or "substitute" (a volume that cannot
-            be opened is left out, a sample is replaced by the next one of another volume). :meth:`report` names each.
+        threads: threads that read and cut; by default one for each core.
+        prefetch: number of batches to read ahead.
+        prefetch_gib: memory of the device, in GiB, for batches that are being read; by default a quarter of its memory.
+        on_error: policy for unreadable sources: "raise", "skip" (leave out), or "substitute" (leave out volumes that
+            cannot be opened, and replace other samples by the next one of another volume). :meth:`report` lists every
+            case.
 
     Raises:
         ParameterError: an argument is out of bounds, or a patch is larger than a volume.
-        ManifestError: a line of the manifest cannot be used.
-        SourceError: a volume cannot be opened and ``on_error`` is "raise"; or none can be.
+        ManifestError: a line of the manifest is not valid.
+        SourceError: a volume cannot be opened and ``on_error`` is "raise"; or no volume can be opened.
         BackendError: the device or a package is not available.
     """
 
@@ -143,16 +162,21 @@ class Volume(EpochDataset):
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
-        pad_mode: PatchPad = "none",
+        pad_mode: PadMode = "none",
         fill_value: float = 0,
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
         align: str = "none",
+        interp: RegridInterpolation = "linear",
+        antialias: bool = True,
+        crop_above: float | None = None,
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
+        cache_device: CacheDevice = "cpu",
         cache_dir: _Path | None = None,
         cache_dir_gib: float = 100,
+        cache_compression: CacheCompression = "none",
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -168,16 +192,14 @@ class Volume(EpochDataset):
         self._on_error: OnError = ON_ERROR.check(on_error)
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
-        many = PATCHES_PER_VOLUME.check(patches_per_volume)
+        many, block = PATCHES_PER_VOLUME.check(patches_per_volume), _OPEN.check(open_volumes)
         order: dict[str, Any] = {
-            "per_volume": many,
-            "block": _OPEN.check(open_volumes),
             "seed": seed,
             "shuffle": shuffle,
             "shard": shard,
             "stick_to_shard": stick_to_shard,
         }
-        BlockOrder(volumes=0, **order)
+        EpochOrder(size=0, **order)  # checks the arguments before any file is read
         cases = list_cases(files, file_root, manifest, labels, subjects)
         cases = _of_fold(cases, fold, validation=validation)
         names = frozenset(label_names) & set(cases[0].parts)
@@ -197,6 +219,9 @@ class Volume(EpochDataset):
             orientation=None if orientation is None else check_orientation(orientation),
             spacing_mm=None if spacing_mm is None else spacing_of_three(spacing_mm),
             align=ALIGN.check(align),
+            interp=INTERP.check(interp),
+            antialias=bool(antialias),
+            crop_above=CROP_ABOVE.check(crop_above),
             dtype=DTYPE.check(dtype),
         )
         self._book = ReportBook(unit="volumes")
@@ -204,26 +229,31 @@ class Volume(EpochDataset):
         selection = PatchSelection(
             tuple(used),
             tuple(info.shape for info in infos),
-            BlockOrder(volumes=len(used), even=even_shards, **order),
+            BlockOrder(
+                volumes=EpochOrder(size=len(used), even=even_shards, **order), per_volume=many, block=block
+            ),
             preparation,
             rule,
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
-        room = int(_CACHE.check(cache_gib) * 2**30)
-        disk = None if cache_dir is None else DiskCache(cache_dir, int(_DISK.check(cache_dir_gib) * 2**30))
+        room, on_gpu = _memory(cache_gib, cache_device, place)
+        most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
+        disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
         self._selection, self._infos = selection, tuple(infos)
-        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
-        fetcher: Any = self._fetcher  # it does what Feed asks of a video's
+        self._fetcher = VolumeFetcher.of(
+            selection, threads, place, self._on_error, self._book, room, disk, on_gpu=on_gpu
+        )
+        fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
         self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
 
     @property
     def total(self) -> int:
-        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
         return self._selection.order.size
 
     @property
     def infos(self) -> tuple[VolumeInfo, ...]:
-        """The facts of each volume's first part, as it is given."""
+        """Header facts of each volume's first part, as stored in its file."""
         return self._infos
 
     @property
@@ -232,7 +262,7 @@ class Volume(EpochDataset):
         return self._selection.cases
 
     def __repr__(self) -> str:
-        order, rule = self._selection.order, self._selection.rule
+        order, rule = self._selection.order.volumes, self._selection.rule
         size = (
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )
@@ -242,11 +272,11 @@ class Volume(EpochDataset):
         return f"Volume({'; '.join(parts)})"
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[PatchSample]:
-        """What an epoch consists of, for this rank and in its order: volumes and draws; nothing is read.
+        """Return the samples of an epoch of this rank, in order, without reading anything.
 
         Args:
-            epoch: by default the current one.
-            positions: places within the rank's epoch; by default all of them.
+            epoch: the epoch; by default the current one.
+            positions: positions within the rank's epoch; by default all of them.
 
         Raises:
             ParameterError: a position is outside of the epoch.
@@ -254,16 +284,16 @@ class Volume(EpochDataset):
         return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
     def sample(self, index: int, epoch: int | None = None, *, parts: bool = False) -> dict[str, Any]:
-        """One sample by its index within the dataset, whatever the rank and the order.
+        """Read one sample by its index within the dataset, which does not depend on rank and order.
 
         Args:
-            index: from 0 to ``total - 1``.
-            epoch: decides its place; by default the current one.
-            parts: whether labels come as :class:`seqpipe.parts.Labels`; see :meth:`samples`.
+            index: 0 to ``total - 1``.
+            epoch: selects the patch's position; by default the current epoch.
+            parts: whether labels are :class:`seqpipe.parts.Labels`; see :meth:`samples`.
 
         Raises:
-            ParameterError: there is no such sample.
-            SourceError: it cannot be read.
+            ParameterError: ``index`` is out of range.
+            SourceError: the sample cannot be read.
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
@@ -271,12 +301,12 @@ class Volume(EpochDataset):
         return as_parts(found, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
-        """The current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
+        """Iterate over the current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
 
         Args:
             batch_size: samples in a batch.
-            last_batch: what becomes of the rest that does not fill one: "partial" gives it short, "drop" leaves it out,
-                "fill" completes it from the start of the epoch.
+            last_batch: policy for an incomplete last batch: "partial" returns it short, "drop" leaves it out, "fill"
+                completes it with the first samples of the epoch.
 
         Raises:
             ParameterError: an argument is out of bounds.
@@ -286,11 +316,11 @@ class Volume(EpochDataset):
         )
 
     def samples(self, *, parts: bool = False) -> VolumeSamples:
-        """The current epoch sample by sample, as an iterator with ``state_dict``.
+        """Iterate over the current epoch sample by sample; the iterator has ``state_dict``.
 
         Args:
-            parts: whether labels come as :class:`seqpipe.parts.Labels`, as operators take them; otherwise everything is
-                a sequence, which operators take for an image.
+            parts: whether labels are :class:`seqpipe.parts.Labels`, which operators resample as classes; otherwise they
+                are plain sequences, which operators treat as images.
         """
         labels = self._selection.preparation.labels if parts else frozenset[str]()
         return VolumeSamples(self._feed, group=self._feed.group(4), labels=labels)
@@ -299,18 +329,18 @@ class Volume(EpochDataset):
         return self.samples()
 
     def stats(self) -> dict[str, int]:
-        """What was read so far: ``volumes``, how many volumes were read."""
+        """Return counts: ``volumes`` is the number of volumes read so far."""
         return dict(self._fetcher.open.counts)
 
     def close(self) -> None:
-        """Stop the threads and forget the volumes; a later use starts them again."""
+        """Stop the threads and release the volumes; the next read starts them again."""
         self._fetcher.engine.close()
         self._fetcher.open.clear()
 
     def _survey(
         self, cases: list[Case], preparation: Preparation, rule: Rule
     ) -> tuple[list[Case], list[VolumeInfo]]:
-        """The volumes that can be used, and their facts."""
+        """Return the usable volumes and their header facts."""
         used, infos = [], []
         for case in cases:
             try:
@@ -326,10 +356,20 @@ class Volume(EpochDataset):
         if not used:
             first = self._book.so_far().losses[0]
             raise UnreadableSourceError(
-                f"none of {len(cases)} volumes can be used; the first one: {first.reason}",
+                f"none of {len(cases)} volumes can be opened; the first one: {first.reason}",
                 source=first.source,
             )
         return used, infos
+
+
+def _memory(cache_gib: Any, cache_device: Any, place: Device) -> tuple[int, bool]:
+    """Return the limit in bytes for volumes in memory, and whether that is the GPU's."""
+    on_gpu = _CACHE_DEVICE.check(cache_device) == "cuda"
+    if on_gpu and place.kind == "cpu":
+        raise ParameterError(
+            "cache_device='cuda' and device='cpu' exclude one another", allowed="device='cuda'"
+        )
+    return int(_CACHE.check(cache_gib) * 2**30), on_gpu
 
 
 def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: bool) -> list[Case]:
@@ -363,7 +403,8 @@ def _class_weights(given: Mapping[int, float] | None) -> tuple[tuple[int, float]
 def _check_rule(rule: Rule, case: Case, many: int) -> None:
     if rule.patch is None and (rule.sampler != "uniform" or many != 1):
         raise ParameterError(
-            "there is no patch_size: samples are whole volumes", allowed="one sample of each volume"
+            "patches_per_volume needs patch_size: without it, samples are whole volumes",
+            allowed="one sample of each volume",
         )
     if rule.sampler in ("balanced", "classes") and rule.label is None:
         raise ParameterError(
@@ -389,5 +430,5 @@ def _check_fits(case: Case, info: VolumeInfo, rule: Rule) -> None:
         raise ParameterError(
             f"patch_size={rule.patch} is larger than the volume of {'×'.join(map(str, info.grid))} voxels",
             source=case.key,
-            advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )

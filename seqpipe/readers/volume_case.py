@@ -1,4 +1,4 @@
-"""From a case's files to patches: opened, checked, brought to one grid, placed and cut."""
+"""Preparation and cutting of one case: open, check, align parts to one grid, place and cut patches."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from collections.abc import Sequence as Seq
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray
+from ..array import FloatArray, to_cupy
 from ..errors import SourceError, UnreadableSourceError
+from ..padding import PadMode
 from ..param import Param, choice
 from ..sequence import Sequence
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
+from ..volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
-from ..volume.resampling.regrid import TargetGrid, window_of
-from ..volume.source import Box
+from ..volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
+from ..volume.source import AnyArray, Box
 from ..volume.space import moved
 from .volume_list import Case
 
 __all__ = [
     "ALIGN",
+    "CROP_ABOVE",
     "DTYPE",
     "FOREGROUND",
     "PATCHES_PER_VOLUME",
@@ -43,57 +46,67 @@ PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 SAMPLER: Final = choice(
     "sampler",
-    "Where patches are cut: anywhere, around foreground, around voxels of classes, or by a map of weights",
+    "Positions of patches: anywhere, around foreground, around voxels of classes, or by a map of weights",
     ("uniform", "balanced", "classes", "weighted"),
 )
 FOREGROUND: Final = Param(
-    name="foreground", doc="The share of patches around a labeled voxel", kind=float, lo=0, hi=1
+    name="foreground", doc="Share of patches around labeled voxels", kind=float, lo=0, hi=1
 )
 PATCHES_PER_VOLUME: Final = Param(
     name="patches_per_volume", doc="Patches of each volume in an epoch", lo=1, hi=1_000_000
 )
 ALIGN: Final = choice(
     "align",
-    "What becomes of parts on different grids: refused, or brought to the first one's",
+    "Parts on different grids: refuse them, or resample them to the grid of the first part",
     ("none", "first"),
 )
-DTYPE: Final = choice("dtype", "The type of images", ("int16", "float16", "float32"), optional=True)
+CROP_ABOVE: Final = Param(
+    name="crop_above", doc="Crop volumes to the box of the voxels above this value", kind=float, optional=True
+)
+DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
 
+_EDGE: Final = 1e-6
 _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is made of a case's volumes before patches are cut; the same for all.
+    """Preparation of all volumes before patches are cut.
 
     Attributes:
         labels: names of the parts that hold labels.
-        orientation: such as ``"RAS"``, or None for the files' own.
-        spacing_mm: or None for the files' own.
-        align: what becomes of parts on different grids.
-        dtype: of images, None for that of the scaled values.
+        orientation: target orientation such as ``"RAS"``, or None to keep the files'.
+        spacing_mm: target spacing, or None to keep the files'.
+        align: policy for parts on different grids, ``"none"`` or ``"first"``.
+        interp: interpolation of images on another grid; labels are resampled by vote.
+        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
+        crop_above: crop to the box of the voxels of the first part above this value, or None.
+        dtype: dtype of images; None for that of the scaled values.
     """
 
     labels: frozenset[str]
     orientation: str | None
     spacing_mm: tuple[float, ...] | None
     align: str
+    interp: RegridInterpolation
+    antialias: bool
+    crop_above: float | None
     dtype: str | None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How patches are placed.
+    """Positions and padding of patches.
 
     Attributes:
-        patch: slices, rows and columns; None for whole volumes.
-        sampler: which rule.
-        foreground: for ``"balanced"``: the share of patches around a labeled voxel.
-        class_weights: for ``"classes"``: class → how often it is chosen, among those that are there.
-        weights: for ``"weighted"``: the part that is the map.
-        label: the part that holds the classes.
-        pad: what becomes of volumes that are smaller than a patch.
-        fill: the value around images.
+        patch: (slices, rows, columns); None for whole volumes.
+        sampler: rule for the positions.
+        foreground: for ``"balanced"``: share of patches around labeled voxels.
+        class_weights: for ``"classes"``: (class, relative frequency) among the classes of a volume.
+        weights: for ``"weighted"``: name of the part that holds the map.
+        label: name of the part that holds the classes.
+        pad: padding of volumes smaller than a patch.
+        fill: pad value of images.
     """
 
     patch: tuple[int, int, int] | None
@@ -102,7 +115,7 @@ class Rule:
     class_weights: tuple[tuple[int, float], ...]
     weights: str | None
     label: str | None
-    pad: PatchPad
+    pad: PadMode
     fill: float
 
 
@@ -111,79 +124,100 @@ class Opened:
     """A case in memory.
 
     Attributes:
-        parts: name → volume as it is stored, in the orientation that is asked for.
-        grids: name → the grid that a part is brought to, where that is another one than its own. Patches alone are
-            interpolated, not the whole.
-        classes: where the rule needs it, of the labels as they are stored.
-        weights: the same of the map.
+        parts: volumes by name, as they are stored, in the requested orientation; only patches are scaled, cast and
+            interpolated, not whole volumes.
+        grids: target grids of parts that are resampled.
+        dtypes: dtypes that patches of a part are cast to.
+        region: box of the grid that patches are cut from.
+        classes: index of the stored label voxels by class, if the sampler needs it.
+        weights: index of the stored map of weights, if the sampler needs it.
+        begin: the stored voxel at which ``classes`` or ``weights`` begins.
     """
 
     parts: Mapping[str, Sequence]
     grids: Mapping[str, TargetGrid]
-    classes: ClassIndex | None
-    weights: WeightIndex | None
+    dtypes: Mapping[str, str]
+    region: Box
+    classes: ClassIndex | None = None
+    weights: WeightIndex | None = None
+    begin: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it holds."""
+        """Size in bytes."""
         held = sum(int(part.data.nbytes) for part in self.parts.values())
         return held + (0 if self.classes is None else self.classes.counts.nbytes)
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Slices, rows and columns."""
-        name, first = next(iter(self.parts.items()))
-        depth, height, width = self.grids[name].shape if name in self.grids else first.shape[-4:-1]
-        return depth, height, width
+        """Slices, rows and columns that patches are cut from."""
+        return self.region.shape
+
+    def on_gpu(self, number: int) -> Opened:
+        """The same with its volumes on a GPU; what is to be interpolated stays in main memory.
+
+        Args:
+            number: of the GPU.
+        """
+        there = {
+            name: part
+            if name in self.grids
+            else part.with_pixels(to_cupy(np.ascontiguousarray(part.data), number), part.layout)
+            for name, part in self.parts.items()
+        }
+        return replace(self, parts=there)
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The voxel of the grid that is nearest to a stored voxel of a part."""
-        if name not in self.grids:
-            return voxel
-        matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
-        place = np.rint(matrix @ [*voxel, 1.0])[:3].astype(np.int64)
-        depth, height, width = np.clip(place, 0, np.array(self.grid) - 1).tolist()
+        """Return the voxel of the region that is nearest to a voxel of a part's index."""
+        place = np.add(voxel, self.begin)
+        if name in self.grids:
+            matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
+            place = np.rint(matrix @ [*place, 1.0])[:3].astype(np.int64)
+        inner = place - self.region.start
+        depth, height, width = np.clip(inner, 0, np.array(self.grid) - 1).tolist()
         return depth, height, width
 
     def window(self, name: str, box: Box) -> Sequence:
-        """A window of a part on its grid."""
-        part = self.parts[name]
-        grid = self.grids.get(name)
+        """Return a window of a part, within the region, on its target grid."""
+        part, grid = self.parts[name], self.grids.get(name)
+        box = box.shifted(self.region.start)
+
+        def read(stored: Box) -> AnyArray:
+            data = part.data[(..., *stored.slices, slice(None))]
+            scaled = replace(part, data=data).scaled().data
+            cast: AnyArray = _cast(scaled, self.dtypes[name]) if name in self.dtypes else scaled
+            return cast
+
+        affine = np.asarray(part.affine)
         if grid is None:
-            data = part.data[(..., *box.slices, slice(None))]
-            return replace(part, data=data, affine=moved(np.asarray(part.affine), box.start))
-        depth, height, width = part.shape[-4:-1]
-        data = window_of(
-            grid,
-            box,
-            (depth, height, width),
-            np.asarray(part.affine),
-            lambda b: part.data[(..., *b.slices, slice(None))],
-        )
-        return replace(part, data=data, affine=moved(grid.affine, box.start))
+            data = read(box)
+        else:
+            data = window_of(grid, box, _grid_of(part), affine, read)
+            affine = grid.affine
+        return replace(part, data=data, affine=moved(affine, box.start), scale=None)
 
 
 def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
-    """The facts of the first part as it is given, once all headers were read and fit together; no voxel is read.
+    """Read the headers of all parts, check that they fit together, and return the facts of the first part.
 
     Raises:
-        SourceError: a file cannot be opened, or parts are on different grids and are not to be aligned.
+        SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
     """
     with _readers(case, preparation) as readers:
         return next(iter(readers.values())).info
 
 
 def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | None = None) -> Opened:
-    """Read a case.
+    """Read a case into memory.
 
     Args:
-        case: its files.
-        preparation: what is made of them.
-        rule: how patches are placed.
-        disk: where volumes are kept, or None.
+        case: the files.
+        preparation: orientation, spacing, alignment and dtype.
+        rule: positions and padding of patches.
+        disk: cache on disk, or None.
 
     Raises:
-        SourceError: a file cannot be read, or labels are not whole numbers.
+        SourceError: a file cannot be read, or labels are not integers.
     """
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
@@ -191,54 +225,132 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
-            make = partial(_prepared, reader.on_own_grid(), preparation, is_label=name in preparation.labels)
+            make = partial(_prepared, reader.on_own_grid(), is_label=name in preparation.labels)
             parts[name] = make() if disk is None else disk.get(_stamp(reader, name, preparation), make)
-    classes = weights = None
+    kind = preparation.dtype
+    dtypes = {} if kind is None else {name: kind for name in parts if name not in preparation.labels}
+    first = next(iter(parts))
+    size = grids[first].shape if first in grids else _grid_of(parts[first])
+    found = Opened(parts, grids, dtypes, Box.whole(size))
+    if preparation.crop_above is not None:
+        found = replace(found, region=_region(found, first, preparation.crop_above, rule.patch))
+    return _indexed(found, rule)
+
+
+def _indexed(case: Opened, rule: Rule) -> Opened:
+    """A case with what its rule finds places by."""
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
-        labels = parts[rule.label]
+        labels = case.parts[rule.label]
         if labels.layout != "DHWC" or labels.shape[-1] != 1:
             raise UnreadableSourceError(
-                f"labels {labels.shape} {labels.layout} are no single volume",
+                f"labels {labels.shape} {labels.layout} are not a single volume",
                 source=labels.source,
                 allowed="DHWC, one channel",
             )
-        classes = ClassIndex.of(labels.data)
+        inside = _stored_region(case, rule.label)
+        return replace(case, classes=ClassIndex.of(labels.data[inside.slices]), begin=inside.start)
     if rule.sampler == "weighted" and rule.weights is not None:
-        weights = WeightIndex.of(parts[rule.weights].data, parts[rule.weights].source)
-    return Opened(parts, grids, classes, weights)
+        chances = case.parts[rule.weights]
+        inside = _stored_region(case, rule.weights)
+        values = replace(chances, data=chances.data[inside.slices]).scaled().data
+        return replace(case, weights=WeightIndex.of(values, chances.source), begin=inside.start)
+    return case
 
 
-def _prepared(reader: VolumeReader, preparation: Preparation, *, is_label: bool) -> Sequence:
-    """A whole part on its own grid: scaled, of the type that is asked for."""
-    found = reader.sequence().scaled()
-    if is_label:
-        return _as_labels(found)
-    if preparation.dtype is not None:
-        return replace(found, data=_cast(found.data, preparation.dtype))
-    return found
+def _grid_of(part: Sequence) -> tuple[int, int, int]:
+    depth, height, width = part.shape[-4:-1]
+    return depth, height, width
+
+
+def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] | None) -> Box:
+    """Find the box of the grid around the voxels of a part above a value, at least as large as a patch if it fits.
+
+    The box is the whole grid if no voxel is above the value.
+    """
+    part = case.parts[name]
+    sizes = _grid_of(part)
+    planes = part.data if part.layout == "FDHWC" else part.data[None]
+    hits = [np.zeros(size, bool) for size in sizes]
+    for depth in range(sizes[0]):
+        mask = (replace(part, data=planes[:, depth : depth + 1], layout="FDHWC").scaled().data > above).any(
+            axis=(0, 1, 4)
+        )
+        rows = mask.any(axis=1)
+        hits[0][depth] = rows.any()
+        hits[1] |= rows
+        hits[2] |= mask.any(axis=0)
+    if not hits[0].any():
+        return case.region
+    spans = [(int(places[0]), int(places[-1]) + 1) for places in map(np.flatnonzero, hits)]
+    box = Box(spans[0], spans[1], spans[2])
+    whole = case.grid
+    if name in case.grids:
+        box = _covered(np.linalg.inv(case.grids[name].affine) @ np.asarray(part.affine), box, whole)
+    wanted = (1, 1, 1) if patch is None else patch
+    spans = [_widened(span, want, size) for span, want, size in zip(box.ranges, wanted, whole, strict=True)]
+    return Box(spans[0], spans[1], spans[2])
+
+
+def _stored_region(case: Opened, name: str) -> Box:
+    """Return the box of a part's stored voxels that the region covers."""
+    if name not in case.grids:
+        return case.region
+    part = case.parts[name]
+    matrix = np.linalg.inv(np.asarray(part.affine)) @ case.grids[name].affine
+    return _covered(matrix, case.region, _grid_of(part))
+
+
+def _covered(matrix: FloatArray, box: Box, grid: tuple[int, int, int]) -> Box:
+    """Return the voxels of a grid that a box of another grid touches, at least one; ``matrix`` maps to its indices."""
+    ends = [(start - 0.5, stop - 0.5) for start, stop in box.ranges]
+    corners = np.array([[*corner, 1.0] for corner in product(*ends)])
+    places = (corners @ matrix.T)[:, :3] + 0.5  # borders of voxels are whole numbers now
+    low = np.clip(np.floor(places.min(axis=0) + _EDGE).astype(int), 0, np.array(grid) - 1)
+    high = np.clip(np.ceil(places.max(axis=0) - _EDGE).astype(int), low + 1, grid)
+    spans = list(zip(low.tolist(), high.tolist(), strict=True))
+    return Box(spans[0], spans[1], spans[2])
+
+
+def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
+    """Widen a range around its middle to ``wanted`` places, or to all ``size`` places if there are fewer."""
+    start, stop = span
+    wanted = min(max(wanted, stop - start), size)
+    start = min(max(start - (wanted - (stop - start)) // 2, 0), size - wanted)
+    return start, start + wanted
+
+
+def _prepared(reader: VolumeReader, *, is_label: bool) -> Sequence:
+    """Read a whole part on its own grid, as it is stored; labels as integers."""
+    found = reader.sequence()
+    return _as_labels(found.scaled()) if is_label else found
 
 
 def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
-    """What a prepared part depends on; None where its files have no identity."""
+    """Return everything that a prepared part depends on, as a cache key; None for files without an identity."""
     stamp = reader.stamp()
     if stamp is None:
         return None
-    return [stamp, name in preparation.labels, preparation.orientation, preparation.dtype]
+    return [stamp, name in preparation.labels, preparation.orientation]
 
 
 def cut(
     case: Opened, rule: Rule, labels: frozenset[str], draws: FloatArray
 ) -> tuple[dict[str, Sequence], str]:
-    """The patch that some draws place, of every part at the same place; and a note where the rule could not be kept.
+    """Cut one patch at the same position of every part.
 
     Args:
-        case: in memory.
-        rule: how patches are placed.
-        labels: names of the parts that hold labels, which are filled up by 0.
-        draws: numbers from 0 to below 1; see :func:`seqpipe.sampling.blocks.patch_draws`.
+        case: the volumes in memory.
+        rule: positions and padding of patches.
+        labels: names of the parts that hold labels, which are padded with 0.
+        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.blocks.patch_draws`.
+
+    Returns:
+        The patch of each part by name; and why the patch was cut anywhere instead of by the rule, or "".
     """
     if rule.patch is None:
-        return {name: case.window(name, Box.whole(case.grid)) for name in case.parts}, ""
+        whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
+        # what the case holds is for the next sample too
+        return {n: replace(part, data=part.data.copy()) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
@@ -266,7 +378,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
     else:
         wanted = dict.fromkeys(present, 1.0)
     if not wanted:
-        what = "no voxel is labeled" if rule.sampler == "balanced" else "none of the classes is there"
+        what = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
         return uniform, f"{what}: patches are cut anywhere"
     numbers = sorted(wanted)
     shares = np.cumsum([wanted[number] for number in numbers])
@@ -277,7 +389,7 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
 
 @contextmanager
 def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeReader]]:
-    """The case's volumes, all on one grid, headers read."""
+    """Open the case's volumes on one common grid; only headers are read."""
     with ExitStack() as stack:
         readers: dict[str, VolumeReader] = {}
         for name, path in case.parts.items():
@@ -304,7 +416,10 @@ def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeR
 def _resampled(name: str, reader: VolumeReader, preparation: Preparation, **grid: Any) -> VolumeReader:
     is_label = name in preparation.labels
     return reader.resample(
-        interp="vote" if is_label else "linear", fill_value=0 if is_label else None, **grid
+        interp="vote" if is_label else preparation.interp,
+        antialias=preparation.antialias,
+        fill_value=0 if is_label else None,
+        **grid,
     )
 
 
@@ -317,7 +432,7 @@ def _apart(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo)
 
 
 def _as_labels(found: Sequence) -> Sequence:
-    """Labels as the smallest type of whole numbers that holds them."""
+    """Cast labels to the smallest integer dtype that holds them."""
     data = found.data
     if data.dtype.kind == "f":
         whole = np.rint(data)

@@ -1,4 +1,4 @@
-"""VolumeFetcher: patches of a dataset, cut by threads from volumes that each are read once while they are needed."""
+"""VolumeFetcher: threads that cut patches from volumes; each volume is read once for all patches of an epoch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 import os
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from ..array import FloatArray, IntArray, to_cupy
+from ..array import FloatArray, IntArray, on_gpu, to_cupy
 from ..errors import ParameterError, SeqpipeError
 from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws
@@ -35,13 +37,13 @@ _TRIES: Final = 16
 
 @dataclass(frozen=True, eq=False)
 class PatchSample:
-    """One sample, before it is read.
+    """One sample before it is read.
 
     Attributes:
-        index: its index within the dataset, the same on all ranks and in all epochs.
-        volume: the place of its volume within the dataset.
+        index: index within the dataset, the same on all ranks and in all epochs.
+        volume: position of the volume within the dataset.
         source: the volume's first file.
-        draws: the numbers that place its patch, each from 0 to below 1.
+        draws: random numbers in [0, 1) that determine the patch's position.
     """
 
     index: int
@@ -52,14 +54,14 @@ class PatchSample:
 
 @dataclass(frozen=True, eq=False)
 class PatchSelection:
-    """Which patches make a dataset.
+    """The patches of a dataset.
 
     Attributes:
         cases: the volumes.
-        shapes: slices, rows, columns and channels of each one's first part.
-        order: of the patches.
-        preparation: what is made of volumes.
-        rule: how patches are placed.
+        shapes: (slices, rows, columns, channels) of each volume's first part.
+        order: order of the patches.
+        preparation: orientation, spacing, alignment and dtype of volumes.
+        rule: positions and padding of patches.
     """
 
     cases: tuple[Case, ...]
@@ -69,24 +71,24 @@ class PatchSelection:
     rule: Rule
 
     def sample(self, index: int, epoch: int) -> PatchSample:
-        """One sample of an epoch by its index within the dataset."""
+        """Return one sample of an epoch by its index within the dataset."""
         volume = index // self.order.per_volume
         source = next(iter(self.cases[volume].parts.values()))
-        return PatchSample(index, volume, source, patch_draws(self.order.seed, epoch, index))
+        return PatchSample(index, volume, source, patch_draws(self.order.volumes.seed, epoch, index))
 
     def at(self, epoch: int, positions: IntArray | None = None) -> list[PatchSample]:
-        """The samples at positions of the rank's epoch; at all of them by default."""
+        """Return the samples at positions of the rank's epoch; by default all of them."""
         return [self.sample(index, epoch) for index in self.order.samples(epoch, positions).tolist()]
 
     def bytes_of(self, volume: int) -> int:
-        """About how many bytes a sample of a volume holds: all parts as float32 at most."""
+        """Return the approximate size of a sample in bytes, as if all parts were float32."""
         shape = self.shapes[volume]
         voxels = math.prod(self.rule.patch or shape[-4:-1])
         return voxels * math.prod(shape[:-4]) * shape[-1] * 4 * len(self.cases[volume].parts)
 
     @cached_property
     def fingerprint(self) -> str:
-        """What decides the order of samples and their places."""
+        """Digest of everything that determines samples and their order."""
         order = self.order
         return fingerprint(
             files=[case.key for case in self.cases],
@@ -94,16 +96,12 @@ class PatchSelection:
             preparation=[repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
             sampler=repr(self.rule),
             patches=[order.per_volume, order.block],
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.volumes.fingerprint_fields(),
         )
 
 
 class _Slot:
-    """A volume that is open, or will be."""
+    """A volume that is open or being opened."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -111,31 +109,38 @@ class _Slot:
 
 
 class OpenCases:
-    """Volumes in memory, those used last kept: at least some of them, and more as far as there is room.
+    """Cache of volumes in memory; the least recently used ones are dropped first.
 
     Args:
-        selection: whose volumes they are.
-        least: how many are kept in any case.
-        room: bytes that further ones may hold.
-        disk: where read volumes are kept, or None.
+        selection: the dataset's volumes.
+        least: number of volumes that are always kept.
+        room: limit in bytes for further volumes.
+        disk: cache on disk, or None.
+        gpu: number of the GPU whose memory holds the volumes; None for main memory.
     """
 
     def __init__(
-        self, selection: PatchSelection, least: int, room: int, disk: DiskCache | None = None
+        self,
+        selection: PatchSelection,
+        least: int,
+        room: int,
+        disk: DiskCache | None = None,
+        gpu: int | None = None,
     ) -> None:
         self._selection, self._least, self._room, self._disk = selection, least, room, disk
+        self.gpu = gpu
         self._process = os.getpid()
         self._slots: OrderedDict[int, _Slot] = OrderedDict()
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
 
     def get(self, volume: int) -> Opened:
-        """A volume, read if it is not there.
+        """Return a volume, and read it if it is not cached.
 
         Raises:
-            SeqpipeError: it cannot be read; that is remembered as long as a volume would be.
+            SeqpipeError: the volume cannot be read; the error is cached as a volume is.
         """
-        if self._process != os.getpid():  # a forked process: its parent's threads may have held the locks
+        if self._process != os.getpid():  # a forked process: threads of the parent may have held the locks
             self._lock, self._slots, self._process = threading.Lock(), OrderedDict(), os.getpid()
         with self._lock:
             slot = self._slots.setdefault(volume, _Slot())
@@ -146,7 +151,8 @@ class OpenCases:
                 self.counts["volumes"] += 1
                 selection, case = self._selection, self._selection.cases[volume]
                 try:
-                    slot.found = opened(case, selection.preparation, selection.rule, self._disk)
+                    found = opened(case, selection.preparation, selection.rule, self._disk)
+                    slot.found = found if self.gpu is None else found.on_gpu(self.gpu)
                 except SeqpipeError as error:
                     slot.found = error
             if isinstance(slot.found, SeqpipeError):
@@ -154,15 +160,15 @@ class OpenCases:
             return slot.found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenCases, (self._selection, self._least, self._room, self._disk)
+        return OpenCases, (self._selection, self._least, self._room, self._disk, self.gpu)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all volumes."""
         with self._lock:
             self._slots.clear()
 
     def _drop(self) -> None:
-        """Forget those used longest ago, beyond the number that is kept and the room that there is."""
+        """Drop the least recently used volumes beyond ``least`` and ``room``."""
         if len(self._slots) <= self._least:
             return
         held = sum(slot.found.nbytes for slot in self._slots.values() if isinstance(slot.found, Opened))
@@ -172,7 +178,7 @@ class OpenCases:
 
 
 class _LazyWorkers:
-    """Threads that are started on first use, and anew after closing and in a forked or spawned process."""
+    """Starts threads on first use, and again after :meth:`close` and in forked or spawned processes."""
 
     def __init__(self, threads: int | None) -> None:
         self._threads = threads
@@ -181,7 +187,7 @@ class _LazyWorkers:
         self._process = -1
 
     def get(self) -> Workers:
-        """The threads of this process."""
+        """Return the threads of this process."""
         if self._workers is not None and self._process != os.getpid():
             self._workers, self._lock = None, threading.Lock()
         with self._lock:
@@ -191,7 +197,7 @@ class _LazyWorkers:
             return self._workers
 
     def close(self) -> None:
-        """End the threads, once what they have begun is done."""
+        """Stop the threads after their current work."""
         with self._lock:
             workers, self._workers = self._workers, None
         if workers is not None and self._process == os.getpid():
@@ -208,14 +214,25 @@ class _Reads:
         self.futures = futures
 
     def cancel(self) -> None:
-        """Do not begin what has not begun."""
+        """Cancel patches that no thread has started."""
         for future in self.futures:
             future.cancel()
 
 
+@contextmanager
+def _finished_on(gpu: int | None) -> Iterator[None]:
+    """Run a block on a GPU, if any, and wait for its work, since whoever takes the arrays may use another stream."""
+    if gpu is None:
+        yield
+        return
+    with on_gpu(gpu) as device:
+        yield
+        device.synchronize()
+
+
 @dataclass(frozen=True, eq=False)
 class _PendingCase:
-    """Samples on their way."""
+    """Samples that are being read."""
 
     epoch: int
     positions: IntArray
@@ -227,18 +244,18 @@ class _PendingCase:
 
 @dataclass(frozen=True, eq=False)
 class VolumeFetcher:
-    """Reads samples; what :class:`seqpipe.readers.fetch.Fetcher` is for videos.
+    """Reads samples; the counterpart of :class:`seqpipe.readers.fetch.Fetcher` for volumes.
 
-    A sample that cannot be read is raised, left out, or substituted by the next one of the epoch whose volume is
-    another one and can be read; of up to 16 volumes.
+    Unreadable samples are raised, left out, or substituted by the epoch's next sample of another, readable volume; up
+    to 16 volumes are tried.
 
     Attributes:
-        selection: which patches make a sample.
+        selection: the patch of each sample.
         open: the volumes in memory.
         engine: the threads.
-        device: where samples are to be.
-        on_error: what becomes of samples that cannot be read.
-        book: where losses are written down.
+        device: device of the samples.
+        on_error: policy for unreadable samples.
+        book: records losses.
     """
 
     selection: PatchSelection
@@ -259,44 +276,48 @@ class VolumeFetcher:
         book: ReportBook,
         room: int,
         disk: DiskCache | None,
+        *,
+        on_gpu: bool = False,
     ) -> VolumeFetcher:
-        """The fetcher of a selection.
+        """Make the fetcher of a selection.
 
         Args:
-            selection: which patches.
-            threads: how many; None for one per core.
-            device: where samples are to be.
-            on_error: what becomes of samples that cannot be read.
-            book: where losses are written down.
-            room: bytes that volumes beyond those in use may hold.
-            disk: where read volumes are kept, or None.
+            selection: the patches.
+            threads: number of threads; None for one for each core.
+            device: device of the samples.
+            on_error: policy for unreadable samples.
+            book: records losses.
+            room: limit in bytes for cached volumes beyond those in use.
+            disk: cache on disk, or None.
+            on_gpu: whether the memory of the device, a GPU, holds cached volumes.
         """
-        cases = OpenCases(selection, 2 * selection.order.block, room, disk)
+        gpu = device.number if on_gpu else None
+        cases = OpenCases(selection, 2 * selection.order.block, room, disk, gpu)
         return cls(selection, cases, _LazyWorkers(threads), device, on_error, book)
 
     def size(self, epoch: int, positions: IntArray) -> int:
-        """About the bytes that samples will hold."""
+        """Return the approximate size of samples in bytes."""
         volumes = self.selection.order.samples(epoch, positions) // self.selection.order.per_volume
         return sum(self.selection.bytes_of(int(volume)) for volume in volumes)
 
     @property
     def largest(self) -> int:
-        """About the bytes that one sample holds at most."""
+        """Approximate largest size of a sample in bytes."""
         return max(self.selection.bytes_of(volume) for volume in range(len(self.selection.cases)))
 
     def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> _PendingCase:
-        """Begin to read the samples at positions of the rank's epoch."""
+        """Start to read the samples at positions of the rank's epoch."""
         del stack
         samples = tuple(self.selection.at(epoch, positions))
         workers = self.engine.get()
-        # each volume is asked for by itself first: threads that cut would all wait for the first one
+        # one task for each volume first: otherwise all threads that cut would wait for the first volume
         for volume in dict.fromkeys(sample.volume for sample in samples):
             workers.submit(lambda volume=volume: self._touch(volume))  # type: ignore[misc]
         futures = [workers.submit(lambda sample=sample: self._cut(sample)) for sample in samples]  # type: ignore[misc]
         return _PendingCase(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
 
     def finish(self, pending: _PendingCase) -> FetchedSamples:
-        """Wait for samples, and deal with those that cannot be read."""
+        """Wait for samples, and apply ``on_error`` to unreadable ones."""
         outcomes: list[Any] = []
         for place, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):
             found = future.result()
@@ -310,7 +331,7 @@ class VolumeFetcher:
         """Read one sample.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the sample cannot be read.
         """
         found = self._cut(sample)
         if isinstance(found, SeqpipeError):
@@ -321,13 +342,14 @@ class VolumeFetcher:
         try:
             self.open.get(volume)
         except SeqpipeError:
-            return  # whoever cuts meets it again
+            return  # _cut meets the same error
 
     def _cut(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
         selection = self.selection
         try:
             case = self.open.get(sample.volume)
-            parts, note = cut(case, selection.rule, selection.preparation.labels, sample.draws)
+            with _finished_on(self.open.gpu):
+                parts, note = cut(case, selection.rule, selection.preparation.labels, sample.draws)
         except SeqpipeError as error:
             return error
         if note:
@@ -343,7 +365,7 @@ class VolumeFetcher:
         }
 
     def _lost(self, epoch: int, position: int, sample: PatchSample, error: SeqpipeError) -> Any:
-        """What takes the place of a sample that cannot be read."""
+        """Return the error to raise, a substitute, or None, in place of an unreadable sample."""
         if self.on_error == "raise" or isinstance(error, ParameterError):
             self.book.note(sample.source, "sample raised", error)
             return error
@@ -365,7 +387,7 @@ class VolumeFetcher:
         return None
 
     def _following(self, epoch: int, position: int) -> Any:
-        """The samples of the rank's epoch behind a position; after the end follows the beginning."""
+        """Yield the samples of the rank's epoch after a position, cyclically."""
         length = self.selection.order.length(epoch)
         step = 256
         for first in range(1, length, step):

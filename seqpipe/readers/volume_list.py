@@ -1,4 +1,4 @@
-"""The volumes that a dataset is given: files of images and labels that belong together, and their subjects."""
+"""Listing of volumes: images and labels that belong together, and their subjects."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _CHANNEL: Final = "_0000"
 
 
 class Case(NamedTuple):
-    """One subject's files that lie in one place.
+    """Images and labels of one acquisition of a subject.
 
     Attributes:
-        parts: name → path or URL, images and labels.
-        key: its name for the fingerprint and for messages.
-        subject: whom it belongs to; a subject's cases are never split by folds.
+        parts: path or URL of each image and label, by name.
+        key: name in the fingerprint and in messages.
+        subject: the subject; all cases of a subject are in the same fold.
     """
 
     parts: dict[str, str]
@@ -58,12 +58,12 @@ def list_cases(
     labels: Iterable[Any] | None,
     subjects: Iterable[str] | None,
 ) -> list[Case]:
-    """The cases of the one argument that names them; see :class:`seqpipe.readers.Volume`.
+    """List volumes from one of ``files``, ``file_root`` and ``manifest``; see :class:`seqpipe.readers.Volume`.
 
     Raises:
-        ParameterError: none is given, several are, or lists have different lengths.
-        ManifestError: a line of the manifest cannot be used.
-        SourceError: a folder is not there, or has no volumes.
+        ParameterError: not exactly one source is given, or lists have different lengths.
+        ManifestError: a line of the manifest is not valid.
+        SourceError: the folder does not exist or contains no volume.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
     if files is None and (labels is not None or subjects is not None):
@@ -88,11 +88,11 @@ def list_cases(
 
 
 def in_fold(subject: str, fold: tuple[int, int]) -> bool:
-    """Whether a subject belongs to a fold: by a hash of its name, so that others joining move nobody.
+    """Return whether a subject belongs to a fold, by a hash of its name: adding subjects moves no other.
 
     Args:
-        subject: its name.
-        fold: number and how many there are.
+        subject: name of the subject.
+        fold: (number, count) of the fold.
     """
     digest = hashlib.blake2b(subject.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "little") % fold[1] == fold[0]
@@ -126,7 +126,7 @@ def _of_files(
 
 
 def _of_folder(root: str) -> list[Case]:
-    """Images and labels in folders of these names, one file each by one name; or a folder of images alone."""
+    """List ``images`` and ``labels`` folders with files of the same names, or a folder of images."""
     if not Path(root).is_dir():
         raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
     images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
@@ -167,12 +167,12 @@ def _stem(name: str) -> str:
 
 
 def subject_of(path: str) -> str:
-    """The subject that a file's name tells: it without its ending."""
+    """Return the default subject of a file: its name without the extension."""
     return _stem(path.rstrip("/").rpartition("/")[2])
 
 
 def _of_manifest(path: str) -> list[Case]:
-    """A CSV or TSV file whose first line names the columns: parts, and perhaps ``subject``."""
+    """List the lines of a CSV or TSV file with columns for parts and, optionally, ``subject``."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -213,5 +213,5 @@ def _beside(manifest: str, name: str) -> str:
 def _name(file: Any) -> str:
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
     if not isinstance(name, str) or not name or "\0" in name:
-        raise ParameterError(f"{file!r} is no file of a dataset", allowed="paths and URLs")
+        raise ParameterError(f"{file!r} is not a path or URL", allowed="paths and URLs")
     return name

@@ -1,4 +1,4 @@
-"""Iterating over a dataset of volumes: batches and single samples, each a dictionary of parts."""
+"""Iterators over a dataset of volumes: batches and single samples, each a dictionary of parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["VolumeBatches", "VolumeSamples", "as_parts"]
 
 
 class VolumeBatches(Pass[dict[str, Batch]]):
-    """Batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
+    """Iterator over batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
 
     def __init__(self, feed: PassContext, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
         super().__init__(feed, batch_size, last_batch, prefetch, None)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch; lost samples are not known beforehand."""
+        """Number of batches of a whole epoch; batches may be fewer if samples are lost."""
         length = self._feed.length(self._feed.epoch)
         return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
 
@@ -43,7 +43,7 @@ class VolumeBatches(Pass[dict[str, Batch]]):
 
 
 class VolumeSamples(Singles[dict[str, Any]]):
-    """The samples of a dataset of volumes one by one; see :meth:`seqpipe.readers.Volume.samples`."""
+    """Iterator over the samples of a dataset of volumes; see :meth:`seqpipe.readers.Volume.samples`."""
 
     def __init__(self, feed: PassContext, *, group: int, labels: frozenset[str]) -> None:
         self._labels = labels
@@ -54,17 +54,17 @@ class VolumeSamples(Singles[dict[str, Any]]):
 
 
 def as_parts(sample: dict[str, Sequence], labels: frozenset[str]) -> dict[str, Any]:
-    """A sample as operators take it: what holds labels is :class:`seqpipe.parts.Labels`, so that it is never blended.
+    """Wrap the labels of a sample in :class:`seqpipe.parts.Labels`, so that operators never blend classes.
 
     Args:
-        sample: name → sequence.
-        labels: the names that hold labels; none, to leave it as it is.
+        sample: sequences by name.
+        labels: names of the parts that hold labels; empty to return the sample unchanged.
     """
     return {name: Labels(part) if name in labels else part for name, part in sample.items()}
 
 
 def _collated(fetched: FetchedSamples) -> dict[str, Batch]:
-    """A batch of each part; a list of sequences where whole volumes differ in shape."""
+    """Make a batch of each part; the batch is a list of sequences if volumes differ in shape."""
     indices = [sample.index for sample, _ in fetched.pairs]
     parts: list[dict[str, Sequence]] = [found for _, found in fetched.pairs]  # type: ignore[misc]
     return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}

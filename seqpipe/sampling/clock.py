@@ -19,6 +19,7 @@ from .clip import Span
 __all__ = [
     "EQUAL_S",
     "clock_of",
+    "clock_text",
     "end_of",
     "frame_at",
     "frame_range",
@@ -32,6 +33,15 @@ EQUAL_S: Final = 1e-6
 
 _COARSEST_TICK: Final = 1e-3
 _LOOK: Final = 256  # frames that are enough to tell a clock's habits; keeps the cost of a clip constant
+
+
+def clock_text(seconds: float) -> str:
+    """A time in seconds as people read it: ``1:02:03.250``, or ``2:03.250`` below an hour."""
+    sign, milliseconds = "-" if seconds < 0 else "", round(abs(seconds) * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    tail = f"{rest / 1000:06.3f}"
+    return f"{sign}{hours}:{minutes:02d}:{tail}" if hours else f"{sign}{minutes}:{tail}"
 
 
 def frame_at(timestamps: FloatArray, time_s: float) -> int:

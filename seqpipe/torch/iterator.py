@@ -14,20 +14,19 @@ __all__ = ["Iterator"]
 
 
 class Iterator:
-    """The batches of a pipeline as dictionaries of tensors; it goes on, ends and begins anew as the pipeline does.
+    """The batches of a pipeline as dictionaries of tensors; ``iter()`` continues and restarts as the pipeline's does.
 
-    Trainers that save their loaders (torchdata's StatefulDataLoader protocol, Lightning) find ``state_dict`` and
-    ``load_state_dict`` here.
+    Has ``state_dict`` and ``load_state_dict`` as torchdata's StatefulDataLoader and Lightning expect them.
 
     Args:
-        pipeline: the pipeline; it may have names of its own.
-        names: a name for each output, unless the pipeline has them.
-        device: where tensors are to be, such as "cuda:0"; None leaves them where they are.
-        layout: of videos: "NFHWC", "NFCHW" or "NCFHW"; None leaves them as they are.
+        pipeline: the pipeline, with or without names.
+        names: one name for each output, unless the pipeline has names.
+        device: device of the tensors, such as "cuda:0"; None leaves them where the pipeline makes them.
+        layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps the pipeline's.
         pin_memory: whether tensors in main memory are pinned.
 
     Raises:
-        ParameterError: names do not fit the outputs, or there is no such layout.
+        ParameterError: names do not fit the outputs, or the layout is not one of these.
     """
 
     def __init__(
@@ -62,26 +61,26 @@ class Iterator:
         }
 
     def __len__(self) -> int:
-        """Batches of the current epoch.
+        """Number of batches of the current epoch.
 
         Raises:
-            TypeError: that is not known of an external source.
+            TypeError: the pipeline has an external source, whose length is unknown.
         """
         return len(self._pipe)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next ``iter()`` goes through."""
+        """Select the epoch of the next ``iter()``."""
         self._pipe.set_epoch(epoch)
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Where it stands, as plain values."""
+        """Return the pipeline's position as plain values."""
         return self._pipe.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, with exactly the batches that would have come.
+        """Continue from a state with exactly the batches that would have followed.
 
         Raises:
-            StateError: it is of another pipeline.
+            StateError: the state belongs to another pipeline.
         """
         self._pipe.load_state_dict(state)
 

@@ -1,4 +1,4 @@
-"""Volumes on disk as they are after they were inflated, turned and cast: chunks of LZ4, read faster than gzip.
+"""Volumes on disk as they are after they were inflated and turned: mapped into memory, or as chunks of LZ4.
 
 Kept by what was read and what was made of it, so that a stale entry is never found. Written whole or not at all. Under
 a budget: entries that were not used for longest go.
@@ -12,20 +12,26 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ..errors import BackendError
+from ..param import choice
 from ..sequence import Sequence
-from ..whole_file import replacing
-from .source import AnyArray
+from ..whole_file import open_new, replacing
 
-__all__ = ["DiskCache"]
+__all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
 
-_VERSION: Final = 1
-_ENDING: Final = ".b2nd"
+CacheCompression: TypeAlias = Literal["none", "lz4"]
+CACHE_COMPRESSION: Final = choice(
+    "cache_compression", "How the folder of read volumes holds them", ("none", "lz4")
+)
+
+_VERSION: Final = 3
+_ENDINGS: Final = {"none": ".npy", "lz4": ".b2nd"}
 _CHUNK: Final = 64
+_LENGTH: Final = 8  # bytes at the end that tell how long the facts before them are
 
 _log = logging.getLogger(__name__)
 
@@ -36,23 +42,24 @@ class DiskCache:
     Args:
         folder: where; made if it is not there.
         budget: bytes that its files may hold together.
+        compression: ``"none"``: arrays are mapped, and a window costs no more than the pages it lies in, which all
+            processes of a machine share; ``"lz4"``: about a third of the bytes, inflated as a whole.
 
     Raises:
-        BackendError: blosc2 is not installed.
+        BackendError: blosc2 is not installed, which compresses.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], budget: int) -> None:
-        try:
-            import blosc2
-        except ImportError as error:
-            raise BackendError(
-                "blosc2 is not installed", advice="Install it: pip install 'seqpipe[blosc2]'"
-            ) from error
-        self._blosc2: Any = blosc2
+    def __init__(
+        self, folder: str | os.PathLike[str], budget: int, compression: CacheCompression = "none"
+    ) -> None:
         self._folder, self._budget = Path(folder), budget
+        self._ending = _ENDINGS[compression]
+        self._load, self._store = (_load_lz4, _store_lz4) if compression == "lz4" else (_load, _store)
+        if compression == "lz4":
+            _blosc2()
 
     def get(self, stamp: object, make: Callable[[], Sequence]) -> Sequence:
-        """A volume from the folder, or made and put there.
+        """A volume from the folder, or made and put there; its array may be read-only.
 
         Args:
             stamp: what it depends on, as plain values: the identity of its files, and what is made of them; None for
@@ -62,7 +69,7 @@ class DiskCache:
         if stamp is None:
             return make()
         digest = hashlib.blake2b(json.dumps([_VERSION, stamp]).encode(), digest_size=16).hexdigest()
-        path = self._folder / f"{digest}{_ENDING}"
+        path = self._folder / f"{digest}{self._ending}"
         found = self._read(path)
         if found is None:
             found = make()
@@ -74,44 +81,38 @@ class DiskCache:
         if not path.exists():
             return None
         try:
-            stored = self._blosc2.open(str(path), mode="r")
-            facts = stored.schunk.vlmeta["seqpipe"]
-            data: AnyArray = stored[:]
-            affine = None if facts["affine"] is None else np.array(facts["affine"])
+            data, facts = self._load(path)
             path.touch()  # used now
-            return Sequence(data, facts["layout"], facts["source"], affine=affine)
+            affine = None if facts["affine"] is None else np.array(facts["affine"])
+            scale = None if facts["scale"] is None else tuple(facts["scale"])
+            return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale)
         except Exception as error:
-            # whatever blosc2 makes of a damaged file: it is made anew
+            # whatever NumPy, JSON and blosc2 make of a damaged file: it is made anew
             _log.info("%s cannot be read, and is made anew (%s)", path, error)
             return None
 
     def _write(self, path: Path, sequence: Sequence) -> None:
         """Put a volume there; a full disk is no reason to stop."""
-        blosc2 = self._blosc2
         affine = None if sequence.affine is None else np.asarray(sequence.affine).tolist()
-        facts = {"layout": sequence.layout, "source": sequence.source, "affine": affine}
-        data = np.ascontiguousarray(sequence.data)
-        depth = sequence.layout.index("D")
-        chunks = [min(_CHUNK, n) if depth <= a < depth + 3 else n for a, n in enumerate(data.shape)]
+        facts = {
+            "layout": sequence.layout,
+            "source": sequence.source,
+            "affine": affine,
+            "scale": sequence.scale,
+        }
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
-                made = blosc2.asarray(
-                    data,
-                    urlpath=str(part),
-                    mode="w",
-                    chunks=tuple(chunks),
-                    cparams={"codec": blosc2.Codec.LZ4, "clevel": 5, "filters": [blosc2.Filter.SHUFFLE]},
-                )
-                made.schunk.vlmeta["seqpipe"] = facts
-                del made
+                self._store(part, np.ascontiguousarray(sequence.data), facts)
             self._drop_oldest(path)
         except OSError as error:
             _log.warning("%s is not kept (%s)", sequence.source, error.strerror)
 
     def _drop_oldest(self, newest: Path) -> None:
         entries = sorted(
-            (p.stat().st_mtime_ns, p.stat().st_size, p) for p in self._folder.glob(f"*{_ENDING}")
+            (p.stat().st_mtime_ns, p.stat().st_size, p)
+            for ending in _ENDINGS.values()
+            for p in self._folder.glob(f"*{ending}")
         )
         held = sum(size for _, size, _ in entries)
         for _, size, path in entries:
@@ -120,3 +121,55 @@ class DiskCache:
             if path != newest:
                 path.unlink(missing_ok=True)
                 held -= size
+
+
+def _load(path: Path) -> tuple[Any, dict[str, Any]]:
+    """An array, mapped, and its facts, which lie behind it."""
+    data = np.lib.format.open_memmap(path, mode="r")
+    with path.open("rb") as file:
+        end = file.seek(-_LENGTH, os.SEEK_END)
+        length = int.from_bytes(file.read(_LENGTH), "little")
+        if data.offset + data.nbytes + length != end:
+            raise ValueError("its length is not that of its array and facts")
+        file.seek(end - length)
+        facts: dict[str, Any] = json.loads(file.read(length))
+    return np.asarray(data), facts
+
+
+def _store(path: Path, data: Any, facts: dict[str, Any]) -> None:
+    told = json.dumps(facts).encode()
+    with open_new(path) as file:
+        np.lib.format.write_array(file, data, allow_pickle=False)
+        file.write(told + len(told).to_bytes(_LENGTH, "little"))
+
+
+def _blosc2() -> Any:
+    try:
+        import blosc2
+    except ImportError as error:
+        raise BackendError(
+            "blosc2 is not installed",
+            allowed="cache_compression='none'",
+            advice="Install it: pip install 'seqpipe[blosc2]'",
+        ) from error
+    return blosc2
+
+
+def _load_lz4(path: Path) -> tuple[Any, dict[str, Any]]:
+    stored = _blosc2().open(str(path), mode="r")
+    return stored[:], stored.schunk.vlmeta["seqpipe"]
+
+
+def _store_lz4(path: Path, data: Any, facts: dict[str, Any]) -> None:
+    blosc2 = _blosc2()
+    depth = facts["layout"].index("D")
+    chunks = [min(_CHUNK, n) if depth <= a < depth + 3 else n for a, n in enumerate(data.shape)]
+    made = blosc2.asarray(
+        data,
+        urlpath=str(path),
+        mode="w",
+        chunks=tuple(chunks),
+        cparams={"codec": blosc2.Codec.LZ4, "clevel": 5, "filters": [blosc2.Filter.SHUFFLE]},
+    )
+    made.schunk.vlmeta["seqpipe"] = facts
+    del made

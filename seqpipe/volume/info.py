@@ -119,6 +119,25 @@ class VolumeInfo:
             "header": dict(self.header),
         }
 
+    def in_words(self) -> dict[str, str]:
+        """The facts as texts for people, without the source: those of every volume, of the header, and notes."""
+        scale = "-" if self.scale is None else f"values = stored × {self.scale[0]:g} + {self.scale[1]:g}"
+        words = {
+            "format": self.format,
+            "shape": f"{'×'.join(map(str, self.shape))} {self.layout}",
+            "dtype": self.dtype.name,
+            "spacing_mm": " × ".join(f"{size:.6g}" for size in self.spacing_mm),
+            "orientation": self.orientation,
+            "space": self.space,
+            "affine": "; ".join(" ".join(f"{value:.4f}" for value in row) for row in self.affine[:3]),
+            "scale": scale,
+            "time_step_s": "-" if self.time_step_s is None else f"{self.time_step_s:g}",
+            "compressed": "yes" if self.compressed else "no",
+            "bytes": f"{self.nbytes:,}",
+        }
+        words |= {name: str(value) for name, value in self.header.items()}
+        return words | {f"note {number}": note for number, note in enumerate(self.notes, 1)}
+
     def where(self) -> str:
         """Its grid in a few words, for messages."""
         size = "×".join(map(str, self.grid))

@@ -18,14 +18,14 @@ _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20
 
 
-def window_of(values: AnyArray, info: VolumeInfo) -> tuple[float, float]:
+def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, float]:
     """The range of values to show: the file's own window, else all of a few values, else percentiles 0.5 to 99.5.
 
     Args:
         values: scaled, of the whole volume or of a part.
-        info: of the volume.
+        info: of the volume, if it comes from a file.
     """
-    known = info.header.get("window")
+    known = None if info is None else info.header.get("window")
     if known:
         return float(known[0]) - float(known[1]) / 2, float(known[0]) + float(known[1]) / 2
     flat = values.ravel()

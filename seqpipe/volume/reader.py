@@ -188,7 +188,8 @@ class VolumeReader:
             spacing_mm: distance between slices, rows and columns of the result, or one number for all; the volume's
                 extent stays, up to one voxel.
             like: instead, whose grid is to be taken: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
-            interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight.
+            interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
+                ``"bspline"``: the cubic B-spline through all voxels.
             antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels comes first along axes that get coarser;
                 never for ``"nearest"`` and ``"vote"``.
             fill_value: for places outside of the volume; None repeats the edge.

@@ -57,6 +57,11 @@ class Box:
         """For an array ``DHW…``."""
         return slice(*self.d), slice(*self.h), slice(*self.w)
 
+    def shifted(self, by: Seq[int]) -> Box:
+        """A box of the same size that begins so many slices, rows and columns later."""
+        d, h, w = ((start + n, stop + n) for (start, stop), n in zip(self.ranges, by, strict=True))
+        return Box(d, h, w)
+
     def checked(self, info: VolumeInfo) -> Box:
         """The box, if it lies inside of a volume and holds a voxel.
 

@@ -1,15 +1,19 @@
-"""How long volumes take to read, beside other libraries; one thread.
+"""How long volumes take to read and to prepare, beside other libraries.
 
-    python tests/bench/volumes.py [--rounds 7] [--size 160x256x256]
+    python -m tests.bench.volumes [--job read] [--job ct] [--job cache] [--rounds 7] [--size 160x256x256]
 
-Prints milliseconds, medians over rounds in which the libraries take turns, for a smooth int16 volume with noise, as
-.nii.gz and .nii. A library that is not installed is left out.
+Prints milliseconds, medians over rounds in which the libraries take turns. ``read``: a smooth int16 volume with noise,
+as .nii.gz and .nii, in one thread. ``ct``: patches of a CT with labels on all cores, beside MONAI, with the largest
+memory of each process. ``cache``: patches of volumes that were read before, from a folder and from main memory, beside
+what the copies alone take. A library that is not installed is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
+import os
 import statistics
 import subprocess
 import sys
@@ -96,11 +100,62 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--size", default="160x256x256", help="slices x rows x columns")
+    parser.add_argument("--job", choices=("read", "ct", "cache"), action="append", help="all by default")
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--contestant", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.case:
-        read_case(given.case, given.rounds)
+        work_case(given.case, given.contestant)
         return
+    if "read" in (given.job or ["read"]):
+        reading(given)
+    if "ct" in (given.job or ["ct"]):
+        ct_case(given.rounds)
+    if "cache" in (given.job or ["cache"]):
+        cached(given.rounds)
+
+
+def cached(rounds):
+    """An epoch of 16 patches of 128³ of four volumes that a cache holds."""
+    shape = (160, 256, 256)
+    with tempfile.TemporaryDirectory() as folder:
+        affine = np.eye(4)[:, [2, 1, 0, 3]]
+        files = [Path(folder) / f"{number}.nii.gz" for number in range(4)]
+        for path in files:
+            save(seqpipe.Sequence(phantom(shape)[..., None], "DHWC", affine=affine), path)
+        options = {"files": files, "patch_size": 128, "patches_per_volume": 4, "threads": 1, "prefetch": 1}
+
+        def epoch(**more):
+            with Volume(**options, **more) as dataset:
+                for _ in dataset.batches(1):
+                    pass
+
+        kept = Volume(**options, cache_gib=4)
+        volumes = [np.zeros(shape, np.int16) for _ in files]
+        for volume in volumes:
+            volume += 1
+
+        def copies():
+            for volume in volumes:
+                for start in (0, 8, 16, 24):
+                    volume[start : start + 128, 64:192, 64:192].copy()
+
+        calls = {
+            "seqpipe": lambda: epoch(cache_dir=f"{folder}/kept"),
+            "without a cache": epoch,
+            "from main memory": lambda: [None for _ in kept.batches(1)],
+            "copying of 16 windows": copies,
+        }
+        found = measured(calls, rounds)
+        held = sum(path.stat().st_size for path in Path(folder, "kept").iterdir()) / 1e6
+        table(
+            f"16 patches of 128³ int16 of 4 volumes, {held:.0f} MB in the cache's folder, one thread", found
+        )
+        kept.close()
+
+
+def reading(given):
+    """Whole files, by each library that is installed."""
     shape = tuple(map(int, given.size.split("x")))
     here = {name: call for name, (module, call) in READERS.items() if importlib.util.find_spec(module)}
     with tempfile.TemporaryDirectory() as folder:
@@ -111,14 +166,17 @@ def main():
             size = Path(path).stat().st_size / 1e6
             calls = {name: lambda call=call, path=path: call(path) for name, call in here.items()}
             table(f"read {given.size} int16 {ending} ({size:.1f} MB)", measured(calls, given.rounds))
-    ct_case(given.rounds)
 
 
 def ct_case(rounds):
-    """A CT with 13 organs: to RAS, 2 x 1.5 x 1.5 mm, four balanced patches of 96³ of image and labels."""
+    """A CT with 13 organs: to RAS, 1.5 x 1.5 x 2 mm, clipped and scaled, cropped to the body, four balanced patches.
+
+    Each contestant works in a process of its own, whose memory is that of this job alone; they take turns.
+    """
     shape = (128, 512, 512)
     affine = np.diag([-0.8, -0.8, 2.5, 1.0])[:, [2, 1, 0, 3]]
     image = phantom(shape)
+    image[image == 0] = -1000  # air
     places = np.indices((4, 4, 4)).reshape(3, -1).T[::5]
     label = np.zeros(shape, np.uint8)
     for number, (d, h, w) in enumerate(places, 1):
@@ -127,20 +185,63 @@ def ct_case(rounds):
             for n, p in zip(shape, (d, h, w), strict=True)
         )
         label[cut] = number
+    title = (
+        "512×512×128 CT with 13 labels → RAS, 1.5 × 1.5 × 2 mm, clip and scale, crop, 4 balanced 96³ patches"
+    )
+    print(f"\n{title}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder:
         for name, data in (("image", image), ("label", label)):
             save(seqpipe.Sequence(data[..., None], "DHWC", affine=affine), Path(folder) / f"{name}.nii.gz")
-        # in a process of its own, whose memory is that of reading alone
-        command = [sys.executable, __file__, "--case", folder, "--rounds", str(rounds)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    print(
-        f"\na 512×512×128 CT with 13 labels → RAS, 2 × 1.5 × 1.5 mm, 4 balanced 96³ patches, one thread\n  {told}"
-    )
+        here = [name for name, (module, _) in CASES.items() if importlib.util.find_spec(module)]
+        workers = {name: _worker(name, folder) for name in here}
+        told = {name: [] for name in here}
+        for _ in range(rounds + 1):
+            for name, worker in workers.items():
+                told[name].append(_turn(worker))
+        for worker in workers.values():
+            worker.stdin.close()
+            worker.wait()
+    first = _medians(told["seqpipe"])
+    for name, found in told.items():
+        ms, cpu_ms, mib = _medians(found)
+        print(
+            f"  {name:10}{ms:9.1f} ms{ms / first[0]:8.2f} ×{cpu_ms:9.1f} ms of the cores{cpu_ms / first[1]:8.2f} ×"
+            f"{mib:8.0f} MiB at most"
+        )
 
 
-def read_case(folder, rounds):
-    """Time and memory of the patches of the case in a folder."""
+def _worker(name, folder):
+    command = [sys.executable, "-m", "tests.bench.volumes", "--case", folder, "--contestant", name]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _turn(worker):
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    return json.loads(worker.stdout.readline())
+
+
+def _medians(told):
+    """Of milliseconds and of the processor's milliseconds, without the first turn, and the last one's memory."""
+    return *(statistics.median(one[place] for one in told[1:]) for place in (0, 1)), told[-1][2]
+
+
+def work_case(folder, name):
+    """Do the case once for each line of standard input; write time and memory."""
+    patches = CASES[name][1](folder)
+    for _ in sys.stdin:
+        begin, cpu = time.perf_counter(), time.process_time()
+        patches()
+        ms = [1e3 * (time.perf_counter() - begin), 1e3 * (time.process_time() - cpu)]
+        # not ru_maxrss, which a process inherits from the one that started it
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        memory = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+        print(json.dumps([*ms, memory / 1024]), flush=True)
+
+
+def case_by_seqpipe(folder):
     files = [{name: f"{folder}/{name}.nii.gz" for name in ("image", "label")}]
+    window = seqpipe.ops.Window(lo=LOW, hi=HIGH)
 
     def patches():
         with Volume(
@@ -148,19 +249,45 @@ def read_case(folder, rounds):
             patch_size=96,
             patches_per_volume=4,
             sampler="balanced",
-            foreground=1.0,
+            foreground=0.5,
             orientation="RAS",
             spacing_mm=(2.0, 1.5, 1.5),
-            threads=1,
+            crop_above=LOW,
             dtype="float32",
         ) as dataset:
-            return next(dataset.batches(4))
+            return [window(sample) for sample in dataset.samples(parts=True)]
 
-    ms = measured({"seqpipe": patches}, rounds)["seqpipe"]
-    # not ru_maxrss, which a process inherits from the one that started it
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    memory = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
-    print(f"seqpipe {ms:.1f} ms, peak of the process {memory:.0f} MiB")
+    return patches
+
+
+def case_by_monai(folder):
+    from monai import transforms
+
+    keys = ["image", "label"]
+    chain = transforms.Compose(
+        [
+            transforms.LoadImaged(keys),
+            transforms.EnsureChannelFirstd(keys),
+            transforms.Orientationd(keys, axcodes="RAS", labels=None),
+            transforms.Spacingd(keys, pixdim=(1.5, 1.5, 2.0), mode=("bilinear", "nearest")),
+            transforms.ScaleIntensityRanged(["image"], LOW, HIGH, 0.0, 1.0, clip=True),
+            transforms.CropForegroundd(keys, source_key="image", allow_smaller=True),
+            transforms.RandCropByPosNegLabeld(
+                keys,
+                label_key="label",
+                spatial_size=(96, 96, 96),
+                pos=1,
+                neg=1,
+                num_samples=4,
+                image_key="image",
+            ),
+        ]
+    )
+    return lambda: chain({name: f"{folder}/{name}.nii.gz" for name in keys})
+
+
+LOW, HIGH = -175.0, 250.0
+CASES = {"seqpipe": ("seqpipe", case_by_seqpipe), "MONAI": ("monai", case_by_monai)}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.cli.output.sheet import Gallery, Panel, Thumbnail, clock
+from seqpipe.cli.output.sheet import Gallery, Panel, Thumbnail
+from seqpipe.sampling.clock import clock_text
 from tests.support.media import made
 
 VOID = {"meta", "img"}
@@ -62,7 +63,7 @@ def test_a_sheet_shows_the_exported_frames(run, tmp_path):
     page = Page((tmp_path / "contact_sheet.html").read_text(encoding="utf-8"))
     frames = [0, 7, 13, 20, 27, 34, 40, 47]
     assert [read(picture) for picture in page.pictures()] == frames
-    expected = [f"frame {n} at {clock(n / 25)}" for n in frames]
+    expected = [f"frame {n} at {clock_text(n / 25)}" for n in frames]
     assert [image["alt"] for image in page.images] == expected
     text = " ".join(page.words)
     assert "h264 High, 128×96, 25 frames/s, 48 frames, 0:01.920" in text
@@ -119,5 +120,5 @@ def test_few_frames_are_all_chosen_once():
         (-0.04, "-0:00.040"),
     ],
 )
-def test_clock(seconds, text):
-    assert clock(seconds) == text
+def test_clock_text(seconds, text):
+    assert clock_text(seconds) == text

@@ -124,7 +124,9 @@ def test_what_is_not_built_or_fed():
     pipe.build()
     with pytest.raises(KeyError, match=r"there is no source 'zz' that is fed by hand; allowed: 'in'"):
         pipe.feed_input("zz", np.zeros((3, 1)))
-    with pytest.raises(IndexError, match=r"in: there is nothing to run with.*pipe.feed_input\('in', batch\)"):
+    with pytest.raises(
+        IndexError, match=r"in: the source has no batch for this run.*pipe.feed_input\('in', batch\)"
+    ):
         pipe.run()
     pipe.feed_input("in", np.zeros((2, 1)))
     pipe.feed_input("in", np.ones((3, 1)))

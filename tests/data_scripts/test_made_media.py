@@ -37,7 +37,7 @@ def test_pyav_shows_the_numbers_of_a_sound_item_in_presentation_order(name):
     }
 
 
-@pytest.mark.parametrize("name", media.names("sound"))
+@pytest.mark.parametrize("name", deep_but(media.names("sound")[::3], media.names("sound")))
 def test_the_judge_shows_the_same_numbers_without_complaint(name):
     path, expected = media.made(name), media.entry(name)
     judged = ffmpeg.judge(path)

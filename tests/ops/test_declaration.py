@@ -189,7 +189,7 @@ def test_a_distribution_of_ones_own(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Uniform(2, 1), r"the range \(2, 1\) is upside down; allowed: \(least, greatest\)"),
+        (lambda: Uniform(2, 1), r"the range \(2, 1\) is reversed; allowed: \(least, greatest\)"),
         (lambda: Normal(0, -1), "stddev=-1 is not valid; allowed: a number of at least 0"),
         (lambda: Normal(0, np.inf), "stddev=inf is not valid; allowed: a number of at least 0"),
         (lambda: Normal(np.nan, 1), "mean=nan is not valid; allowed: a number"),

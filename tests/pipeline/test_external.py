@@ -138,9 +138,9 @@ def test_what_begins_anew_unnoticed_crosses_the_seam(cycle):
 
 
 def test_what_cannot_be_cycled_through():
-    with pytest.raises(TypeError, match="a generator, which cannot begin anew"):
+    with pytest.raises(TypeError, match="a source that can restart, and a generator cannot"):
         made(by_batch(2), cycle=True)
-    with pytest.raises(ValueError, match="cycle='quiet' and a callable"):
+    with pytest.raises(ValueError, match="cycle='quiet' is for iterables, and this source is a callable"):
         made(lambda: np.zeros((3, 1)), cycle="quiet")
     with pytest.raises(
         ParameterError, match="cycle='round' is not valid; allowed: None, 'no', 'quiet', 'raise'"
@@ -156,7 +156,7 @@ def test_several_values():
     assert only.shape == (3, 1)
     pipe = made(lambda: (np.zeros((3, 1)),), num_outputs=2)
     with pytest.raises(
-        ParameterError, match=r"the source gave 1 values; allowed: a tuple of 2 \(num_outputs=2\)"
+        ParameterError, match=r"the source returned 1 values; allowed: a tuple of 2 \(num_outputs=2\)"
     ):
         next(pipe)
 
@@ -165,9 +165,9 @@ def test_several_values():
     ("source", "options", "said"),
     [
         (lambda: [np.int32(1)] * 4, {}, "a batch of 4 samples; allowed: up to batch_size=3"),
-        (lambda: [], {}, "the source gave an empty batch"),
-        (lambda: None, {}, "the source gave None"),
-        (lambda: np.float32(3), {}, "the source gave a single number for a whole batch"),
+        (lambda: [], {}, "the source returned an empty batch"),
+        (lambda: None, {}, "the source returned None"),
+        (lambda: np.float32(3), {}, "the source returned a single number for a whole batch"),
         (
             lambda: [np.float32(1), np.int32(1)],
             {},
@@ -176,7 +176,7 @@ def test_several_values():
         (
             lambda: np.zeros((3, 2)),
             {"dtype": "float32"},
-            "the source gave samples whose type is float64; allowed: float32, .*not cast",
+            "the source returned samples whose type is float64; allowed: float32, .*not cast",
         ),
         (lambda: np.zeros((3, 2)), {"layout": "HWC"}, "samples of 1 axes do not have the layout 'HWC'"),
         (lambda: np.array(["a"] * 3), {}, "an array of dtype <U1; allowed: arrays of numbers"),
@@ -265,7 +265,7 @@ def test_states():
 
     pipe = made(generator)
     batches(pipe, 2)
-    with pytest.raises(StateError, match="a function does not know how to go on from batch 2 of epoch 0"):
+    with pytest.raises(StateError, match="a function cannot continue from batch 2 of epoch 0"):
         made(generator).load_state_dict(pipe.state_dict())
 
 

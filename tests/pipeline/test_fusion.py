@@ -129,28 +129,44 @@ NORMALIZED = ops.Normalize(mean=(1.0, 2.0, 3.0), stddev=4.0, dtype="float16")
 @pytest.mark.parametrize(
     ("op", "reader", "reason"),
     [
-        (ops.Brightness(brightness=1.5), {}, "a conversion does no such thing"),
-        (ops.Rotate(angle=10.0), {}, "a conversion does no such thing"),
-        (ops.Crop(crop=(4, 4), p=0.5), {}, "it acts on some samples only, with p=0.5"),
-        (ops.RandomResizedCrop(size=(9, 8), per_frame=True), {}, "its parameters are one for each frame"),
-        (ops.Flip(horizontal=ops.per_frame([True, False])), {}, "its parameters are one for each frame"),
-        (ops.Flip(horizontal=[True, False]), {}, "its parameters are given for each sample of a call"),
-        (ops.Flip(vertical=True), {}, "it turns pictures upside down"),
-        (ops.Flip(vertical=ops.Choice([True, False])), {}, "it turns pictures upside down"),
-        (RESIZED, {"size": (50, 40)}, "pictures are resampled already, and a conversion resamples once"),
-        (RESIZED, {"short_side": 50}, "pictures are resampled already"),
+        (ops.Brightness(brightness=1.5), {}, "the conversion has no such step"),
+        (ops.Rotate(angle=10.0), {}, "the conversion has no such step"),
+        (ops.Crop(crop=(4, 4), p=0.5), {}, "it applies to some samples only, with p=0.5"),
+        (
+            ops.RandomResizedCrop(size=(9, 8), per_frame=True),
+            {},
+            "its parameters have one value for each frame",
+        ),
+        (
+            ops.Flip(horizontal=ops.per_frame([True, False])),
+            {},
+            "its parameters have one value for each frame",
+        ),
+        (ops.Flip(horizontal=[True, False]), {}, "its parameters have one value for each sample of a call"),
+        (ops.Flip(vertical=True), {}, "it mirrors frames top to bottom"),
+        (ops.Flip(vertical=ops.Choice([True, False])), {}, "it mirrors frames top to bottom"),
+        (RESIZED, {"size": (50, 40)}, "frames are already resampled, and the conversion resamples once"),
+        (RESIZED, {"short_side": 50}, "frames are already resampled"),
         (
             ops.Flip(),
             {"window": (0, 0, 9, 9), "size": (4, 4)},
-            "the reader's own output has a window or a part",
+            "the reader's own output has a window",
         ),
-        (ops.Resize(size=(9, 8), interp_type="cubic"), {}, "by the antialiased linear filter only"),
-        (ops.Resize(size=(9, 8), antialias=False), {}, "by the antialiased linear filter only"),
+        (ops.Resize(size=(9, 8), interp_type="cubic"), {}, "with the antialiased linear filter only"),
+        (ops.Resize(size=(9, 8), antialias=False), {}, "with the antialiased linear filter only"),
         (ops.Resize(size=(9, 8), compat="opencv"), {}, "it has the conventions of compat='opencv'"),
         (ops.Resize(size=(9, 8), dtype="float32"), {}, "its result is float32"),
-        (ops.Resize(size=(9, 8), roi_start=(0, 0.5), roi_end=(9, 9)), {}, "its window has parts of pixels"),
-        (ops.Resize(resize_shorter=9, subpixel_scale=True), {}, "its window has parts of pixels"),
-        (ops.Resize(resize_shorter=(9, 12)), {}, "its size is drawn"),
+        (
+            ops.Resize(size=(9, 8), roi_start=(0, 0.5), roi_end=(9, 9)),
+            {},
+            "its window does not consist of whole pixels",
+        ),
+        (
+            ops.Resize(resize_shorter=9, subpixel_scale=True),
+            {},
+            "its window does not consist of whole pixels",
+        ),
+        (ops.Resize(resize_shorter=(9, 12)), {}, "its size is sampled"),
         (ops.Normalize(axis_names="HW"), {}, "it computes statistics of what it is given"),
         (ops.Normalize(mean=1.0, stddev=2.0, shift=(0.0, 1.0)), {}, "its shift is drawn"),
         (ops.Normalize(mean=(1.0, 2.0), stddev=2.0), {}, "its mean and std are not those of 3 channels"),
@@ -178,13 +194,13 @@ def test_why_an_operator_is_not_taken(op: Op, reader: dict[str, Any], reason: st
 @pytest.mark.parametrize(
     ("chain", "taken", "reason"),
     [
-        (Chain(RESIZED, RESIZED), 1, "pictures are resampled already"),
-        (Chain(NORMALIZED, RESIZED), 1, "it resamples values that are changed already"),
+        (Chain(RESIZED, RESIZED), 1, "frames are already resampled"),
+        (Chain(NORMALIZED, RESIZED), 1, "it resamples values that another operator has changed"),
         (Chain(NORMALIZED, ops.Flip(), ops.Cast(dtype="float32")), 2, "rounded to float16 before it"),
         (Chain(ops.Cast(dtype="float32"), ops.Normalize(mean=1.0, stddev=2.0), ops.Flip()), 3, ""),
-        (Chain(ops.Flip(), ops.Flip(vertical=True), ops.Flip()), 1, "upside down"),
+        (Chain(ops.Flip(), ops.Flip(vertical=True), ops.Flip()), 1, "top to bottom"),
         (Chain(ops.Flip(), ops.Crop(crop=(9, 9)), ops.Rotate(angle=3.0), fuse="compose"), 0, "one mapping"),
-        (Chain(RESIZED, ops.Flip(), ops.Invert(), fuse="compose"), 2, "no such thing"),
+        (Chain(RESIZED, ops.Flip(), ops.Invert(), fuse="compose"), 2, "no such step"),
     ],
 )
 def test_how_far_the_head_goes(chain: Chain, taken: int, reason: str) -> None:
@@ -207,7 +223,7 @@ def test_how_far_the_head_goes(chain: Chain, taken: int, reason: str) -> None:
 def test_what_is_exact(chain: Chain, taken: int) -> None:
     parts = split(chain, OutputSpec(), "exact")
     assert len(parts.head.ops if parts.head else ()) == taken
-    assert ("conversions round once" in parts.reason) == (parts.tail is not None)
+    assert ("conversion rounds once" in parts.reason) == (parts.tail is not None)
     assert split(chain, OutputSpec(), "none").head is None
 
 
@@ -246,7 +262,7 @@ def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPa
         "2. brightness: on the CPU\n"
         "3. gaussian_blur: on the CPU\n"
         "4. invert: on the CPU\n"
-        "brightness is not the conversion's: a conversion does no such thing."
+        "brightness is not part of the conversion: the conversion has no such step."
     )
     monkeypatch.setattr(Video, "device", "cuda:0")
     assert Augmented(reader, chain, fuse="planes").explain() == (
@@ -255,14 +271,14 @@ def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPa
         "2. brightness: one kernel\n"
         "3. gaussian_blur: one kernel\n"
         "4. invert: one kernel\n"
-        "brightness is not the conversion's: a conversion does no such thing."
+        "brightness is not part of the conversion: the conversion has no such step."
     )
     assert Augmented(reader, chain, fuse="exact").explain() == (
         "1. random_resized_crop → flip → brightness: one kernel\n"
         "2. gaussian_blur: one kernel\n"
         "3. invert: one kernel\n"
-        "random_resized_crop is not the conversion's: it resamples what has been rounded, and conversions round once;"
-        " fuse='surface' is within a level."
+        "random_resized_crop is not part of the conversion: it resamples rounded values, and the conversion rounds "
+        "once; fuse='surface' allows that."
     )
     assert Augmented(reader, Chain(ops.Flip(), NORMALIZED)).explain() == (
         "1. flip → normalize: by the reader's conversion, straight from the decoded surface"

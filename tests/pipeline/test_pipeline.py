@@ -150,7 +150,8 @@ def test_what_is_fed_by_hand():
     node = external_source(None, batch_size=3, name="images")
     pipe = Pipeline(node)
     with pytest.raises(
-        IndexError, match=r"images: there is nothing to run with. .*pipe.feed_input\('images', batch\)"
+        IndexError,
+        match=r"images: the source has no batch for this run. .*pipe.feed_input\('images', batch\)",
     ):
         next(pipe)
     for number in range(3):

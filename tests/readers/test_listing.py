@@ -92,8 +92,8 @@ def test_bad_labels_classes_and_ranges_of_a_list(given, said):
     [
         ({"files": "a.mp4"}, r"files='a\.mp4' is one file; .*Write files=\[…\]"),
         ({"files": []}, r"files is empty"),
-        ({"files": [3]}, r"3 is no file of a dataset; allowed: paths and URLs"),
-        ({"files": ["a\0b"]}, r"is no file of a dataset"),
+        ({"files": [3]}, r"3 is not a path or URL; allowed: paths and URLs"),
+        ({"files": ["a\0b"]}, r"is not a path or URL"),
         ({}, r"there is nothing to read; allowed: one of files, file_root, manifest"),
         ({"files": ["a.mp4"], "manifest": "m.csv"}, r"files and manifest exclude one another"),
         (
@@ -176,7 +176,7 @@ def test_a_folder_of_videos_has_no_labels(tmp_path):
         (["ant/a.txt"], ["ant"], UnreadableSourceError, r"there is no video in this folder"),
         (["ant/a.mp4", "bee/"], None, UnreadableSourceError, r"no video in the class folder 'bee'.*classes="),
         (["ant/a.mp4"], ["ant", "bee"], SourceNotFoundError, r"no folder for the class 'bee'; allowed: ant"),
-        (["ant/a.mp4", "b.mp4"], None, SourceError, r"class folders, and videos of no class \('b\.mp4', …\)"),
+        (["ant/a.mp4", "b.mp4"], None, SourceError, r"class folders, and videos beside them \('b\.mp4', …\)"),
     ],
 )
 def test_bad_folders(tmp_path, names, classes, kind, said):
@@ -281,7 +281,7 @@ BAD_TABLES = [
     ("a.mp4 1\nb.mp4 2\n", r"line 1: there is no column 'path', only 'a\.mp4 1'"),
     ("path,lable\na.mp4,1\n", r"line 1: the column 'lable' is unknown; .*Perhaps 'label' was meant"),
     ("path,Start_S\na.mp4,1\n", r"line 1: the column 'Start_S' is unknown; .*Perhaps 'start_s' was meant"),
-    ("path,path\na.mp4,1\n", r"line 1: the column 'path' is there twice"),
+    ("path,path\na.mp4,1\n", r"line 1: the column 'path' occurs twice"),
     ("path,end_frame\na.mp4,1_0\n", r"line 2: end_frame='1_0' is not valid; allowed: a whole number"),
     ("path,end_frame\na.mp4,٣٠\n", r"line 2: end_frame='٣٠' is not valid; allowed: a whole number"),
     ("path,label\na.mp4,1,2\n", r"line 2: the line has 3 fields, but the header names 2"),
@@ -300,7 +300,7 @@ BAD_TABLES = [
 ]
 BAD_LINES = [
     ('{"path": "a.mp4"}\n{"path": "b.mp4",}\n', r"m\.jsonl: line 2: the line is not JSON"),
-    ('{"path": "a.mp4", "path": "b.mp4"}\n', r"m\.jsonl: line 1: the column 'path' is there twice"),
+    ('{"path": "a.mp4", "path": "b.mp4"}\n', r"m\.jsonl: line 1: the column 'path' occurs twice"),
     ("[" * 200_000, r"m\.jsonl: line 1: the line cannot be read \(maximum recursion depth"),
     (
         '{"path": "a.mp4", "label": ' + "1" * 5000 + "}",

@@ -281,7 +281,7 @@ def test_a_file_whose_clock_is_another_one_by_now_is_named(tmp_path, name):
     shutil.copy(made(name), video)
     with Video(files=[video], sequence_length=4, fps=25) as dataset:
         shutil.copy(made("h264"), video)
-        said = r"a\.mp4: sample \d+ is not in it any more: .*make the dataset anew"
+        said = r"a\.mp4: the video no longer contains sample \d+: .*create the dataset again"
         with pytest.raises(SourceError, match=said):
             list(dataset.batches(8))
 

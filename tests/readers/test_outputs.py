@@ -144,9 +144,9 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
     [
         (
             lambda *_: [OutputSpec()],
-            "outputs gave 1 values for 4 samples; allowed: an OutputSpec for each",
+            "outputs returned 1 values for 4 samples; allowed: an OutputSpec for each",
         ),
-        (lambda samples, _: [{"size": (4, 4)}] * len(samples), "outputs gave a dict for 4 samples"),
+        (lambda samples, _: [{"size": (4, 4)}] * len(samples), "outputs returned a dict for 4 samples"),
     ],
 )
 def test_outputs_that_are_none(given, message):

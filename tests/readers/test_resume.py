@@ -205,7 +205,7 @@ def test_a_state_tells_what_differs():
 def test_states_that_are_none():
     batches = make().batches(4)
     state = batches.state_dict()
-    with pytest.raises(StateError, match=r"position=21 lies behind the end of epoch 0; allowed: 0 to 20"):
+    with pytest.raises(StateError, match=r"position=21 is past the end of epoch 0; allowed: 0 to 20"):
         batches.load_state_dict({**state, "position": 21})
     with pytest.raises(StateError, match=r"the state has no fingerprint"):
         batches.load_state_dict({"epoch": 0, "position": 0})

@@ -101,12 +101,12 @@ def shared_names(*folders: str) -> list[Any]:
 
 
 def is_long(name: Any) -> bool:
-    """Whether a shared real video has more to decode than a hundred megapixels, or a thousand frames."""
+    """Whether a shared real video has more to decode than sixty megapixels, or a thousand frames."""
     if not isinstance(name, str):
         return False  # a skip
     (row,) = (row for row in media.shared_manifest() if row["file"] == name)
     frames, (width, height) = int(row["frames_decoded"]), map(int, row["wxh"].split("x"))
-    return frames > 1000 or frames * width * height > 100e6
+    return frames > 1000 or frames * width * height > 60e6
 
 
 def indexed(path: Path) -> PacketIndex:

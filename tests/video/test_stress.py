@@ -28,7 +28,7 @@ _PARTS = 12
 @pytest.mark.parametrize(
     ("device", "decode", "count", "requests"),
     [
-        ("cpu", "auto", 8, 120),
+        ("cpu", "auto", 8, 60),
         pytest.param("cpu", "auto", 8, 600, marks=pytest.mark.deep),
         pytest.param("cuda", "auto", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "mixed", 60, 3000, marks=pytest.mark.gpu),

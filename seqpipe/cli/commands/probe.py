@@ -143,14 +143,9 @@ def _facts(info: StreamInfo) -> Table:
     """All facts of one video, a line each."""
     from rich.table import Table
 
-    from ...video.probe.tags import in_words
-
     table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
-    for name, value in info.to_json().items():
-        if name == "streams":
-            table.add_row(name, _text("; ".join(map(str, info.streams))))
-        elif name != "source":
-            table.add_row(name, _text(in_words(name, value)))
+    for name, value in info.in_words().items():
+        table.add_row(name, _text(value))
     return table
 
 

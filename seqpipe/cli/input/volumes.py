@@ -70,7 +70,7 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
         table = Table(
             "fact", "value", title=Text(printable(infos[0].source)), title_justify="left", show_header=False
         )
-        for name, value in _words(infos[0]).items():
+        for name, value in infos[0].in_words().items():
             table.add_row(name, Text(printable(value)))
     else:
         table = Table()
@@ -78,30 +78,9 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
         for name in ("source", *columns):
             table.add_column(name, overflow="fold")
         for info in infos:
-            words = _words(info)
+            words = info.in_words()
             table.add_row(Text(printable(info.source)), *(Text(words[name]) for name in columns))
     console.print(table)
-
-
-def _words(info: VolumeInfo) -> dict[str, str]:
-    """The facts as text."""
-    scale = "-" if info.scale is None else f"values = stored × {info.scale[0]:g} + {info.scale[1]:g}"
-    rows = "; ".join(" ".join(f"{value:.4f}" for value in row) for row in info.affine[:3])
-    words = {
-        "format": info.format,
-        "shape": f"{'×'.join(map(str, info.shape))} {info.layout}",
-        "dtype": info.dtype.name,
-        "spacing_mm": " × ".join(f"{size:.6g}" for size in info.spacing_mm),
-        "orientation": info.orientation,
-        "space": info.space,
-        "affine": rows,
-        "scale": scale,
-        "time_step_s": "-" if info.time_step_s is None else f"{info.time_step_s:g}",
-        "compressed": "yes" if info.compressed else "no",
-        "bytes": f"{info.nbytes:,}",
-    }
-    words |= {name: str(value) for name, value in info.header.items()}
-    return words | {f"note {number}": note for number, note in enumerate(info.notes, 1)}
 
 
 def refuse_mixture() -> click.UsageError:

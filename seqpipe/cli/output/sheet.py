@@ -12,8 +12,9 @@ import numpy as np
 
 from ...array import IntArray
 from ...errors import printable
+from ...sampling.clock import clock_text
 
-__all__ = ["THUMBNAIL_WIDTH", "Gallery", "Panel", "Thumbnail", "clock"]
+__all__ = ["THUMBNAIL_WIDTH", "Gallery", "Panel", "Thumbnail"]
 
 THUMBNAIL_WIDTH: Final = 240
 """Width of the thumbnails in pixels."""
@@ -94,15 +95,6 @@ class Gallery:
         )
 
 
-def clock(seconds: float) -> str:
-    """``1:02:03.250``, or ``2:03.250`` below an hour."""
-    sign, milliseconds = "-" if seconds < 0 else "", round(abs(seconds) * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    tail = f"{rest / 1000:06.3f}"
-    return f"{sign}{hours}:{minutes:02d}:{tail}" if hours else f"{sign}{minutes}:{tail}"
-
-
 def _panel(panel: Panel) -> str:
     return _PANEL.substitute(
         source=html.escape(printable(panel.source)),
@@ -118,7 +110,9 @@ def _error(text: str) -> str:
 
 def _figure(picture: Thumbnail) -> str:
     return _FIGURE.substitute(
-        frame=picture.frame, time=clock(picture.time_s), data=base64.b64encode(picture.jpeg).decode("ascii")
+        frame=picture.frame,
+        time=clock_text(picture.time_s),
+        data=base64.b64encode(picture.jpeg).decode("ascii"),
     )
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from ...array import FloatArray, IntArray
 from ...errors import FrameRangeError, OutputError, printable
+from ...sampling.clock import clock_text
 from ...video.packet_index import PacketIndex
 from ..input.files import InputFile
 from ..output.manifest import ManifestRow
-from ..output.sheet import clock
 from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
@@ -234,7 +234,7 @@ def _facts(index: PacketIndex) -> str:
     info = index.info
     width, height = info.display_size
     rate = "" if info.average_rate is None else f", {float(info.average_rate):.4g} frames/s"
-    length = clock(index.end_s - float(index.timestamps[0]))
+    length = clock_text(index.end_s - float(index.timestamps[0]))
     codec = f"{info.codec} {info.profile or ''}".strip()
     return f"{codec}, {width}×{height}{rate}, {len(index):,} frames, {length}"
 

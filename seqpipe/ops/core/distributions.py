@@ -91,9 +91,7 @@ class Uniform(Distribution):
                 f"the range ({self.lo}, {self.hi}) has ends of different lengths", allowed="one length"
             )
         if np.any(np.asarray(self.lo) > np.asarray(self.hi)):
-            raise ParameterError(
-                f"the range ({self.lo}, {self.hi}) is upside down", allowed="(least, greatest)"
-            )
+            raise ParameterError(f"the range ({self.lo}, {self.hi}) is reversed", allowed="(least, greatest)")
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
         """Values of a shape; see :meth:`Distribution.draw`."""

@@ -31,4 +31,4 @@ class Percentiles:
     def __post_init__(self) -> None:
         keep_checked(self, _LO, _HI)
         if not self.lo < self.hi:
-            raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is upside down", allowed="lo below hi")
+            raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is reversed", allowed="lo below hi")

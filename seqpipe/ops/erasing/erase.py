@@ -196,7 +196,7 @@ class RandomErasing(_Regions):
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
     )
     errors = (
-        ({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is upside down; allowed: \(least, greatest\)"),
+        ({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is reversed; allowed: \(least, greatest\)"),
         ({"ratio": (0.0, 1.0)}, "ratio=0.0 is not valid; allowed: a number from 0.001 to 1000"),
     )
 
@@ -206,7 +206,7 @@ class RandomErasing(_Regions):
             lo, hi = getattr(self, name)
             if lo > hi:
                 raise ParameterError(
-                    f"{name}={(lo, hi)} is upside down", source=self.name, allowed="(least, greatest)"
+                    f"{name}={(lo, hi)} is reversed", source=self.name, allowed="(least, greatest)"
                 )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class RandomBboxCrop(OnBoxes):
     )
     errors = (
         ({"scaling": (0.5, 1.5)}, "scaling=1.5 is not valid; allowed: a number from 0.001 to 1"),
-        ({"scaling": (0.9, 0.5)}, r"scaling=\(0.9, 0.5\) is upside down; allowed: \(least, greatest\)"),
+        ({"scaling": (0.9, 0.5)}, r"scaling=\(0.9, 0.5\) is reversed; allowed: \(least, greatest\)"),
         ({"thresholds": ()}, r"thresholds=\(\) is not valid; allowed: one value or more"),
     )
 
@@ -159,7 +159,7 @@ class RandomBboxCrop(OnBoxes):
             value = getattr(self, name)
             if value[0] > value[1]:
                 raise ParameterError(
-                    f"{name}={value} is upside down", source=self.name, allowed="(least, greatest)"
+                    f"{name}={value} is reversed", source=self.name, allowed="(least, greatest)"
                 )
 
     @or_node

@@ -161,7 +161,7 @@ class RandomResizedCrop(OutputSize, Scaled):
         ({"size": (4, 0)}, "size=0 is not valid; allowed: a whole number of at least 1"),
         (
             {"random_area": (0.5, 0.2)},
-            r"random_area=\(0.5, 0.2\) is upside down; allowed: \(least, greatest\)",
+            r"random_area=\(0.5, 0.2\) is reversed; allowed: \(least, greatest\)",
         ),
         ({"random_area": (0, 2)}, "random_area=2 is not valid; allowed: a number from 0 to 1"),
         ({"random_aspect_ratio": 1.0}, "random_aspect_ratio=1.0 is not valid; allowed: 2 values"),
@@ -173,7 +173,7 @@ class RandomResizedCrop(OutputSize, Scaled):
             least, greatest = getattr(self, name)
             if least > greatest:
                 raise ParameterError(
-                    f"{name}={(least, greatest)} is upside down",
+                    f"{name}={(least, greatest)} is reversed",
                     source=self.name,
                     allowed="(least, greatest)",
                 )

@@ -29,6 +29,13 @@ def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapp
     found = []
     for entry in history:
         op = Declaration.from_json(json.dumps(entry["op"]))
+        if "size" not in entry:
+            raise ParameterError(
+                f"a history with {op.name}, which acts on images",
+                source="replay",
+                allowed="that of operators on volumes, such as ops.RandomAffine3d",
+                advice="Call that operator again, with the epoch and the index of its entry",
+            )
         found.append((op, Drawn.from_json(op, entry["drawn"]), entry))
     return found
 

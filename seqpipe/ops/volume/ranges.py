@@ -98,7 +98,7 @@ class TwoSided(Distribution):
     def __post_init__(self) -> None:
         if not self.lo <= self.middle <= self.hi:
             raise ParameterError(
-                f"TwoSided({self.lo}, {self.hi}, {self.middle}) is upside down", allowed="lo ≤ middle ≤ hi"
+                f"TwoSided({self.lo}, {self.hi}, {self.middle}) is reversed", allowed="lo ≤ middle ≤ hi"
             )
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:

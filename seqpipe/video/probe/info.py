@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from .tags import in_words
+
 __all__ = ["ContainerStream", "StreamInfo"]
 
 
@@ -113,6 +115,11 @@ class StreamInfo:
         values = {name: getattr(self, name) for name in _NAMES}
         streams = [dict(vars(stream)) for stream in self.streams]
         return {k: str(v) if isinstance(v, Fraction) else v for k, v in values.items()} | {"streams": streams}
+
+    def in_words(self) -> dict[str, str]:
+        """The facts as texts for people, without the source."""
+        words = {name: in_words(name, value) for name, value in self.to_json().items() if name != "source"}
+        return words | {"streams": "; ".join(map(str, self.streams))}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> StreamInfo:

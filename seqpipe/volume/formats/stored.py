@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from io import RawIOBase
 
 import numpy as np
 
@@ -74,21 +75,21 @@ class StoredVolume:
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         ranges = self._stored_ranges(box, chosen)
         whole = all(r == (0, size) for r, size in zip(ranges, self._storage.shape, strict=True))
-        array, origin = self._array(ranges, whole=whole)
+        array, origins = self._array(ranges, whole=whole)
         axes = [axis for axis in self._storage.axes if axis is not None]
         view = array.transpose(axes)
         for place, axis in enumerate(self._storage.axes):
             if axis is None:
                 view = np.expand_dims(view, place)
-        cut: list[slice | list[int]] = [slice(a, b) for a, b in box.ranges]
-        if self.info.layout == "FDHWC":
-            cut = [slice(None), *cut]
-        if (slowest := self._storage.axes.index(0)) < len(cut) and isinstance(first := cut[slowest], slice):
-            cut[slowest] = slice(first.start and first.start - origin, first.stop and first.stop - origin)
-        view = view[tuple(cut)]
-        if self.info.layout == "FDHWC" and chosen != list(range(self.info.frames)):
-            shift = origin if self._storage.axes[0] == 0 else 0
-            view = view[[time - shift for time in chosen]]
+        # where the array begins along each axis of the layout
+        begins = [0 if axis is None else (*origins, 0, 0, 0, 0)[axis] for axis in self._storage.axes]
+        series = self.info.layout == "FDHWC"
+        cut = [
+            slice(a - begin, b - begin) for (a, b), begin in zip(box.ranges, begins[series:], strict=False)
+        ]
+        view = view[(slice(None), *cut) if series else tuple(cut)]
+        if series and [time - begins[0] for time in chosen] != list(range(len(view))):
+            view = view[[time - begins[0] for time in chosen]]
         native = view.astype(self.info.dtype, order="C", copy=array is self._inflated)
         return native if native.flags.writeable else native.copy()
 
@@ -108,46 +109,82 @@ class StoredVolume:
                 ranges[axis] = span
         return ranges
 
-    def _array(self, ranges: Seq[tuple[int, int]], *, whole: bool) -> tuple[AnyArray, int]:
-        """The stored array, cut along its slowest axis to what is needed at least, and where it was cut."""
+    def _array(self, ranges: Seq[tuple[int, int]], *, whole: bool) -> tuple[AnyArray, tuple[int, ...]]:
+        """The stored array, cut along its slowest axes to what is needed at least, and where it begins along them."""
         storage = self._storage
-        first, end = ranges[0]
+        end = ranges[0][1]
         row = storage.nbytes // storage.shape[0]
         if storage.compression is None:
-            data = self._raw(storage.offset + first * row, (end - first) * row)
-            return self._shaped(data, end - first), first
+            return self._raw(ranges)
         if self._inflated is not None:
-            return self._inflated, 0
+            return self._inflated, ()
         needed = storage.offset + end * row
         stream = self._source.read([(storage.begin, self._source.size() - storage.begin)])[0]
         early = end < storage.shape[0] and needed < _WORTH_STOPPING * (storage.offset + storage.nbytes)
         if early and not self._begun:
             self._begun = True  # who comes again reads on: then all of it is inflated once
             data = inflate_start(stream, needed, self.info.source, storage.compression)[storage.offset :]
-            return self._shaped(data, end), 0
+            return self._shaped(data, end), ()
         expected = storage.offset + storage.nbytes
         data = inflate(stream, expected, self.info.source, storage.compression)[storage.offset :]
         array = self._shaped(data, storage.shape[0])
         if not whole:
             self._inflated = array
-        return array, 0
+        return array, ()
 
     def _shaped(self, data: AnyArray, rows: int) -> AnyArray:
+        """Inflated bytes as the stored array, or the beginning of it."""
         if data.ctypes.data % self._storage.dtype.alignment:
             data = data.copy()
         return data.view(self._storage.dtype).reshape(rows, *self._storage.shape[1:])
 
-    def _raw(self, offset: int, size: int) -> AnyArray:
-        if self._source.path is not None:
+    def _raw(self, ranges: Seq[tuple[int, int]]) -> tuple[AnyArray, tuple[int, ...]]:
+        """The voxels of a file that is not compressed: of the two slowest axes no more than is asked for."""
+        storage = self._storage
+        (first, end), shape = ranges[0], list(storage.shape)
+        origins: tuple[int, ...] = (first,)
+        row = storage.nbytes // shape[0]
+        shape[0] = end - first
+        if len(shape) < 3 or ranges[1] == (0, shape[1]):
+            spans = [(storage.offset + first * row, shape[0] * row)]
+        else:
+            line, (start, stop) = row // shape[1], ranges[1]
+            shape[1] = stop - start
+            spans = [(storage.offset + n * row + start * line, shape[1] * line) for n in range(first, end)]
+            origins = (first, start)
+        data = self._bytes(spans)
+        if data.ctypes.data % storage.dtype.alignment:
+            data = data.copy()
+        return data.view(storage.dtype).reshape(shape), origins
+
+    def _bytes(self, spans: list[tuple[int, int]]) -> AnyArray:
+        """Ranges of the file, each an offset and a size, one after the other."""
+        total = sum(size for _, size in spans)
+        if self._source.path is None:
+            pieces = self._source.read(spans)
+            data = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
+        else:
+            data = np.empty(total, np.uint8)
+            made = 0
             try:
-                data = np.fromfile(self._source.path, np.uint8, size, offset=offset)
+                with open(self._source.path, "rb", buffering=0) as file:  # noqa: PTH123  a path as text
+                    for offset, size in spans:
+                        file.seek(offset)
+                        made += _filled(file, data[made : made + size])
             except OSError as error:
                 raise SourceError(f"cannot be read ({error.strerror})", source=self.info.source) from error
-        else:
-            data = np.frombuffer(self._source.read([(offset, size)])[0], dtype=np.uint8)
-        if len(data) < size:
-            raise damaged(self.info.source, f"the file ends {size - len(data):,} bytes too early")
+            data = data[:made]
+        if len(data) < total:
+            raise damaged(self.info.source, f"the file ends {total - len(data):,} bytes too early")
         return data
+
+
+def _filled(file: RawIOBase, into: AnyArray) -> int:
+    """How many bytes of a file were read into an array: all, unless the file ends before."""
+    made = 0
+    while made < len(into) and (count := file.readinto(into[made:].data)):
+        made += count
+    return made
 
 
 def layout_axes(kinds: str) -> tuple[int | None, ...]:

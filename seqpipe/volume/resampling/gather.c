@@ -40,11 +40,13 @@ static void taps(double place, int64_t size, int64_t stride, int64_t filled, int
 typedef struct {
     int64_t offset[2], nearest;
     double weight[2];
+    int64_t inside;  // whether nothing of what fills is mixed in
 } Tap;
 
 static Tap tap_at(const Task *t, int axis, double place) {
     Tap tap;
     taps(place, t->shape[axis], t->strides[axis], t->filled, tap.offset, tap.weight);
+    tap.inside = tap.weight[0] + tap.weight[1] > 1.0 - ROUND;
     int64_t index = floored(place + 0.5 + ROUND);
     int outside = t->filled && (index < 0 || index >= t->shape[axis]);
     tap.nearest = outside ? INT64_MIN : clipped(index, t->shape[axis]) * t->strides[axis];
@@ -104,7 +106,7 @@ static int64_t nearest(const Tap *d, const Tap *h, const Tap *w) {
                     value[count] = source[d->offset[i] + h->offset[j] + w->offset[k]];                            \
                     same &= value[count] == value[0];                                                             \
                 }                                                                                                 \
-        if (same && (!t->filled || value[0] == (TYPE)t->fill)) return value[0];                                   \
+        if (same && ((d->inside && h->inside && w->inside) || value[0] == (TYPE)t->fill)) return value[0];        \
         for (int i = 0; i < 8; i++) {                                                                             \
             share[i] = d->weight[i >> 2] * h->weight[i >> 1 & 1] * w->weight[i & 1];                              \
             inside += share[i];                                                                                   \

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,11 +17,12 @@ import numpy as np
 from ...array import FloatArray, IntArray
 from ...native import load_functions
 from ..source import AnyArray
+from .spline import sampled
 
 __all__ = ["INTERPOLATIONS", "RegridInterpolation", "gather"]
 
-RegridInterpolation: TypeAlias = Literal["linear", "nearest", "vote"]
-INTERPOLATIONS: Final = ("linear", "nearest", "vote")
+RegridInterpolation: TypeAlias = Literal["linear", "nearest", "vote", "bspline"]
+INTERPOLATIONS: Final = ("linear", "nearest", "vote", "bspline")
 
 _IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
 _REACH: Final = 4.0
@@ -44,19 +45,21 @@ def gather(
         matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers are whole numbers.
         shape: D, H and W of the result.
         interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
-            equal ones that of the nearest voxel, else the smallest.
+            equal ones that of the nearest voxel, else the smallest; ``"bspline"``: the cubic B-spline.
         fill_value: what lies outside of the array; None repeats its edge.
-        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"``.
+        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"`` and ``"bspline"``.
 
     Returns:
-        Of the array's type; ``"linear"`` of integers is rounded half to even.
+        Of the array's type; integers that were mixed are rounded half to even.
     """
     kind = array.dtype
     work = array
     matrix = np.where(np.abs(matrix) < _NOTHING, 0.0, matrix)  # what is left of parallel axes by rounding
-    if interp == "linear" and any(sigmas):
+    if interp in ("linear", "bspline") and any(sigmas):
         exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
         work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
+    if interp == "bspline":
+        return _as_type(sampled(work, partial(_places, matrix, shape), shape, fill_value), kind)
     made = _by_c(work, matrix, shape, interp, fill_value)
     if made is None:
         made = _by_numpy(work, matrix, shape, interp, fill_value)
@@ -135,24 +138,25 @@ def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
     import cv2
 
     result: AnyArray = np.ascontiguousarray(array)
-    depth, height, width, channels = result.shape
-    one = np.ones(1)
-    for axis, sigma in enumerate(sigmas):
-        if sigma <= 0:
-            continue
-        reach = int(np.ceil(_REACH * sigma))
-        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-        weights /= weights.sum()
-        if axis == 0:  # all of a slice is a row
-            flat = result.reshape(depth, -1)
-            result = cv2.sepFilter2D(flat, -1, one, weights, borderType=cv2.BORDER_REPLICATE).reshape(
-                result.shape
-            )
-            continue
-        x, y = (one, weights) if axis == 1 else (weights, one)
-        planes = [cv2.sepFilter2D(plane, -1, x, y, borderType=cv2.BORDER_REPLICATE) for plane in result]
-        result = np.stack(planes).reshape(depth, height, width, channels)
+    edge = {"borderType": cv2.BORDER_REPLICATE}
+    along_d, along_h, along_w = map(_bell, sigmas)
+    if len(along_d) > 1:  # all of a slice is a row
+        flat = result.reshape(len(result), -1)
+        result = cv2.sepFilter2D(flat, -1, np.ones(1), along_d, **edge).reshape(result.shape)
+    if len(along_h) > 1 or len(along_w) > 1:
+        made = np.empty_like(result)
+        for plane, target in zip(result, made, strict=True):
+            target[:] = cv2.sepFilter2D(plane, -1, along_w, along_h, **edge).reshape(target.shape)
+        result = made
     return result
+
+
+def _bell(sigma: float) -> FloatArray:
+    """The weights of a Gaussian, with a sum of 1; one weight for a σ of 0."""
+    reach = int(np.ceil(_REACH * max(sigma, 0.0)))
+    weights: FloatArray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (sigma if reach else 1.0)) ** 2)
+    weights /= weights.sum()
+    return weights
 
 
 def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -19,6 +19,7 @@ from ..info import VolumeInfo
 from ..source import AnyArray, Box
 from ..space import moved, spacing_of, turn_to
 from .gather import INTERPOLATIONS, RegridInterpolation, gather
+from .spline import MARGIN
 
 __all__ = [
     "INTERP",
@@ -44,7 +45,7 @@ class TargetGrid:
     Attributes:
         shape: D, H and W.
         affine: 4×4, from (d, h, w) to millimeters.
-        interp: ``"linear"``, ``"nearest"`` or ``"vote"``.
+        interp: ``"linear"``, ``"nearest"``, ``"vote"`` or ``"bspline"``.
         antialias: whether a Gaussian comes first along axes that get coarser.
         fill_value: for places outside of the volume; None repeats its edge.
     """
@@ -124,7 +125,8 @@ def resample(
         spacing_mm: distance between slices, rows and columns of the result, or one number for all; the outer borders
             of the volume stay, up to half a voxel at the far end.
         like: instead, whose grid is to be taken: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
-        interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight.
+        interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
+            ``"bspline"``: the cubic B-spline through all voxels.
         antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels comes first along axes that get coarser; never for
             ``"nearest"`` and ``"vote"``.
         fill_value: for places outside of the volume; None repeats the edge.
@@ -179,9 +181,14 @@ def window_of(
     """
     matrix = np.linalg.inv(affine) @ moved(grid.affine, box.start)
     factors = np.linalg.norm(matrix[:3, :3], axis=1)
-    blurred = grid.antialias and grid.interp == "linear"
+    blurred = grid.antialias and grid.interp in ("linear", "bspline")
     sigmas = [max(0.0, (f - 1) / 2) if blurred and f > 1 + 1e-6 else 0.0 for f in factors]
-    needed = _needed(matrix, box.shape, shape, [1 + math.ceil(4 * s) for s in sigmas])
+    needed = _needed(
+        matrix,
+        box.shape,
+        shape,
+        [(MARGIN if grid.interp == "bspline" else 1) + math.ceil(4 * s) for s in sigmas],
+    )
     data = read(needed)
     local = matrix.copy()
     local[:3, 3] -= needed.start

@@ -239,7 +239,7 @@ def test_all_that_was_handed_over_is_given_back(card):
 
 
 @pytest.mark.parametrize("card", ["native"], indirect=True)
-@pytest.mark.parametrize("count", [20, deep(100)])
+@pytest.mark.parametrize("count", [8, deep(100)])
 @pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), ("auto", 0.0), ("mixed", 0.0)])
 def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, count, monkeypatch):
     """Where it takes long to wait for the card, others take the session of a run whose last pictures are waited for."""

@@ -1,0 +1,27 @@
+"""HTML pages of volumes, videos and samples, and of what operators do to them.
+
+This package may import the vocabulary, ``flow``, ``video`` and ``volume``; ``cli`` alone imports it. ``Sequence.show``
+and its like find it by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import on_demand
+
+if TYPE_CHECKING:
+    from .comparing import compare
+    from .content import show
+    from .page import Page
+
+_LAZY = {"Page": "page", "compare": "comparing", "show": "content"}
+
+__all__ = ["Page", "compare", "show"]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,141 @@
+"""Page: one self-contained HTML file of panels."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from ..errors import OutputError, printable
+from ..whole_file import write_durably
+from .panel import PagePanel
+
+__all__ = ["Page"]
+
+_NOTEBOOK_HEIGHT = 640
+
+
+@dataclass(frozen=True)
+class Page:
+    """An HTML page that holds all it shows; nothing is fetched.
+
+    Attributes:
+        title: its heading.
+        panels: its sections.
+    """
+
+    title: str
+    panels: list[PagePanel]
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        return string.Template(_file("page.html")).substitute(
+            title=_text(self.title),
+            style=_file("page.css"),
+            script=_file("page.js"),
+            panels="".join(map(_section, self.panels)),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write the page to a file, whole or not at all; a file that is there is replaced.
+
+        Returns:
+            The file's size in bytes.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        place = Path(path)
+        data = self.html.encode("utf-8")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(place, data)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {printable(str(place))} ({error.strerror or error})",
+                advice="Name a file in a folder that you may write to",
+            ) from error
+        return len(data)
+
+    def __repr__(self) -> str:
+        return f"Page({self.title!r}, {len(self.panels)} panels)"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        inside = html.escape(self.html, quote=True)
+        return (
+            f'<iframe srcdoc="{inside}" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
+        )
+
+
+@cache
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _text(value: str) -> str:
+    return html.escape(printable(value), quote=True)
+
+
+def _section(panel: PagePanel) -> str:
+    kind = "volume" if panel.data is not None else "frames"
+    data = "" if panel.data is None else f'<script type="application/json">{_json(panel.data)}</script>\n'
+    return (
+        f'<section class="{kind}" data-group="{_text(panel.group)}">\n<h2>{_text(panel.title)}</h2>\n'
+        f"{_list('history', panel.history)}{_list('notes', panel.notes)}"
+        f"{_controls(panel) if panel.data is not None else ''}"
+        f'<div class="planes">\n{panel.body}</div>\n{_legend(panel)}{_facts(panel)}{data}</section>\n'
+    )
+
+
+def _json(values: object) -> str:
+    """JSON that may stand in a page's script element."""
+    return json.dumps(values, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _list(name: str, lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    return f'<ul class="{name}">{items}</ul>\n' if items else ""
+
+
+def _controls(panel: PagePanel) -> str:
+    window = panel.data is not None and panel.data["channels"] == 1
+    return (
+        '<div class="controls">'
+        + (
+            '<label>center <input type="number" class="center" step="any"></label>'
+            '<label>width <input type="number" class="width" step="any" min="0"></label>'
+            '<button type="button" class="reset">reset</button>'
+            if window
+            else ""
+        )
+        + '<output class="place" aria-live="polite"></output></div>\n'
+    )
+
+
+def _legend(panel: PagePanel) -> str:
+    if not panel.classes:
+        return ""
+    items = "".join(
+        f'<li><label><input type="checkbox" data-class="{number}" checked>'
+        f'<span class="swatch" style="background:{one.color}"></span>{_text(str(one))}</label></li>'
+        for number, one in enumerate(panel.classes, 1)
+    )
+    return (
+        '<div class="labels"><label>labels <input type="range" class="opacity" min="0" max="100" value="45"></label>'
+        f'<ul class="legend">{items}</ul></div>\n'
+    )
+
+
+def _facts(panel: PagePanel) -> str:
+    rows = "".join(
+        f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in panel.facts.items()
+    )
+    return f"<details><summary>facts</summary><table>{rows}</table></details>\n" if rows else ""

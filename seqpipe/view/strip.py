@@ -1,0 +1,177 @@
+"""Frames of a video or a clip as a panel: small pictures with their numbers and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import to_numpy
+from ..errors import ParameterError
+from ..parts import Boxes, Points
+from ..sampling.clock import clock_text
+from ..sequence import Sequence
+from .encoding import Pixels, colors, jpeg, png
+from .legend import Legend
+from .panel import PagePanel
+
+__all__ = ["chosen", "clip_panel", "frames_panel"]
+
+WIDTH: Final = 320
+"""Columns of a picture in pixels, at most."""
+
+
+def chosen(count: int, most: int) -> list[int]:
+    """At most so many of the numbers from 0 on, spread evenly, the first and the last among them."""
+    return (
+        np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist() if count else []
+    )
+
+
+def clip_panel(
+    title: str,
+    clip: Sequence,
+    *,
+    label: Sequence | None = None,
+    names: Mapping[int, str] | None = None,
+    marks: Mapping[str, Points | Boxes] | None = None,
+    frames: int = 24,
+    **more: Any,
+) -> PagePanel:
+    """The panel of a clip, or of one image.
+
+    Args:
+        title: its heading.
+        clip: frames in any layout of pictures.
+        label: masks of as many frames, or one for all.
+        names: of classes, by their numbers.
+        marks: points and boxes in pixels, by their names.
+        frames: how many are shown.
+        **more: facts, notes, history and group of the panel.
+
+    Raises:
+        ParameterError: masks do not fit the frames.
+    """
+    array = _frames_of(clip)
+    places = chosen(len(array), frames)
+    if len(places) < len(array):
+        more["notes"] = [*more.get("notes", ()), f"{len(places)} of {len(array)} frames are shown"]
+    pictures = colors(array[places])
+    masks, legend = None, None
+    if label is not None:
+        full = _frames_of(label)[..., 0]
+        full = np.broadcast_to(full, (len(array), *full.shape[1:])) if len(full) == 1 else full
+        if full.shape != array.shape[:3]:
+            raise ParameterError(
+                f"masks of {full.shape[0]} frames of {full.shape[2]}×{full.shape[1]} pixels",
+                source=label.source or title,
+                allowed=f"{array.shape[0]} frames of {array.shape[2]}×{array.shape[1]} pixels, as the images",
+            )
+        legend = Legend(full, label.source or title, names=names)
+        masks = [legend.painted(full[place]) for place in places]
+    numbers = None if clip.frames is None else np.atleast_1d(clip.frames)[places]
+    times = None if clip.timestamps is None else np.atleast_1d(clip.timestamps)[places]
+    return frames_panel(
+        title,
+        list(pictures),
+        numbers=places if numbers is None else numbers.tolist(),
+        times=[None] * len(places) if times is None else times.tolist(),
+        masks=masks,
+        drawings=[_drawn(marks or {}, place, len(array)) for place in places],
+        classes=[] if legend is None else legend.classes,
+        **more,
+    )
+
+
+def frames_panel(
+    title: str,
+    pictures: Seq[Pixels],
+    *,
+    numbers: Seq[int],
+    times: Seq[float | None],
+    masks: Seq[Pixels] | None = None,
+    drawings: Seq[str] | None = None,
+    **more: Any,
+) -> PagePanel:
+    """The panel of some frames.
+
+    Args:
+        title: its heading.
+        pictures: RGB.
+        numbers: of the frames.
+        times: in seconds, None and NaN where there are none.
+        masks: RGBA, one for each picture.
+        drawings: SVG in pixels, one for each picture.
+        **more: of the panel.
+    """
+    figures = [
+        _figure(
+            picture,
+            numbers[place],
+            times[place],
+            None if masks is None else masks[place],
+            "" if drawings is None else drawings[place],
+        )
+        for place, picture in enumerate(pictures)
+    ]
+    return PagePanel(title, f'<div class="strip">\n{"".join(figures)}</div>\n', **more)
+
+
+def _frames_of(clip: Sequence) -> Any:
+    """The pixels as ``FHWC`` in main memory."""
+    data, layout = to_numpy(clip.data), clip.layout
+    if "F" not in layout:
+        data, layout = data[None], f"F{layout}"
+    if "C" not in layout:
+        return data[..., None]
+    return np.moveaxis(data, layout.index("C"), -1)
+
+
+def _shrunk(picture: Pixels, *, masked: bool) -> Pixels:
+    import cv2
+
+    height, width = picture.shape[:2]
+    if width <= WIDTH:
+        return picture
+    size = (WIDTH, max(1, round(height * WIDTH / width)))
+    made: Pixels = cv2.resize(
+        np.ascontiguousarray(picture), size, interpolation=cv2.INTER_NEAREST if masked else cv2.INTER_AREA
+    )
+    return made
+
+
+def _figure(picture: Pixels, number: int, time: float | None, mask: Pixels | None, drawing: str) -> str:
+    height, width = picture.shape[:2]
+    padded = number < 0
+    when = "" if time is None or not np.isfinite(time) else clock_text(time)
+    called = "padding" if padded else f"frame {number}"
+    shown = f'<img src="{jpeg(_shrunk(picture, masked=False))}" alt="{called}{when and f" at {when}"}" loading="lazy">'
+    if mask is not None:
+        shown += f'<img class="mask" src="{png(_shrunk(mask, masked=True))}" alt="">'
+    if drawing:
+        shown += f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none">{drawing}</svg>'
+    return (
+        f'<figure><div class="picture" style="aspect-ratio:{width}/{height}">{shown}</div>'
+        f"<figcaption><b>{'padding' if padded else number}</b><span>{when}</span></figcaption></figure>\n"
+    )
+
+
+def _drawn(marks: Mapping[str, Points | Boxes], frame: int, count: int) -> str:
+    """Points and boxes of a frame as SVG."""
+    found = []
+    for part in marks.values():
+        numbers = np.asarray(to_numpy(part.array), np.float64)
+        rows = numbers[frame] if numbers.ndim == 3 and len(numbers) == count else numbers
+        for row in rows.reshape(-1, 2 if isinstance(part, Points) else 4):
+            if not np.isfinite(row).all():
+                continue
+            if isinstance(part, Points):
+                found.append(f'<circle cx="{row[0]:.2f}" cy="{row[1]:.2f}" r="3"/>')
+            else:
+                x, y, right, bottom = row
+                found.append(
+                    f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(0, right - x):.2f}" height="{max(0, bottom - y):.2f}"/>'
+                )
+    return "".join(found)

@@ -1,0 +1,170 @@
+"""What readers.Volume makes of volumes before patches are cut: another grid, and the box around what is shown."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe.errors import ParameterError
+from seqpipe.readers import Volume, volume_case, volume_fetch
+from seqpipe.video.device import Device
+from seqpipe.volume import save
+
+SHAPE = (20, 30, 40)
+INSIDE = (slice(5, 17), slice(8, 20), slice(10, 33))
+AFFINE = np.array([[0, 0, -1.0, 30], [0, -1.5, 0, 20], [2.0, 0, 0, -10], [0, 0, 0, 1]])
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """A body of known extent in air, stored with a slope, and labels in and out of the body."""
+    root = tmp_path_factory.mktemp("case")
+    body = np.full(SHAPE, 24, np.int16)
+    rng = np.random.default_rng(0)
+    body[INSIDE] = rng.integers(1000, 1100, body[INSIDE].shape)
+    label = np.zeros(SHAPE, np.uint8)
+    label[8:10, 10:14, 12:16] = 1
+    label[12, 15, 30] = 2
+    label[0, 0, 0] = 3  # in the air
+    image = seqpipe.Sequence(body[..., None], "DHWC", affine=AFFINE, scale=(1.0, -1024.0))
+    save(image, root / "image.nii.gz")
+    save(seqpipe.Sequence(label[..., None], "DHWC", affine=AFFINE), root / "label.nii.gz")
+    return {"image": root / "image.nii.gz", "label": root / "label.nii.gz"}
+
+
+def whole(case, **options):
+    with Volume(files=[case], **options) as dataset:
+        return dataset.sample(0)
+
+
+def test_volumes_are_cut_to_the_box_of_what_is_above_a_value(case):
+    found = whole(case, crop_above=-500)
+    plain = whole(case)
+    for name in ("image", "label"):
+        assert np.array_equal(found[name].data, plain[name].data[INSIDE])
+        origin = plain[name].affine @ [5, 8, 10, 1]
+        np.testing.assert_allclose(found[name].affine[:3, 3], origin[:3])
+    assert plain["image"].data.min() == -1000
+
+
+def test_the_box_on_another_grid_holds_the_same_places(case):
+    options = {"orientation": "RAS", "spacing_mm": (3.0, 1.0, 1.2)}
+    found, plain = whole(case, crop_above=-500, **options), whole(case, **options)
+    shift = np.linalg.inv(plain["image"].affine) @ found["image"].affine
+    start = np.rint(shift[:3, 3]).astype(int)
+    np.testing.assert_allclose(shift[:3, 3], start, atol=1e-9)
+    cut = tuple(slice(s, s + n) for s, n in zip(start, found["image"].shape[:3], strict=True))
+    for name in ("image", "label"):
+        assert np.array_equal(found[name].data, plain[name].data[cut])
+    # the borders of the box are those of the body, outwards to the next voxel
+    corners = (
+        found["image"].affine
+        @ np.array([[-0.5] * 3 + [1], [n - 0.5 for n in found["image"].shape[:3]] + [1]]).T
+    )
+    body = AFFINE @ np.array([[4.5, 7.5, 9.5, 1], [16.5, 19.5, 32.5, 1]]).T
+    grown = np.sort(corners[:3], axis=1) - np.sort(body[:3], axis=1)
+    assert (grown[:, 0] <= 1e-6).all()
+    assert (grown[:, 1] >= -1e-6).all()
+    assert (np.abs(grown) < [[1.2], [1.0], [3.0]]).all()
+
+
+@pytest.mark.parametrize("spacing_mm", [None, (1.0, 1.0, 1.0)])
+def test_patches_lie_in_the_box_and_around_its_labels_alone(case, spacing_mm):
+    options = {"patch_size": (8, 8, 8), "patches_per_volume": 60, "spacing_mm": spacing_mm}
+    with Volume(files=[case], crop_above=-500, sampler="balanced", foreground=1.0, **options) as dataset:
+        patches = [dataset.sample(index) for index in range(60)]
+    assert all(set(np.unique(one["label"].data)) & {1, 2} for one in patches)
+    if spacing_mm is None:
+        assert all(one["image"].data.min() >= -24 for one in patches)
+
+
+def test_the_box_is_widened_to_a_patch_and_is_everything_where_nothing_is_above(case):
+    wide = whole(case, crop_above=-500, patch_size=(14, 30, 10))
+    assert wide["image"].shape[:3] == (14, 30, 10)
+    assert whole(case, crop_above=9000)["image"].shape[:3] == SHAPE
+
+
+@pytest.mark.parametrize("interp", ["linear", "bspline", "nearest"])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_patches_are_those_of_the_volume_resampled_as_a_whole(case, interp, antialias):
+    options = {"spacing_mm": 2.5, "interp": interp, "antialias": antialias, "dtype": "float32"}
+    with Volume(files=[case["image"]], patch_size=5, patches_per_volume=3, **options) as dataset:
+        patches = [dataset.sample(index)["image"] for index in range(3)]
+    with seqpipe.open(case["image"]) as reader:
+        scaled = reader.sequence().scaled()
+    scaled = scaled.with_pixels(scaled.data.astype(np.float32), "DHWC")
+    full = seqpipe.volume.resample(scaled, 2.5, interp=interp, antialias=antialias)
+    for patch in patches:
+        start = np.rint((np.linalg.inv(full.affine) @ patch.affine)[:3, 3]).astype(int)
+        wanted = full.data[tuple(slice(s, s + 5) for s in start)]
+        np.testing.assert_allclose(patch.data, wanted, atol=0.02 if interp == "bspline" else 1e-3)
+
+
+def test_what_a_user_does_to_a_whole_volume_stays_with_that_sample(case):
+    with Volume(files=[case], cache_gib=1) as dataset:
+        first = dataset.sample(0)["image"].data
+        kept = first.copy()
+        first[:] = 0
+        assert np.array_equal(dataset.sample(0)["image"].data, kept)
+
+
+def test_wrong_preparation_is_refused(case):
+    with pytest.raises(ParameterError, match="interp='cubic' is not valid; allowed: 'linear'"):
+        Volume(files=[case], interp="cubic")
+    with pytest.raises(ParameterError, match="crop_above='air' is not valid; allowed: a number"):
+        Volume(files=[case], crop_above="air")
+    with pytest.raises(ParameterError, match="cache_device='cuda' and device='cpu' exclude one another"):
+        Volume(files=[case], cache_device="cuda")
+    with pytest.raises(ParameterError, match="cache_compression='zip' is not valid; allowed: 'none', 'lz4'"):
+        Volume(files=[case], cache_compression="zip")
+
+
+class _Gpu:
+    """Stands for a GPU: knows the copies in its memory, and how often its work was waited for."""
+
+    def __init__(self):
+        self.copies, self.waited = [], 0
+
+    def copied(self, array, number):
+        assert number == 0
+        self.copies.append(np.array(array))
+        return self.copies[-1]
+
+    @contextlib.contextmanager
+    def current(self, number):
+        assert number == 0
+        yield self
+
+    def synchronize(self):
+        self.waited += 1
+
+
+@pytest.mark.parametrize("spacing_mm", [None, 1.0])
+def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_mm, monkeypatch):
+    gpu = _Gpu()
+    monkeypatch.setattr(volume_case, "to_cupy", gpu.copied)
+    monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
+    monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
+    monkeypatch.setattr("seqpipe.readers.volume.parse_device", lambda name: Device(name, 0))
+    options = {"files": [case], "patch_size": 6, "patches_per_volume": 5, "spacing_mm": spacing_mm}
+    options |= {
+        "sampler": "balanced",
+        "dtype": "float32",
+        "crop_above": -500,
+        "cache_gib": 1,
+        "prefetch_gib": 1,
+    }
+    with Volume(**options) as here, Volume(**options, device="cuda", cache_device="cuda") as there:
+        wanted = [here.sample(index) for index in range(5)]
+        there.sample(0)
+        for copy in gpu.copies:  # what is cut is cut there: the copies are all that is looked at
+            copy += 1
+        shift = 1 if spacing_mm is None else 0
+        for index, one in enumerate(wanted):
+            for name in ("image", "label"):
+                assert np.array_equal(there.sample(index)[name].data, one[name].data + shift)
+    assert len(gpu.copies) == (2 if spacing_mm is None else 0)
+    assert gpu.waited == 11
