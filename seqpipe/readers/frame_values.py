@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..array import FloatArray
 from ..errors import DamagedSourceError
-from ..flow.cpu import FlowWorkspace, dense_flow
+from ..flow.cpu import dense_flow
 from ..opencv_threads import OPENCV
 from ..video.convert.output import OutputSpec
 from ..video.index.cache import cache_directory, cache_file
@@ -108,7 +108,8 @@ class FrameMotion(FrameValues[np.float32]):
 
     That is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer
     side. A cut counts as motion. The last frame, and frames beside lost ones, have none (NaN). A video is decoded once
-    for it; the values are kept beside its index on disk, if its content can be known again.
+    for it; the values are kept beside its index on disk, if its content can be known again. Other versions of OpenCV may
+    give slightly other values, so processes that share a dataset should share ``cache_dir``.
     """
 
     _suffix: ClassVar = ".motion"
@@ -134,13 +135,13 @@ class FrameMotion(FrameValues[np.float32]):
 
 def _computed(video: VideoReader) -> npt.NDArray[np.float32]:
     times, found = video.timestamps, np.full(len(video), np.nan, np.float32)
-    before, number, workspace = None, -1, FlowWorkspace()
+    before, number = None, -1
     with contextlib.suppress(DamagedSourceError):  # what is lost stays unknown
         for frame in video.stream(range(len(video))):
             assert frame.frames is not None  # a reader's frames are numbered
             here, gray = int(frame.frames[0]), frame.data[..., 0]
             if before is not None and here == number + 1 and times[here] > times[number]:
-                flow = dense_flow("dis", "fast", before, gray, workspace=workspace)
+                flow = dense_flow("dis", "fast", before, gray)
                 length = float(np.hypot(flow[..., 0], flow[..., 1]).mean())
                 found[number] = 100 * length / max(gray.shape) / (times[here] - times[number])
             before, number = gray, here

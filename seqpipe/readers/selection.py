@@ -202,10 +202,12 @@ class Selection:
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
         together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
+        moving = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
             **order.fingerprint_fields(),
             **together,
+            **moving,
         )
