@@ -108,8 +108,8 @@ class FrameMotion(FrameValues[np.float32]):
 
     That is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer
     side. A cut counts as motion. The last frame, and frames beside lost ones, have none (NaN). A video is decoded once
-    for it; the values are kept beside its index on disk, if its content can be known again. Other versions of OpenCV may
-    give slightly other values, so processes that share a dataset should share ``cache_dir``.
+    for it; the values are kept beside its index on disk, if its content can be known again. Another version of OpenCV
+    may give slightly other values, so processes that share a dataset should share ``cache_dir``.
     """
 
     _suffix: ClassVar = ".motion"

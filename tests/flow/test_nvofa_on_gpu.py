@@ -11,6 +11,7 @@ import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.flow.nvofa import engine
 from seqpipe.ops.motion import optical_flow
+from seqpipe.pipeline import Augmented, Pipeline, read
 from seqpipe.sequence import Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -212,6 +213,24 @@ def test_real_clips_agree_with_dis(cupy):
         if found["median"] >= 1
     ]
     assert not far, "\n".join(far)
+
+
+def test_straight_from_the_decoder(cupy):
+    """Of a video on the GPU, by a chain and by a pipeline: what the engine makes of the luma of its surfaces."""
+    given = {"files": [str(media.made("h264"))], "sequence_length": 9, "device": "cuda"}
+    operator = ops.OpticalFlow(output_grid=4, preset="slow", backend="nvofa")
+    with seqpipe.readers.Video(**given, color="GRAY") as dataset:
+        wanted = [operator(batch).data.get() for batch in dataset.batches(2)]
+    with Augmented(seqpipe.readers.Video(**given), operator) as dataset:
+        found = [batch.data.get() for batch in dataset.batches(2)]
+    clip = read(seqpipe.readers.Video(**given), batch_size=2)
+    motion = fn.optical_flow(clip.luma, output_grid=4, preset="slow", backend="nvofa")
+    with Pipeline(motion, clip.pixels) as pipeline:
+        both = [(flows.data.get(), pixels.shape[-1]) for flows, pixels in pipeline]
+    for one, other, (third, channels) in zip(wanted, found, both, strict=True):
+        assert (one == other).all()
+        assert (one == third).all()
+        assert channels == 3
 
 
 def test_the_command_line(cupy, tmp_path):
