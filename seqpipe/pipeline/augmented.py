@@ -67,7 +67,7 @@ class Augmented:
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Augmented", allowed=allowed)
         self._reader, self._fuse = reader, fuse
         self._chain = chain if isinstance(chain, Chain) else Chain(chain)
-        self._split = split(self._chain, reader.output, fuse)
+        self._split = split(self._chain, reader.output, fuse, reader.layout)
         made = [op.to_json() for op in self._chain.ops]
         self._own = fingerprint(chain=[self._chain.fuse, *made])
 

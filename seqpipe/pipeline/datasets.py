@@ -63,7 +63,8 @@ class Clips:
         sides = tuple(
             side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
-        return Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+        known = Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+        return known.resized(self.reader.layout, {})
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
@@ -189,6 +190,4 @@ class Items:
 
 
 def _lockstep(order: EpochOrder) -> tuple[int, int]:
-    world = order.shard[1]
-    most = -(-order.size // world)
-    return (most if order.even else order.size // world), most
+    return order.shortest, order.longest

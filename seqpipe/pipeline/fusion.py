@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..ops import (
     planned,
 )
 from ..readers import SampleRequest
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import FrameLayout, OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
 
@@ -92,15 +92,19 @@ class Split:
     reason: str
 
 
-def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
+def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None) -> Split:
     """Divide a chain into the operators that a reader's conversion applies, and the rest.
 
     Args:
         chain: the chain.
         plain: the reader's output without it.
         fuse: bound of the difference of pixel values; see :class:`seqpipe.pipeline.Augmented`.
+        layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
+            change it.
     """
-    so_far = _SoFar(plain, fuse, Levels.of(plain), plain.layout)
+    so_far = _SoFar(
+        plain, fuse, Levels.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
+    )
     taken: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
@@ -129,6 +133,7 @@ class _SoFar:
     levels: Levels
     layout: str
     is_scaled: bool = False
+    keeps_layout: bool = False
 
     def after(self, op: Op) -> _SoFar:
         """Return the conversion with another operator."""
@@ -142,7 +147,10 @@ class _SoFar:
         if not op.traits.converted:
             return "the conversion has no such step"
         if self.plain.window is not None or self.plain.part is not None:
-            return "the reader's own output has a window"
+            return "the reader's own output has a window or a part"
+        made = op.result_layout(self.layout)
+        if made != self.layout and (self.keeps_layout or made not in get_args(FrameLayout)):
+            return f"its result has the layout {made}, and conversions write frame by frame"
         ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
         return _in_general(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
 

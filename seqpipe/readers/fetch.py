@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..array import Array, IntArray
+from ..array import Array, IntArray, namespace, on_device_of
 from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
@@ -96,6 +96,8 @@ class Fetcher:
         on_error: policy for unreadable samples.
         book: records losses.
         outputs: a function that replaces ``output`` for each sample, or None.
+        channels_first: whether sequences have their channels before their frames, ``CFHW``; ``output`` then has the
+            layout ``FCHW``.
     """
 
     selection: Selection
@@ -105,6 +107,7 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
     outputs: Outputs | None = None
+    channels_first: bool = False
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
@@ -158,7 +161,7 @@ class Fetcher:
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
-        return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
+        return self._arranged(FetchedSamples(tuple(outcomes), pending.stacked if whole else None))
 
     def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
@@ -173,7 +176,21 @@ class Fetcher:
         result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
-        return _pair(sample, result)[1]
+        made = self._arranged(FetchedSamples((_pair(sample, result),)))
+        return made.pairs[0][1]
+
+    def _arranged(self, fetched: FetchedSamples) -> FetchedSamples:
+        """Samples with their axes in the order that is wanted; conversions write frame by frame, so this is a copy."""
+        if not self.channels_first:
+            return fetched
+        whole = None if fetched.stacked is None else _swapped(fetched.stacked, 1)
+        outcomes = list(fetched.outcomes)
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, tuple):
+                sample, sequence = outcome
+                pixels = _swapped(sequence.data, 0) if whole is None else whole[place]
+                outcomes[place] = sample, sequence.with_pixels(pixels, "CFHW")
+        return FetchedSamples(tuple(outcomes), whole)
 
     @property
     def _itemsize(self) -> int:
@@ -258,4 +275,10 @@ class Fetcher:
 
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index)
+    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)
+
+
+def _swapped(pixels: Array, axis: int) -> Array:
+    """An axis and the one behind it in each other's place, in new memory."""
+    with on_device_of(pixels):
+        return namespace(pixels).ascontiguousarray(pixels.swapaxes(axis, axis + 1))

@@ -25,7 +25,8 @@ from ..video.index.open import open_index
 from ..video.index.register import Register
 from ..video.probe.facts import Facts
 from ..video.source.source import Stamp, open_source
-from .entry import Entry
+from .entry import Entry, Listing
+from .labels import tabulated
 from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
@@ -89,17 +90,18 @@ class VideoSurvey:
     _first_error: SeqpipeError | None = None
     _too_short: int = 0
 
-    def catalog(self, entries: Seq[Entry], engine: Engine) -> Catalog:
+    def catalog(self, listing: Listing, engine: Engine) -> Catalog:
         """The videos that give samples.
 
         Args:
-            entries: what was listed.
+            listing: the videos.
             engine: builds missing indexes.
 
         Raises:
             SourceError: a video cannot be used, and ``on_error`` is "raise"; or none can.
             ParameterError: the crop leaves a picture, and ``on_error`` is "raise"; or all videos are too short.
         """
+        entries = listing.entries
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(entries):
             places.setdefault(entry.name, []).append(place)
@@ -110,7 +112,7 @@ class VideoSurvey:
         if not rows:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
-        return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
+        return _tabulate(rows, listing, tuple(self._shapes), tuple(self._pictures))
 
     def left_out(self, listed: int) -> str:
         """What to warn of: how many videos are too short for a sample, though not for ``min_frames``; "" if none."""
@@ -266,14 +268,18 @@ class VideoSurvey:
 
 
 def _tabulate(
-    rows: Seq[_VideoRow], shapes: tuple[_Shape, ...], pictures: tuple[tuple[int, ...], ...]
+    rows: Seq[_VideoRow],
+    listing: Listing,
+    shapes: tuple[_Shape, ...],
+    pictures: tuple[tuple[int, ...], ...],
 ) -> Catalog:
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(
         names=tuple(row.entry.name for row in rows),
         keys=tuple(row.entry.key for row in rows),
-        labels=np.array([row.entry.label for row in rows], dtype=np.int64),
+        labels=tabulated([row.entry.label for row in rows], listing.label_type, listing.width),
+        fields=tuple(row.entry.fields for row in rows) if any(row.entry.fields for row in rows) else (),
         first=np.array([use.first for use in uses], dtype=np.int64),
         end=np.array([use.end for use in uses], dtype=np.int64),
         end_s=np.array([np.nan if use.end_s is None else use.end_s for use in uses]),

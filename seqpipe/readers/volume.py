@@ -11,13 +11,15 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ..padding import PadMode
 from ..param import Param, choice
+from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
 from ..video.device import THREADS, Device, parse_device
 from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
+from ..volume.patches.cutting import PATCH_PAD, check_patch_size
 from ..volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ..volume.space import check_orientation
 from .epochs import EpochDataset
@@ -101,7 +103,8 @@ class Volume(EpochDataset):
         class_weights: for ``"classes"``: relative frequency of each class; by default the classes of a volume are
             equally frequent.
         weights: for ``"weighted"``: name of the part that holds the map of weights.
-        pad_mode: padding of volumes smaller than a patch: "constant", "edge" or "reflect"; "none" refuses them.
+        pad_mode: padding of volumes smaller than a patch, on both sides: "constant", "edge", "reflect", "symmetric" or
+            "wrap"; "none" refuses them. See :mod:`seqpipe.padding`.
         fill_value: pad value of images for "constant"; labels are padded with 0.
         orientation: orientation to bring volumes to first, such as ``"RAS"``.
         spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.
@@ -159,7 +162,7 @@ class Volume(EpochDataset):
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
-        pad_mode: PatchPad = "none",
+        pad_mode: PadMode = "none",
         fill_value: float = 0,
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
@@ -189,16 +192,14 @@ class Volume(EpochDataset):
         self._on_error: OnError = ON_ERROR.check(on_error)
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
-        many = PATCHES_PER_VOLUME.check(patches_per_volume)
+        many, block = PATCHES_PER_VOLUME.check(patches_per_volume), _OPEN.check(open_volumes)
         order: dict[str, Any] = {
-            "per_volume": many,
-            "block": _OPEN.check(open_volumes),
             "seed": seed,
             "shuffle": shuffle,
             "shard": shard,
             "stick_to_shard": stick_to_shard,
         }
-        BlockOrder(volumes=0, **order)
+        EpochOrder(size=0, **order)  # checks the arguments before any file is read
         cases = list_cases(files, file_root, manifest, labels, subjects)
         cases = _of_fold(cases, fold, validation=validation)
         names = frozenset(label_names) & set(cases[0].parts)
@@ -228,7 +229,9 @@ class Volume(EpochDataset):
         selection = PatchSelection(
             tuple(used),
             tuple(info.shape for info in infos),
-            BlockOrder(volumes=len(used), even=even_shards, **order),
+            BlockOrder(
+                volumes=EpochOrder(size=len(used), even=even_shards, **order), per_volume=many, block=block
+            ),
             preparation,
             rule,
         )
@@ -259,7 +262,7 @@ class Volume(EpochDataset):
         return self._selection.cases
 
     def __repr__(self) -> str:
-        order, rule = self._selection.order, self._selection.rule
+        order, rule = self._selection.order.volumes, self._selection.rule
         size = (
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )
@@ -427,5 +430,5 @@ def _check_fits(case: Case, info: VolumeInfo, rule: Rule) -> None:
         raise ParameterError(
             f"patch_size={rule.patch} is larger than the volume of {'×'.join(map(str, info.grid))} voxels",
             source=case.key,
-            advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..array import FloatArray, to_cupy
 from ..errors import SourceError, UnreadableSourceError
+from ..padding import PadMode
 from ..param import Param, choice
 from ..sequence import Sequence
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
+from ..volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
 from ..volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
 from ..volume.source import AnyArray, Box
@@ -114,7 +115,7 @@ class Rule:
     class_weights: tuple[tuple[int, float], ...]
     weights: str | None
     label: str | None
-    pad: PatchPad
+    pad: PadMode
     fill: float
 
 

@@ -74,7 +74,7 @@ class PatchSelection:
         """Return one sample of an epoch by its index within the dataset."""
         volume = index // self.order.per_volume
         source = next(iter(self.cases[volume].parts.values()))
-        return PatchSample(index, volume, source, patch_draws(self.order.seed, epoch, index))
+        return PatchSample(index, volume, source, patch_draws(self.order.volumes.seed, epoch, index))
 
     def at(self, epoch: int, positions: IntArray | None = None) -> list[PatchSample]:
         """Return the samples at positions of the rank's epoch; by default all of them."""
@@ -96,11 +96,7 @@ class PatchSelection:
             preparation=[repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
             sampler=repr(self.rule),
             patches=[order.per_volume, order.block],
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.volumes.fingerprint_fields(),
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import ParameterError
+from ..padding import PadMode
 from .clip import Sampler
-from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, PadMode, SegmentMode
+from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, SegmentMode
 from .rate import RandomRateClips, RateWindows
 from .segments import UniformSegments
 from .windows import EvenClips, RandomClips, Windows

@@ -26,6 +26,7 @@ from ..call.dispatch import apply
 from ..call.functions import call_of
 from ..call.inputs import gathered
 from ..call.op import Op
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, Named, parts_of
@@ -397,7 +398,7 @@ def _done(
         data, labels = found if labels is not None else (found, None)
         return data, labels, _layout_after((member,), data, layout)
     if isinstance(member, Member):
-        found = member.done(x, **options, **how)
+        found = member.done(x, CallOptions(**options, **how))
         return found, labels, _layout_after((member,), found, layout)
     if isinstance(member, VolumeChain):
         return member(x, **options, **how), labels, layout

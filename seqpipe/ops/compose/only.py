@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...param import listed
 from ...parts import Image, Sample, part_of
 from ..call.op import Op
+from ..core.call_options import CallOptions
 from ..core.nodes import Named
-from ..core.spec import Backend
 from ..geometry.base import Geometry
 from .chain import Chain
 from .choice import SomeOf
@@ -97,16 +96,7 @@ class Only(Member):
         """The sample, as a :class:`Chain` of this alone gives it; arguments as that has them."""
         return Chain(self)(x, **options)
 
-    def done(
-        self,
-        x: Any,
-        *,
-        layout: str | None,
-        epoch: int,
-        index: Any,
-        backend: Backend | None = None,
-        device: KernelDevice | None = None,
-    ) -> Any:
+    def done(self, x: Any, options: CallOptions) -> Any:
         """See :meth:`Member.done`."""
         if not isinstance(x, Mapping):
             raise self.refusal(type(x).__name__)
@@ -118,10 +108,9 @@ class Only(Member):
                     source=self.name,
                     allowed=", ".join(known) or "none",
                 )
-        chosen = {name: x[name] for name in self.images}
-        how: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
-        done: Any = self.line(chosen, **how, backend=backend, device=device)
-        return Sample({**x, **done}, [*getattr(x, "history", ()), *getattr(done, "history", ())])
+        done: Any = self.line({name: x[name] for name in self.images}, **vars(options))
+        before = x if isinstance(x, Sample) else Sample(x)
+        return before.with_parts({**x, **done}, lambda: done.history)
 
     def refusal(self, given: str) -> ParameterError:
         """The error for what is no sample of several parts.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ...philox import random_bits
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
@@ -70,7 +71,7 @@ class Volumetric(Declaration, register=False):
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.
         """
-        result: X = run((self,), x, layout=layout, epoch=epoch, index=index)
+        result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
@@ -126,6 +127,20 @@ class Exact(Volumetric, register=False):
             ParameterError: the grid does not allow it.
         """
 
+    def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
+        """What images are smoothed by before they are read, and its parameters; None where they are read as they are.
+
+        Args:
+            p: the parameters.
+            grid: of what this operator is given.
+        """
+        return None
+
+    @property
+    def smooths(self) -> bool:
+        """Whether it may smooth images, for which it begins a pass of its own."""
+        return False
+
     @property
     def how(self) -> dict[str, Any]:
         """What has to be the same for operators that are done together."""
@@ -138,6 +153,8 @@ class Exact(Volumetric, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
         size: Extent = x.shape[:3]
+        if before := self.smoothing(p, Grid(size)):
+            x = before[0].done_to(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
         return reference_gather(
             x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0)
