@@ -176,9 +176,7 @@ def _by_itself(
     """Apply a choice or a chain to the parts; return them, and the layout of arrays of images then."""
     options = CallOptions(layout=layout, epoch=where.epoch, index=where.index, **where.how)
     done = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
-    moved = (
-        done if isinstance(done, Sample) else Sample(done)
-    )  # a choice of nothing gives back what it was given
+    moved = done if isinstance(done, Sample) else Sample(done)  # what nothing is done to comes back as it is
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
