@@ -351,6 +351,21 @@ def cutmix(
     epoch: int = 0,
     index: Any = None,
 ) -> Mixed: ...
+def cutmix3d(
+    x: Any,
+    labels: Any = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    num_classes: int | None = None,
+    per_sample: bool = False,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> Mixed: ...
 def elastic3d(
     x: X,
     /,
@@ -1081,6 +1096,7 @@ def resample3d(
     /,
     *,
     spacing_mm: Number = (1.0, 1.0, 1.0),
+    antialias: bool = True,
     interp: Literal["linear", "cubic", "nearest"] = 'linear',
     fill_value: float | None = 0.0,
     label_fill: int = 0,
@@ -1442,6 +1458,7 @@ def zoom3d(
     *,
     factor: Number | None = None,
     size: tuple[int, int, int] | None = None,
+    antialias: bool = True,
     interp: Literal["linear", "cubic", "nearest"] = 'linear',
     fill_value: float | None = 0.0,
     label_fill: int = 0,

@@ -115,7 +115,8 @@ def video_reader(call: DaliCall) -> Any:
         threads=pipe.num_threads,
         on_error="raise",
     )
-    nodes = dict(zip(Clips.parts, _started(call, Clips(reader)), strict=True))
+    clips = Clips(reader)
+    nodes = dict(zip(clips.parts, _started(call, clips), strict=True))
 
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import DamagedSourceError, SeqpipeError
+from ..errors import SeqpipeError
 from ..ops import Type
 from ..readers import Video
 from ..readers.collate import collate
+from ..readers.outputs import Outputs
 from ..sampling import EpochOrder
 from ..video.engine.workers import Workers
+from .source import EmptyBatchError
 
-__all__ = ["Clips", "Items"]
+__all__ = ["CLIP_PARTS", "Clips", "Items"]
 
+CLIP_PARTS: Final = ("pixels", "label", "timestamps", "frames", "index", "video")
 _THREADS: Final = 4
 
 
 @dataclass(eq=False)
 class Clips:
-    """The sequences of a :class:`seqpipe.readers.Video`: pixels (a Batch), labels, times, frame numbers, indices.
+    """The sequences of a :class:`seqpipe.readers.Video`, and what is known of them.
+
+    Its values are pixels (a Batch), labels, times, frame numbers, indices, the places of the videos in the dataset, and
+    the further columns of the dataset, each by its name; ``column_`` stands before names that are among these.
 
     Attributes:
         reader: the reader.
+        outputs: what the pictures of each sample are to be instead of what the reader says.
     """
 
     reader: Video
+    outputs: Outputs | None = None
     name: str = "video"
-    parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
+
+    def __post_init__(self) -> None:
+        self._columns = self.reader.columns
+        named = tuple(f"column_{name}" if name in CLIP_PARTS else name for name in self._columns)
+        self.parts: tuple[str, ...] = (*CLIP_PARTS, *named)
+        fetcher = self.reader.fetcher
+        self._fetcher = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -54,10 +68,14 @@ class Clips:
 
     def type_of(self, part: int) -> Type:
         """Of pixels what the reader delivers; of numbers all."""
+        name = self.parts[part]
+        if part >= len(CLIP_PARTS) or (name == "label" and self.reader.label_type != "class"):
+            return Type()
         if part:
-            layout, dtype = ("F", "float64" if self.parts[part] == "timestamps" else "int64")
-            per_frame = self.parts[part] in ("timestamps", "frames")
-            return Type("numbers", layout if per_frame else "", dtype, "cpu")
+            dtype = "float64" if name == "timestamps" else "int64"
+            return Type("numbers", "F" if name in ("timestamps", "frames") else "", dtype, "cpu")
+        if self.outputs is not None:
+            return Type("images", device=self.reader.device)
         output, shapes = self.reader.output, self.reader.fetcher.selection.catalog.shapes
         frames = self.reader.fetcher.selection.sampler.length
         sides = tuple(
@@ -68,31 +86,39 @@ class Clips:
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
-        return self.reader.fetcher.size(epoch, positions)
+        return self._fetcher.size(epoch, positions)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Begin to decode."""
-        return self.reader.fetcher.begin(epoch, positions)
+        return self._fetcher.begin(epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """The batch and what is known of its samples.
 
         Raises:
             SeqpipeError: a sample cannot be read, and the reader says that this is an error.
+            EmptyBatchError: none can be read, and they are to be left out.
         """
-        fetcher = self.reader.fetcher
-        fetched = fetcher.finish(work)
+        fetched = self._fetcher.finish(work)
         if fetched.error is not None:
             raise fetched.error
         if not fetched.pairs:
             sources = dict.fromkeys(sample.source for sample in work.group.samples)
-            raise DamagedSourceError(
+            raise EmptyBatchError(
                 f"no sample of a batch can be read, of {', '.join(sources)}",
                 advice="See the reader's report()",
             )
-        batch = collate(fetched, ragged="list", fill=fetcher.fill)
-        indices = np.asarray(batch.indices)
-        values = (batch, np.asarray(batch.labels), batch.timestamps, batch.frames, indices)
+        batch = collate(fetched, ragged="list", fill=self._fetcher.fill)
+        indices, known = np.asarray(batch.indices), batch.columns
+        values = (
+            batch,
+            np.asarray(batch.labels),
+            batch.timestamps,
+            batch.frames,
+            indices,
+            self.reader.videos(indices),
+            *(known.get(name, (None,) * len(indices)) for name in self._columns),
+        )
         return values, indices, batch.sources
 
     def cancel(self, work: Any) -> None:

@@ -56,10 +56,12 @@ class Clip:
 
     Attributes:
         pixels: a Batch ``NFHWC``.
-        label: int64 ``(N,)``.
+        label: int64 ``(N,)``; of another ``label_type`` as :mod:`seqpipe.readers.labels` says.
         timestamps: float64 seconds ``(N, F)``.
         frames: int64 ``(N, F)``, frame numbers in the video; -1 for padding.
         index: int64 ``(N,)``, indices of the samples within the dataset.
+        video: int64 ``(N,)``, the position of each sample's video in the dataset.
+        columns: further columns of the dataset by name: arrays of numbers, tuples of other values.
     """
 
     pixels: DataNode
@@ -67,6 +69,8 @@ class Clip:
     timestamps: DataNode
     frames: DataNode
     index: DataNode
+    video: DataNode
+    columns: Mapping[str, DataNode]
 
 
 class PipelineState(TypedDict):
@@ -101,7 +105,11 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
         raise ParameterError(
             f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
         )
-    return Clip(*nodes_of(Indexed(Clips(reader), batch_size, last_batch)))
+    pixels, label, timestamps, frames, index, video, *others = nodes_of(
+        Indexed(Clips(reader), batch_size, last_batch)
+    )
+    columns = dict(zip(reader.columns, others, strict=True))
+    return Clip(pixels, label, timestamps, frames, index, video, columns)
 
 
 def read_items(

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError, StateError
+from ..errors import DamagedSourceError, ParameterError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
@@ -23,6 +23,7 @@ __all__ = [
     "Counter",
     "Cut",
     "DatasetProtocol",
+    "EmptyBatchError",
     "EndOfData",
     "Fetched",
     "Indexed",
@@ -38,6 +39,10 @@ repeat its last sample."""
 
 class EndOfData(Exception):  # noqa: N818  the end is no error
     """A source has no further batch in this epoch."""
+
+
+class EmptyBatchError(DamagedSourceError):
+    """No sample of a batch can be read, and such samples are to be left out; the batch is passed over."""
 
 
 class Place(NamedTuple):

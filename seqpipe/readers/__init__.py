@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..lazy import on_demand
 
 if TYPE_CHECKING:
-    from . import published
+    from . import public, published
     from .entry import Entry, Listing
     from .listing import list_videos
     from .loader import Batches, Sequences
@@ -34,6 +34,7 @@ __all__ = [
     "Video",
     "Volume",
     "list_videos",
+    "public",
     "published",
 ]
 
@@ -49,6 +50,7 @@ _LAZY = {
     "Video": "video",
     "Volume": "volume",
     "list_videos": "listing",
+    "public": "",
     "published": "",
 }
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from .params import (
     CLIP_LAYOUT,
     PREFETCH,
     PREFETCH_GIB,
+    TORCH_DOOR,
     ClipLayout,
     bytes_ahead,
     check_fill,
@@ -57,9 +58,6 @@ from .selection import SampleRequest, Selection
 from .survey import VideoSurvey
 
 __all__ = ["Video"]
-
-# as_torch() imports this adapter by name, when called: the package stands below this one.
-_DOOR: Final = "seqpipe.torch"
 
 _Path = str | os.PathLike[str]
 
@@ -240,7 +238,7 @@ class Video(EpochDataset):
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
-        self._classes = listing.classes
+        self._classes, self._label_type = listing.classes, listing.label_type
         self._selection = Selection(
             catalog,
             sampler,
@@ -258,6 +256,16 @@ class Video(EpochDataset):
     def classes(self) -> tuple[str, ...]:
         """Class names; a name's position is its label. Empty where labels are plain integers."""
         return self._classes
+
+    @property
+    def label_type(self) -> LabelType:
+        """The type of labels; see :mod:`seqpipe.readers.labels`."""
+        return self._label_type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns of the dataset; see :attr:`seqpipe.Batch.columns`."""
+        return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
 
     @property
     def total(self) -> int:
@@ -291,11 +299,11 @@ class Video(EpochDataset):
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
 
-    def videos(self, indices: IntArray) -> IntArray:
+    def videos(self, indices: Any) -> IntArray:
         """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
 
         Args:
-            indices: of samples, such as :attr:`seqpipe.Batch.indices`.
+            indices: of samples, whole numbers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
         """
         return self._selection.videos_of(np.asarray(indices))
 
@@ -382,13 +390,13 @@ class Video(EpochDataset):
 
         Args:
             batch_size: samples in a batch; pass ``batch_size=None`` to the DataLoader.
-            **options: ``last_batch`` and ``layout``.
+            **options: ``last_batch``, ``layout``, ``device`` and ``pin_memory``.
 
         Raises:
             ImportError: torch is not installed.
             ParameterError: an argument is not valid.
         """
-        return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
+        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Return counts of decoded frames since the threads started.

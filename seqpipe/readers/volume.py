@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..padding import PadMode
-from ..param import Param
+from ..param import Param, choice
 from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..video.device import THREADS, parse_device
+from ..video.device import THREADS, Device, parse_device
 from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import PATCH_PAD, check_patch_size
@@ -44,14 +44,16 @@ from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
+CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
 
 _OPEN = Param(
     name="open_volumes", doc="Volumes in memory whose patches are mixed", lo=1, hi=4096, unit="volumes"
 )
+_CACHE_DEVICE = choice("cache_device", "Memory that holds volumes", ("cpu", "cuda"))
 _CACHE = Param(
     name="cache_gib",
-    doc="Main memory for volumes that are kept between epochs",
+    doc="Memory for volumes that are kept between epochs",
     kind=float,
     lo=0,
     unit="GiB",
@@ -115,7 +117,9 @@ class Volume(EpochDataset):
             the whole volume where no voxel is above it. None disables it.
         dtype: dtype of images; by default that of the values after slope and intercept.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
-        cache_gib: main memory, in GiB, for volumes that are kept between epochs.
+        cache_gib: memory, in GiB, for volumes that are kept between epochs.
+        cache_device: memory that holds volumes: "cpu"; or "cuda" for that of ``device``, where patches are cut then.
+            Volumes that are resampled stay in main memory.
         cache_dir: folder for inflated and oriented volumes, identified by the size and modification time of their
             files. None disables it.
         cache_dir_gib: largest size of that folder in GiB; the least recently used volumes are deleted first.
@@ -169,6 +173,7 @@ class Volume(EpochDataset):
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
+        cache_device: CacheDevice = "cpu",
         cache_dir: _Path | None = None,
         cache_dir_gib: float = 100,
         cache_compression: CacheCompression = "none",
@@ -231,11 +236,13 @@ class Volume(EpochDataset):
             rule,
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
-        room = int(_CACHE.check(cache_gib) * 2**30)
+        room, on_gpu = _memory(cache_gib, cache_device, place)
         most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
         disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
         self._selection, self._infos = selection, tuple(infos)
-        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
+        self._fetcher = VolumeFetcher.of(
+            selection, threads, place, self._on_error, self._book, room, disk, on_gpu=on_gpu
+        )
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
         self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
 
@@ -353,6 +360,16 @@ class Volume(EpochDataset):
                 source=first.source,
             )
         return used, infos
+
+
+def _memory(cache_gib: Any, cache_device: Any, place: Device) -> tuple[int, bool]:
+    """Return the limit in bytes for volumes in memory, and whether that is the GPU's."""
+    on_gpu = _CACHE_DEVICE.check(cache_device) == "cuda"
+    if on_gpu and place.kind == "cpu":
+        raise ParameterError(
+            "cache_device='cuda' and device='cpu' exclude one another", allowed="device='cuda'"
+        )
+    return int(_CACHE.check(cache_gib) * 2**30), on_gpu
 
 
 def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: bool) -> list[Case]:

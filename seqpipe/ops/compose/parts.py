@@ -12,7 +12,7 @@ import numpy as np
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
+from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
@@ -154,7 +154,8 @@ def moved_sample(
     history = [*getattr(sample, "history", ())]
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            parts, layout = _by_itself(step, parts, layout, where)
+            moved, layout = _by_itself(step, parts, layout, where)
+            parts, history = dict(moved), [*history, *moved.history]
             continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
@@ -169,15 +170,16 @@ def moved_sample(
 
 def _by_itself(
     step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
-) -> tuple[dict[str, Part], str | None]:
+) -> tuple[Sample, str | None]:
     """Apply a choice or a chain to the parts; return them, and the layout of arrays of images then."""
     options = CallOptions(layout=layout, epoch=where.epoch, index=where.index, **where.how)
-    moved = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
+    done = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
+    moved = done if isinstance(done, Sample) else Sample(done)  # what nothing is done to comes back as it is
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
-        return dict(moved), layout
-    return dict(moved), step.result_layout(before)
+        return moved, layout
+    return moved, step.result_layout(before)
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:
@@ -272,6 +274,7 @@ class _Step(NamedTuple):
             Boxes: self._places,
             Points: self._places,
             Flow: self._flow,
+            Metadata: lambda _, part: part.data,
         }
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
@@ -299,7 +302,7 @@ class _Step(NamedTuple):
                 f"their corners are up to {np.abs(apart).max():.3g} voxels apart",
                 source=self.op.name,
                 allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-                advice="Resample one onto the grid of the other first",
+                advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
             )
 
     # ------------------------------------------------------------------ images

@@ -127,6 +127,20 @@ class Exact(Volumetric, register=False):
             ParameterError: the grid does not allow it.
         """
 
+    def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
+        """What images are smoothed by before they are read, and its parameters; None where they are read as they are.
+
+        Args:
+            p: the parameters.
+            grid: of what this operator is given.
+        """
+        return None
+
+    @property
+    def smooths(self) -> bool:
+        """Whether it may smooth images, for which it begins a pass of its own."""
+        return False
+
     @property
     def how(self) -> dict[str, Any]:
         """What has to be the same for operators that are done together."""
@@ -139,6 +153,8 @@ class Exact(Volumetric, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
         size: Extent = x.shape[:3]
+        if before := self.smoothing(p, Grid(size)):
+            x = before[0].done_to(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
         return reference_gather(
             x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0)

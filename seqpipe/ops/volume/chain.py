@@ -31,7 +31,8 @@ class VolumeChain(Maker):
 
     Neighbors that move voxels, and agree on interpolation and on what is outside, become one mapping: each part is read
     once, from what the chain was given. So nothing is interpolated twice, a crop after a turn loses no corner, and what
-    one operator moves out another can bring back. A second elastic field begins a pass of its own.
+    one operator moves out another can bring back. A second elastic field begins a pass of its own, and so does what
+    smooths images before it makes them coarser (``antialias`` of ``Zoom3d`` and ``Resample3d``).
 
     A chain is a value: it prints, goes to JSON and back, has its operators by number, and adds to others.
 
@@ -165,7 +166,9 @@ class VolumeChain(Maker):
                 names, how, warped = [], {}, False
                 continue
             if names and (
-                (op.warps and warped) or any(how.get(key, value) != value for key, value in op.how.items())
+                op.smooths
+                or (op.warps and warped)
+                or any(how.get(key, value) != value for key, value in op.how.items())
             ):
                 yield names, True
                 names, how, warped = [], {}, False

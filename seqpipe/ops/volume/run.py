@@ -41,7 +41,7 @@ class Doing:
         backend: who does it; None for the kernel on a GPU and C on the CPU.
         device: what kernels run on; None for the GPU that holds the volume.
         stacked: whether results of one shape shall lie one after the other in memory.
-        told: whether samples shall know what was drawn, which takes time to put in words.
+        told: whether samples shall know what was drawn.
     """
 
     backend: Backend | None = None
@@ -161,9 +161,11 @@ def samples_done(
     made = _all_done(states, plans, doing)
     found = []
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
-        parts = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
-        history = plan.history(epoch, index) if doing.told else []
-        found.append(Sample(parts, (*getattr(sample, "history", ()), *history)))
+        moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        parts = {name: moved.get(name, value) for name, value in sample.items()}
+        before = sample if isinstance(sample, Sample) else Sample({})
+        history = (plan.history(epoch, index),) if doing.told else ()
+        found.append(before.with_parts(parts, *history))
     return found
 
 
