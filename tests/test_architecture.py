@@ -77,6 +77,7 @@ ROOMS = (
             "layout",
             "array",
             "content",
+            "padding",
             "param",
             "random",
             "philox",

@@ -18,6 +18,7 @@ __all__ = [
     "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
+    "TORCH_DOOR",
     "ClipLayout",
     "bytes_ahead",
     "check_fill",
@@ -25,6 +26,9 @@ __all__ = [
     "one_source",
     "output_of",
 ]
+
+TORCH_DOOR: Final = "seqpipe.torch"
+"""``as_torch()`` imports this adapter by name, when called: the package stands below readers and pipelines."""
 
 ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
 

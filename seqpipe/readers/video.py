@@ -7,12 +7,13 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
@@ -23,7 +24,6 @@ from ..sampling.params import (
     ClipMode,
     LastBatch,
     OnError,
-    PadMode,
     SegmentMode,
 )
 from ..sequence import Sequence
@@ -31,11 +31,11 @@ from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
-from .clock import Clock
 from .collate import Ragged
 from .entry import Listing
 from .epochs import EpochDataset
 from .fetch import Fetcher
+from .frame_values import Clock, FrameMotion
 from .labels import LabelType
 from .lazy_engine import LazyEngine
 from .listing import listing_of
@@ -45,6 +45,7 @@ from .params import (
     CLIP_LAYOUT,
     PREFETCH,
     PREFETCH_GIB,
+    TORCH_DOOR,
     ClipLayout,
     bytes_ahead,
     check_fill,
@@ -57,9 +58,6 @@ from .selection import SampleRequest, Selection
 from .survey import VideoSurvey
 
 __all__ = ["Video"]
-
-# as_torch() imports this adapter by name, when called: the package stands below this one.
-_DOOR: Final = "seqpipe.torch"
 
 _Path = str | os.PathLike[str]
 
@@ -106,10 +104,14 @@ class Video(EpochDataset):
         segments: number of equal parts of each video.
         segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
-        pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        pad_mode: how sequences that reach past the end of the video or range are filled: "constant", "edge",
+            "reflect", "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+            See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
+        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
+            second, as :class:`seqpipe.readers.frame_values.FrameMotion` computes it. Each video is decoded once for it,
+            on the CPU; the values are kept beside its index.
         shuffle: whether each epoch has a new random order of all samples.
         seed: seed of the order and of random samples.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -175,6 +177,7 @@ class Video(EpochDataset):
         pad_mode: PadMode = "none",
         fill_value: float = 0,
         min_frames: int | None = None,
+        min_motion: float | None = None,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -214,6 +217,7 @@ class Video(EpochDataset):
             segment_mode=segment_mode,
             fps=fps,
             pad_mode=pad_mode,
+            min_motion=min_motion,
         )
         by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
         fields = OutputSpec(
@@ -235,11 +239,14 @@ class Video(EpochDataset):
         listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
         timed = fps is not None
-        survey = VideoSurvey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
+        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
+        survey = VideoSurvey(
+            sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared, motion
+        )
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
-        self._classes = listing.classes
+        self._classes, self._label_type = listing.classes, listing.label_type
         self._selection = Selection(
             catalog,
             sampler,
@@ -247,6 +254,7 @@ class Video(EpochDataset):
             Clock(cache_dir, stream, shared),
             by_time=timed,
             repeats=repeats,
+            motion=motion,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
@@ -257,6 +265,16 @@ class Video(EpochDataset):
     def classes(self) -> tuple[str, ...]:
         """Class names; a name's position is its label. Empty where labels are plain integers."""
         return self._classes
+
+    @property
+    def label_type(self) -> LabelType:
+        """The type of labels; see :mod:`seqpipe.readers.labels`."""
+        return self._label_type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns of the dataset; see :attr:`seqpipe.Batch.columns`."""
+        return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
 
     @property
     def total(self) -> int:
@@ -290,11 +308,11 @@ class Video(EpochDataset):
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
 
-    def videos(self, indices: IntArray) -> IntArray:
+    def videos(self, indices: Any) -> IntArray:
         """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
 
         Args:
-            indices: of samples, such as :attr:`seqpipe.Batch.indices`.
+            indices: of samples, whole numbers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
         """
         return self._selection.videos_of(np.asarray(indices))
 
@@ -381,13 +399,13 @@ class Video(EpochDataset):
 
         Args:
             batch_size: samples in a batch; pass ``batch_size=None`` to the DataLoader.
-            **options: ``last_batch`` and ``layout``.
+            **options: ``last_batch``, ``layout``, ``device`` and ``pin_memory``.
 
         Raises:
             ImportError: torch is not installed.
             ParameterError: an argument is not valid.
         """
-        return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
+        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Return counts of decoded frames since the threads started.

@@ -24,9 +24,9 @@ import numpy as np
 
 from ..array import Array
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, SourceError
+from ..padding import PadMode
 from ..param import Param
 from ..sampling.clip import FrameClip, Span, padded
-from ..sampling.params import PadMode
 from ..sampling.windows import Windows
 from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
