@@ -16,7 +16,6 @@ from ...sampling.clock import EQUAL_S
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
-    from ...sampling.windows import MovingClips, Windows
     from ...video.packet_index import PacketIndex
 
 __all__ = ["FrameSelection", "MotionArray", "TimeRange"]
@@ -154,16 +153,11 @@ class FrameSelection:
         Raises:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits or moves.
         """
-        if self.frames is not None:
+        if self.frames is not None:  # no rule of sampling is imported for them
             return distinct(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
-            from ...sampling.windows import (
-                Windows,
-            )  # here, as below: exports of single frames start without it
-
-            windows = Windows(sequence_length=self.sequence_length, stride=self.stride or 1, step=self.step)
-            return self._sequences(index, span, windows, motion)
+            return self._sequences(index, span, self.sequence_length, motion)
         chosen = self._frames(index, span)
         if not len(chosen):
             raise FrameRangeError(
@@ -187,9 +181,12 @@ class FrameSelection:
         return every(span, self.every or 1)
 
     def _sequences(
-        self, index: PacketIndex, span: Span, windows: Windows, motion: Callable[[], MotionArray] | None
+        self, index: PacketIndex, span: Span, length: int, motion: Callable[[], MotionArray] | None
     ) -> IntArray:
-        count, length = windows.count(span), windows.sequence_length
+        from ...sampling.windows import MovingClips, Windows
+
+        windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
+        count = windows.count(span)
         if not count:
             raise FrameRangeError(
                 f"no sequence of {length} frames with a stride of {windows.stride} fits into {len(span)} frames",
@@ -199,8 +196,6 @@ class FrameSelection:
             )
         chosen: Windows | MovingClips = windows
         if self.min_motion is not None and motion is not None:
-            from ...sampling.windows import MovingClips
-
             span = replace(span, motion=motion())
             chosen = MovingClips(clips=windows, min_motion=self.min_motion)
             if not chosen.count(span):
