@@ -31,11 +31,11 @@ from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
-from .clock import Clock
 from .collate import Ragged
 from .entry import Listing
 from .epochs import EpochDataset
 from .fetch import Fetcher
+from .frame_values import Clock, FrameMotion
 from .labels import LabelType
 from .lazy_engine import LazyEngine
 from .listing import listing_of
@@ -109,6 +109,9 @@ class Video(EpochDataset):
             See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
+        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
+            second, as :class:`seqpipe.readers.frame_values.FrameMotion` computes it. Each video is decoded once for it,
+            on the CPU; the values are kept beside its index.
         shuffle: whether each epoch has a new random order of all samples.
         seed: seed of the order and of random samples.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -174,6 +177,7 @@ class Video(EpochDataset):
         pad_mode: PadMode = "none",
         fill_value: float = 0,
         min_frames: int | None = None,
+        min_motion: float | None = None,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -213,6 +217,7 @@ class Video(EpochDataset):
             segment_mode=segment_mode,
             fps=fps,
             pad_mode=pad_mode,
+            min_motion=min_motion,
         )
         by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
         fields = OutputSpec(
@@ -234,7 +239,10 @@ class Video(EpochDataset):
         listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
         timed = fps is not None
-        survey = VideoSurvey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
+        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
+        survey = VideoSurvey(
+            sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared, motion
+        )
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -246,6 +254,7 @@ class Video(EpochDataset):
             Clock(cache_dir, stream, shared),
             by_time=timed,
             repeats=repeats,
+            motion=motion,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(

@@ -14,13 +14,15 @@ from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
-from ..source.source import Origin, Source, Stamp, open_source
+from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
 __all__ = ["index_without_scan", "keep_index", "open_index", "reindexed", "summary"]
 
 _log = logging.getLogger(__name__)
 _said: Final[set[str]] = set()
+_refuted: Final[set[bytes]] = set()
+"""Contents of bytes and file objects, for which no index is cached, whose tables a packet has refuted."""
 
 
 def open_index(
@@ -115,7 +117,7 @@ def _cached(source: Source, stamp: Stamp, cache_dir: str | os.PathLike[str] | No
 def _by_tables(source: Source) -> PacketIndex | None:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
     # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
-    if source.stream is not None:
+    if source.stream is not None or (_refuted and digest_of_ends(source) in _refuted):
         return None
     from .from_tables import index_of_tables
 
@@ -145,6 +147,8 @@ def reindexed(
         SourceError: frames that may have been given out already have other numbers or times by it.
     """
     found = open_index(source, cache_dir=cache_dir, whole=True)
+    if source.stamp() is None:
+        _refuted.add(digest_of_ends(source))
     if not np.array_equal(found.timestamps, index.timestamps):
         raise SourceError(
             "its container's tables are wrong, and its frames are others than was said",
