@@ -100,6 +100,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
+    register: str | Path | None = None,
     series: str | None = None,
     key: str | None = None,
 ) -> VideoReader | Any:
@@ -119,6 +120,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         threads: for videos: decoding threads, at least 1; None for one for each core that this process may use.
         output: for videos: color, dtype, size and crop of the frames; None for oriented RGB uint8 at full size.
         cache_dir: for videos: folder of the indexes; None for the platform's cache folder.
+        register: for videos: a register of indexes, made by ``seqpipe index --register``, for videos that the cache
+            folder has no index of.
         series: for DICOM folders with several series: the SeriesInstanceUID of one.
         key: for NPZ: name of the array; for Zarr: path of the array in the group.
 
@@ -156,6 +159,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         threads=threads,
         output=output,
         cache_dir=cache_dir,
+        register=register,
     )
 
 
