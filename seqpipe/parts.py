@@ -1,4 +1,4 @@
-"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule.
+"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule; metadata.
 
 A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
 space of a part is that of its sequence, which has the affine.
@@ -6,7 +6,7 @@ space of a part is that of its sequence, which has the affine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -17,9 +17,10 @@ from .errors import ParameterError
 from .param import choice
 from .sequence import Sequence, Shown
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "part_of"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
+HistoryEntry: TypeAlias = dict[str, Any]
 Unit: TypeAlias = Literal["voxel", "mm"]
 P = TypeVar("P", bound="Part")
 
@@ -150,16 +151,44 @@ class Flow(Part):
     """Forward flow between the frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
 
 
+@dataclass(frozen=True, eq=False)
+class Metadata(Part):
+    """Facts that go with the images, such as an age, a class or a row of measurements: handed on as they are.
+
+    Attributes:
+        data: anything; of several samples a list, an array or a mapping of columns, with an entry for each sample.
+    """
+
+
 class Sample(dict[str, Any], Shown):
     """A sample that operators have made.
 
-    Attributes:
-        history: what was done, an entry for each operator, as JSON knows it; see :func:`seqpipe.ops.replay`.
+    Args:
+        parts: by name.
+        history: entries as JSON knows them, and functions that give several, called once they are looked at.
     """
 
-    def __init__(self, parts: Mapping[str, Any], history: Iterable[dict[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, Any],
+        history: Iterable[HistoryEntry | Callable[[], list[HistoryEntry]]] = (),
+    ) -> None:
         super().__init__(parts)
-        self.history = list(history)
+        self._history: list[Any] = list(history)
+
+    @property
+    def history(self) -> list[HistoryEntry]:
+        """What was done, an entry for each operator, as JSON knows it; see :func:`seqpipe.ops.replay`."""
+        if any(callable(one) for one in self._history):
+            self._history = [entry for one in self._history for entry in (one() if callable(one) else [one])]
+        found: list[HistoryEntry] = self._history
+        return found
+
+    def with_parts(
+        self, parts: Mapping[str, Any], *entries: HistoryEntry | Callable[[], list[HistoryEntry]]
+    ) -> Sample:
+        """Other parts, and the history with more entries; none of it is put in words yet."""
+        return Sample(parts, (*self._history, *entries))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sample, (dict(self), self.history)

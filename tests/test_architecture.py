@@ -36,7 +36,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader", "stream"),
+    ("first_pass", "reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
@@ -77,6 +77,7 @@ ROOMS = (
             "layout",
             "array",
             "content",
+            "padding",
             "param",
             "random",
             "philox",

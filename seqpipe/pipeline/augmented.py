@@ -45,6 +45,10 @@ class Augmented:
       colors meet.
     - ``"none"``: the whole chain runs after the conversion; for comparison.
 
+    With ``"surface"`` and ``"planes"``, optical flow that is the first remaining operator receives luma, straight from
+    the decoded surface, and no colors are made. The luma is the stream's own; that of RGB frames has the weights of
+    BT.601. :func:`seqpipe.pipeline.read` gives both, colors and luma.
+
     Values may differ by more in frames whose size is not that of the video's first frame: the conversion scales each
     window of such a frame to the target size, instead of the whole frame first.
 

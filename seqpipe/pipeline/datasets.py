@@ -12,10 +12,14 @@ import numpy as np
 from ..array import IntArray
 from ..errors import SeqpipeError
 from ..ops import Type
-from ..readers import Video
+from ..readers import SampleRequest, Video
 from ..readers.collate import collate
-from ..readers.outputs import Outputs
+from ..readers.fetch import Pending, begin_together
+from ..readers.outputs import Outputs, luma_of
+from ..readers.report import ReportBook
 from ..sampling import EpochOrder
+from ..sequence import Batch
+from ..video.convert.output import OutputSpec
 from ..video.engine.workers import Workers
 from .source import EmptyBatchError
 
@@ -35,18 +39,26 @@ class Clips:
     Attributes:
         reader: the reader.
         outputs: what the pictures of each sample are to be instead of what the reader says.
+        luma: whether the luma of the pixels is the last of the values: uint8, one channel, full range, straight from
+            the decoded surface. Of pixels and luma, what nobody uses is not made.
     """
 
     reader: Video
     outputs: Outputs | None = None
+    luma: bool = False
     name: str = "video"
 
     def __post_init__(self) -> None:
         self._columns = self.reader.columns
-        named = tuple(f"column_{name}" if name in CLIP_PARTS else name for name in self._columns)
-        self.parts: tuple[str, ...] = (*CLIP_PARTS, *named)
+        last = ("luma",) if self.luma else ()
+        named = tuple(f"column_{name}" if name in (*CLIP_PARTS, *last) else name for name in self._columns)
+        self.parts: tuple[str, ...] = (*CLIP_PARTS, *named, *last)
         fetcher = self.reader.fetcher
-        self._fetcher = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
+        whole = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
+        # with a report of its own, for losses count once
+        gray = replace(whole, outputs=_LumaOutputs(whole.output, self.outputs), book=ReportBook())
+        self._fetchers = {"pixels": whole, "luma": gray}
+        self._asked = set[str]()
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -66,14 +78,26 @@ class Clips:
         """The least and the most samples of any rank."""
         return _lockstep(self.reader.fetcher.selection.order)
 
+    def use(self, parts: Seq[int]) -> None:
+        """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
+        self._asked.update(self.parts[part] for part in parts)
+
+    @property
+    def _used(self) -> tuple[str, ...]:
+        """The images that are made: the pixels, where nobody has asked for any."""
+        return tuple(name for name in self._fetchers if name in self._asked) or ("pixels",)
+
     def type_of(self, part: int) -> Type:
-        """Of pixels what the reader delivers; of numbers all."""
+        """Of images what the reader delivers; of numbers all."""
         name = self.parts[part]
+        if name in self._fetchers:
+            return self._image_type(name)
         if part >= len(CLIP_PARTS) or (name == "label" and self.reader.label_type != "class"):
             return Type()
-        if part:
-            dtype = "float64" if name == "timestamps" else "int64"
-            return Type("numbers", "F" if name in ("timestamps", "frames") else "", dtype, "cpu")
+        dtype = "float64" if name == "timestamps" else "int64"
+        return Type("numbers", "F" if name in ("timestamps", "frames") else "", dtype, "cpu")
+
+    def _image_type(self, name: str) -> Type:
         if self.outputs is not None:
             return Type("images", device=self.reader.device)
         output, shapes = self.reader.output, self.reader.fetcher.selection.catalog.shapes
@@ -81,16 +105,20 @@ class Clips:
         sides = tuple(
             side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
+        if name == "luma":
+            output = luma_of(output)
+            axes = zip(output.frame_layout, sides, strict=True)
+            sides = tuple(1 if axis == "C" else side for axis, side in axes)
         known = Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
         return known.resized(self.reader.layout, {})
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
-        return self._fetcher.size(epoch, positions)
+        return sum(self._fetchers[name].size(epoch, positions) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Begin to decode."""
-        return self._fetcher.begin(epoch, positions)
+        return begin_together([self._fetchers[name] for name in self._used], epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """The batch and what is known of its samples.
@@ -99,7 +127,24 @@ class Clips:
             SeqpipeError: a sample cannot be read, and the reader says that this is an error.
             EmptyBatchError: none can be read, and they are to be left out.
         """
-        fetched = self._fetcher.finish(work)
+        images = {name: self._batch(name, one) for name, one in zip(self._used, work, strict=True)}
+        batch = images[self._used[0]]
+        indices, known = np.asarray(batch.indices), batch.columns
+        values = (
+            images.get("pixels"),
+            np.asarray(batch.labels),
+            batch.timestamps,
+            batch.frames,
+            indices,
+            self.reader.videos(indices),
+            *(known.get(name, (None,) * len(indices)) for name in self._columns),
+            *([images.get("luma")] if self.luma else ()),
+        )
+        return values, indices, batch.sources
+
+    def _batch(self, name: str, work: Pending) -> Batch:
+        fetcher = self._fetchers[name]
+        fetched = fetcher.finish(work)
         if fetched.error is not None:
             raise fetched.error
         if not fetched.pairs:
@@ -108,22 +153,12 @@ class Clips:
                 f"no sample of a batch can be read, of {', '.join(sources)}",
                 advice="See the reader's report()",
             )
-        batch = collate(fetched, ragged="list", fill=self._fetcher.fill)
-        indices, known = np.asarray(batch.indices), batch.columns
-        values = (
-            batch,
-            np.asarray(batch.labels),
-            batch.timestamps,
-            batch.frames,
-            indices,
-            self.reader.videos(indices),
-            *(known.get(name, (None,) * len(indices)) for name in self._columns),
-        )
-        return values, indices, batch.sources
+        return collate(fetched, ragged="list", fill=fetcher.fill)
 
     def cancel(self, work: Any) -> None:
         """Forget what was begun."""
-        work.read.cancel()
+        for one in work:
+            one.read.cancel()
 
     def close(self) -> None:
         """Stop the reader's threads."""
@@ -213,6 +248,18 @@ class Items:
         """Stop the threads; a later use starts them again."""
         while self._workers:
             self._workers.pop().close()
+
+
+@dataclass(frozen=True)
+class _LumaOutputs:
+    """Outputs of luma, of the geometry of others: of the reader's, or of what is made of each sample instead."""
+
+    plain: OutputSpec
+    outputs: Outputs | None
+
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
+        colored = [self.plain] * len(samples) if self.outputs is None else self.outputs(samples, epoch)
+        return [luma_of(one) for one in colored]
 
 
 def _lockstep(order: EpochOrder) -> tuple[int, int]:

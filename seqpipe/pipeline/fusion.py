@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ops import (
     Chain,
+    Declaration,
     Distribution,
     Op,
     PerFrame,
@@ -37,6 +38,7 @@ class Head:
         levels: dtype, mean and standard deviation of the result, where the operators change them.
         layout: layout of the result.
         rounded: whether RGB values are rounded before they are resampled, as operators would receive them.
+        luma: name of the remaining operator that needs luma alone, so that the conversion makes no colors; "" if none.
     """
 
     ops: tuple[Op, ...]
@@ -44,6 +46,7 @@ class Head:
     levels: Levels
     layout: str
     rounded: bool
+    luma: str = ""
 
     def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
         """Return the output of each sample, with the values that the operators would sample when called.
@@ -59,6 +62,8 @@ class Head:
                 pairs = zip(framings, step.mappings, strict=True)
                 framings = [framing.after(mapping, resampled=resampled) for framing, mapping in pairs]
         values: dict[str, Any] = {**self.levels.fields(self.plain), "layout": self.layout}
+        if self.luma:
+            values["color"] = "GRAY"
         return [framing.output(self.plain, rounded=self.rounded, **values) for framing in framings]
 
     def explain(self) -> str:
@@ -68,7 +73,8 @@ class Head:
             resampled = (
                 "; colors are rounded, then resampled" if self.rounded else "; its planes are resampled"
             )
-        names = " → ".join(op.name for op in self.ops)
+        names = " → ".join([*(op.name for op in self.ops), *(["luma"] if self.luma else [])])
+        resampled += f"; {self.luma} needs the luma alone: no colors are made" if self.luma else ""
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
 
     def _spec(self, sample: SampleRequest) -> Spec:
@@ -118,9 +124,10 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None
         taken.append(op)
     rest = chain.ops[len(taken) :]
     tail = Chain.part(rest, chain.fuse) if rest else None
-    if not taken:
+    luma = rest[0].name if rest and so_far.needs_luma_alone(rest[0]) else ""
+    if not taken and not luma:
         return Split(None, chain, reason)
-    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface")
+    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface", luma)
     return Split(head, tail, reason)
 
 
@@ -153,6 +160,14 @@ class _SoFar:
             return f"its result has the layout {made}, and conversions write frame by frame"
         ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
         return _in_general(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
+
+    def needs_luma_alone(self, member: Any) -> bool:
+        """Whether what follows needs no colors, so that a conversion to full-range luma does instead."""
+        if self.fuse in ("exact", "none") or self.levels.changed or not isinstance(member, Declaration):
+            return False
+        # code values of YCbCr are no colors: their luma is not that of GRAY
+        is_color = self.plain.color in ("RGB", "BGR") and self.plain.dtype == "uint8"
+        return is_color and member.traits.luma_only and getattr(member, "image_type", "") == self.plain.color
 
     def scaling(self, op: Any) -> str:
         """Return why the conversion cannot apply an operator that resamples."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..lazy import on_demand
 
 if TYPE_CHECKING:
-    from . import published
+    from . import published, published_volumes
     from .entry import Entry, Listing
     from .listing import list_videos
     from .loader import Batches, Sequences
@@ -35,6 +35,7 @@ __all__ = [
     "Volume",
     "list_videos",
     "published",
+    "published_volumes",
 ]
 
 _LAZY = {
@@ -50,6 +51,7 @@ _LAZY = {
     "Volume": "volume",
     "list_videos": "listing",
     "published": "",
+    "published_volumes": "",
 }
 
 if not TYPE_CHECKING:

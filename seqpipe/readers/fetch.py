@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import SampleRequest, Selection
 
-__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending"]
+__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
 _NEARBY = 1024
 _TRIES = 16
@@ -113,7 +114,7 @@ class Fetcher:
     def size(self, epoch: int, positions: IntArray) -> int:
         """Return the size of the samples' pixels in bytes, without decoding."""
         if self.outputs is not None:
-            return self._group(epoch, positions).size
+            return self.group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
@@ -132,16 +133,7 @@ class Fetcher:
         Raises:
             DeviceMemoryError: the device's memory is too small for that array.
         """
-        group = self._group(epoch, positions)
-        stacked = self._stack(group) if stack else None
-        requests = [
-            self._request(sample, output, None if stacked is None else stacked[place])
-            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
-            if place not in group.failed and group.broken is None
-        ]
-        engine = self.engine.get()
-        size = self.size(epoch, positions)
-        return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
+        return begin_together([self], epoch, positions, stack=stack)[0]
 
     def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones.
@@ -196,7 +188,7 @@ class Fetcher:
     def _itemsize(self) -> int:
         return np.dtype(self.output.dtype).itemsize
 
-    def _group(self, epoch: int, positions: IntArray) -> SampleGroup:
+    def group(self, epoch: int, positions: IntArray) -> SampleGroup:
         """Return the samples at positions and their outputs; the last result is cached, as callers ask twice.
 
         Groups with errors are not cached: a file may be readable the next time.
@@ -265,13 +257,55 @@ class Fetcher:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
-    def _stack(self, group: SampleGroup) -> Array | None:
+    def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
+        """Return the requests for the readable samples of a group.
+
+        Args:
+            group: the samples.
+            stacked: array for their pixels; None if each sample gets an array of its own.
+        """
+        return [
+            self._request(sample, output, None if stacked is None else stacked[place])
+            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if place not in group.failed and group.broken is None
+        ]
+
+    def stack(self, group: SampleGroup) -> Array | None:
         """Allocate one array for all samples if their frames have one shape."""
         if group.common is None:
             return None
         shape, dtype = group.common
         whole = (len(group.samples), len(group.samples[0].frames), *shape)
         return self.engine.get().allocate(whole, np.dtype(dtype))
+
+
+def begin_together(
+    fetchers: Seq[Fetcher], epoch: int, positions: IntArray, *, stack: bool = True
+) -> list[Pending]:
+    """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
+
+    Args:
+        fetchers: of one engine.
+        epoch: the epoch.
+        positions: at least one position.
+        stack: whether to decode into one array for each fetcher if all shapes agree.
+
+    Raises:
+        DeviceMemoryError: the device's memory is too small for these arrays.
+    """
+    engine = fetchers[0].engine.get()
+    found, requests = [], list[Request]()
+    for fetcher in fetchers:
+        group = fetcher.group(epoch, positions)
+        stacked = fetcher.stack(group) if stack else None
+        first = len(requests)
+        requests += fetcher.requests(group, stacked)
+        found.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
+    read = engine.submit(requests)
+    return [
+        Pending(epoch, positions, group, stacked, size, read.part(first, end), engine)
+        for group, stacked, size, first, end in found
+    ]
 
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:

@@ -16,7 +16,7 @@ from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
-from .clock import Clock
+from .frame_values import Clock, FrameMotion
 
 __all__ = ["Catalog", "SampleRequest", "Selection"]
 
@@ -107,6 +107,7 @@ class Selection:
         clock: source of timestamps.
         by_time: whether the sampler needs timestamps.
         repeats: number of times that each sample of the catalog occurs: with different indices, but the same frames.
+        motion: source of the motion of frames; None if the sampler does not need it.
     """
 
     catalog: Catalog
@@ -115,6 +116,7 @@ class Selection:
     clock: Clock
     by_time: bool
     repeats: int = 1
+    motion: FrameMotion | None = None
 
     @property
     def total(self) -> int:
@@ -130,7 +132,8 @@ class Selection:
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
-        times = self.clock.timestamps(name) if self.by_time else None
+        times = self.clock.of(name) if self.by_time else None
+        motion = None if self.motion is None else self.motion.of(name)
         number = index // self.repeats
         k = number - int(catalog.bounds[video])
         try:
@@ -139,6 +142,7 @@ class Selection:
                 int(catalog.end[video]),
                 times,
                 None if np.isnan(end_s) else end_s,
+                motion,
             )
             clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
         except ParameterError as error:  # the sample existed when the dataset was made: the file has changed
@@ -153,7 +157,7 @@ class Selection:
         )
 
     def unknown(self, index: int) -> SampleRequest:
-        """Return a sample without frames, for a video whose timestamps cannot be read any more."""
+        """Return a sample without frames, for a video whose timestamps or motion cannot be read any more."""
         return SampleRequest(
             index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         )
@@ -198,14 +202,12 @@ class Selection:
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
         together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
+        moving = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.fingerprint_fields(),
             **together,
+            **moving,
         )

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
@@ -23,7 +24,6 @@ from ..sampling.params import (
     ClipMode,
     LastBatch,
     OnError,
-    PadMode,
     SegmentMode,
 )
 from ..sequence import Sequence
@@ -31,11 +31,11 @@ from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
-from .clock import Clock
 from .collate import Ragged
 from .entry import Listing
 from .epochs import EpochDataset
 from .fetch import Fetcher
+from .frame_values import Clock, FrameMotion
 from .labels import LabelType
 from .lazy_engine import LazyEngine
 from .listing import listing_of
@@ -104,10 +104,14 @@ class Video(EpochDataset):
         segments: number of equal parts of each video.
         segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
-        pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        pad_mode: how sequences that reach past the end of the video or range are filled: "constant", "edge",
+            "reflect", "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+            See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
+        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
+            second, as :class:`seqpipe.readers.frame_values.FrameMotion` computes it. Each video is decoded once for it,
+            on the CPU; the values are kept beside its index.
         shuffle: whether each epoch has a new random order of all samples.
         seed: seed of the order and of random samples.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -173,6 +177,7 @@ class Video(EpochDataset):
         pad_mode: PadMode = "none",
         fill_value: float = 0,
         min_frames: int | None = None,
+        min_motion: float | None = None,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -212,6 +217,7 @@ class Video(EpochDataset):
             segment_mode=segment_mode,
             fps=fps,
             pad_mode=pad_mode,
+            min_motion=min_motion,
         )
         by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
         fields = OutputSpec(
@@ -233,7 +239,10 @@ class Video(EpochDataset):
         listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
         timed = fps is not None
-        survey = VideoSurvey(sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared)
+        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
+        survey = VideoSurvey(
+            sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared, motion
+        )
         catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
@@ -245,6 +254,7 @@ class Video(EpochDataset):
             Clock(cache_dir, stream, shared),
             by_time=timed,
             repeats=repeats,
+            motion=motion,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from ..errors import ParameterError
+from ..padding import PAD_MODES
 from ..param import Param, choice
 
 __all__ = [
@@ -34,12 +35,10 @@ __all__ = [
     "ClipMode",
     "LastBatch",
     "OnError",
-    "PadMode",
     "SegmentMode",
     "check_shard",
 ]
 
-PadMode: TypeAlias = Literal["none", "edge", "constant", "reflect", "wrap"]
 SegmentMode: TypeAlias = Literal["random", "center"]
 ClipMode: TypeAlias = Literal["random", "even"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
@@ -89,7 +88,7 @@ COUNT: Final = Param(
 PAD_MODE: Final = choice(
     "pad_mode",
     "How a sequence that reaches past the end is filled; 'none' leaves such sequences out",
-    ("none", "edge", "constant", "reflect", "wrap"),
+    PAD_MODES,
 )
 SHUFFLE: Final = Param(name="shuffle", doc="A new order of all samples in every epoch", kind=bool)
 SEED: Final = Param(name="seed", doc="The seed of every random choice")

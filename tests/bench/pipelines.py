@@ -4,8 +4,8 @@
     python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
 
 ``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from the reader, from a pipeline that gives
-its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. They take turns; medians of
-the rounds: frames in a second, milliseconds of the processor for a batch, and what each takes more than the reader.
+its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. They take turns; medians
+of the rounds: frames in a second, milliseconds of the processor for a batch, and what each takes more than the reader.
 
 ``external``: float32 images of 300×300×3 that a callable gives, 200×200 cut out of their middle and rotated by 30
 degrees, on the device. The program of seqpipe.dali is that of DALI with another import. Each contestant runs in a

@@ -33,12 +33,16 @@ def peers():
     from batchgeneratorsv2.transforms.intensity.contrast import BGContrast, ContrastTransform
     from batchgeneratorsv2.transforms.intensity.gamma import GammaTransform
     from batchgeneratorsv2.transforms.intensity.gaussian_noise import GaussianNoiseTransform
+    from batchgeneratorsv2.transforms.noise.gaussian_blur import GaussianBlurTransform
     from batchgeneratorsv2.transforms.spatial.low_resolution import SimulateLowResolutionTransform
+    from batchgeneratorsv2.transforms.spatial.mirroring import MirrorTransform
 
     np.random.seed(1)  # noqa: NPY002  what batchgeneratorsv2 draws from
     torch.manual_seed(1)
     return {
         "gaussian_noise3d": GaussianNoiseTransform((0, 0.1), 1, synchronize_channels=True),
+        "gaussian_blur3d": GaussianBlurTransform((0.5, 1.0), False, False, 0.5),
+        "flip3d": MirrorTransform((0, 1, 2)),
         "brightness_multiplicative": MultiplicativeBrightnessTransform(BGContrast((0.75, 1.25)), False, 1),
         "contrast3d": ContrastTransform(BGContrast((0.75, 1.25)), True, False, 1),
         "low_resolution": SimulateLowResolutionTransform((0.5, 1), False, True, None, None, 0.5),
@@ -89,6 +93,56 @@ def test_parameters_have_the_same_distribution(peers, name, ours, theirs):
     drawn = [float(np.ravel(getattr(p, ours))[0]) for p in parameters(op) if p is not None]
     alike(drawn, judged)
     assert abs(len(drawn) - len(judged)) < 5 * np.sqrt(COUNT) / 2 + 1, "as many channels are left alone"
+
+
+def test_blurs_have_the_same_distribution_along_every_axis(peers):
+    import torch
+
+    image = torch.zeros((1, 2, 2, 2))
+    found = [peers["gaussian_blur3d"].get_parameters(image=image)["sigmas"] for _ in range(COUNT)]
+    judged = np.array([sigmas[0] for sigmas in found if sigmas])
+    (op,) = operators()["gaussian_blur3d"]
+    drawn = np.array([p.sigma for p in parameters(op) if p is not None])
+    assert abs(len(drawn) - len(judged)) < 5 * np.sqrt(COUNT) / 2, "as many channels are left alone"
+    for axis in range(3):
+        alike(drawn[:, axis], judged[:, axis])
+    # each axis has a draw of its own
+    assert np.abs(np.corrcoef(drawn.T) - np.corrcoef(judged.T)).max() < 0.08
+
+
+def test_mirrors_have_the_same_distribution(peers):
+    found = [peers["flip3d"].get_parameters()["axes"] for _ in range(COUNT)]
+    judged = np.bincount([sum(1 << axis for axis in axes) for axes in found], minlength=8)
+    (op,) = operators()["flip3d"]
+    drawn = np.bincount(
+        [int(p.depth) + 2 * int(p.height) + 4 * int(p.width) for p in parameters(op)], minlength=8
+    )
+    assert judged.min() > 0
+    assert stats.chi2_contingency([drawn, judged]).pvalue > LEAST
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1, 2), (0, 1, 2)])
+def test_a_mirrored_image_is_the_same(peers, axes):
+    import torch
+
+    volume = np.random.default_rng(2).normal(size=(5, 6, 7)).astype(np.float32)
+    judged = peers["flip3d"].apply({"image": torch.from_numpy(volume)[None]}, axes=list(axes))["image"]
+    depth, height, width = (axis in axes for axis in range(3))
+    found = ops.Flip3d(depth=depth, height=height, width=width)(volume) if axes else volume
+    assert np.array_equal(found, judged[0].numpy())
+
+
+@pytest.mark.parametrize("sigma", [(0.5, 0.7, 1.0), (1.0, 1.0, 0.5)])
+def test_a_blurred_image_is_the_same_but_for_how_far_the_kernel_goes(peers, sigma):
+    import torch
+
+    volume = np.random.default_rng(2).normal(size=(18, 19, 20)).astype(np.float32)
+    given = {"apply_to_channel": torch.tensor([True]), "sigmas": [list(sigma)]}
+    image = torch.from_numpy(volume)[None].clone()
+    judged = peers["gaussian_blur3d"].apply({"image": image}, **given)["image"][0].numpy()
+    found = ops.GaussianBlur3d(sigma=sigma)(volume)
+    inner = (slice(4, -4),) * 3  # torch mirrors without the voxel at the border
+    assert np.abs(found - judged)[inner].max() < 3e-3 * np.ptp(volume)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +14,7 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ...parts import Image, Labels, Part, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -23,6 +26,7 @@ from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import Backend
+from ..core.views import view_of
 from ..cuda.kernel import Item, run_kernel, widened, with_fields
 
 __all__ = ["Mixed", "Mixing"]
@@ -60,6 +64,8 @@ class Mixing(Declaration, register=False):
     by_backend = "mixed"
     by_frame = False
     takes_raw = True
+    alone: ClassVar[dict[int, str]] = {2: "HW", 3: "HWC", 4: "FHWC"}
+    softens: ClassVar[bool] = False
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("weight",)
 
     @or_node
@@ -69,7 +75,8 @@ class Mixing(Declaration, register=False):
         """The batch and its labels, mixed.
 
         Args:
-            x: an array whose layout has N, a Batch, or a list of arrays or sequences of one shape.
+            x: an array whose layout has N, a Batch, or a list of arrays, sequences or samples of one shape. Samples are
+                dictionaries of images and labels of voxels (see :mod:`seqpipe.parts`), all mixed by the same draws.
             labels: numbers of classes ``(N,)``, if there is ``num_classes``, or floats ``(N, classes)``. By default
                 those of a Batch. Numbers on a GPU are not looked at: one that is none gives zeros.
             layout: of arrays; by default NFHWC. Of arrays in a list, that of each.
@@ -79,7 +86,7 @@ class Mixing(Declaration, register=False):
 
         Returns:
             The batch, of the type that came in and in memory of its own, and labels as floats. Numbers and times of
-            frames are those that each sample had.
+            frames, affines and histories are those that each sample had.
 
         Raises:
             ParameterError: this is not a batch of one shape, or labels do not fit it.
@@ -128,6 +135,20 @@ class Mixing(Declaration, register=False):
         return Mixed(part.back(out), self._labels(labels, block, part.samples))
 
     @abstractmethod
+    def label_maps(self, part: Labels, values: Array, other: Array, p: Any) -> Array:
+        """Labels of voxels, mixed.
+
+        Args:
+            part: the sample's.
+            values: its labels, ``(F, H, W, 1)``.
+            other: those of the other sample.
+            p: the parameters.
+
+        Returns:
+            ``(F, H, W, 1)``, or floats ``(F, H, W, classes)`` where :attr:`softens`.
+        """
+
+    @abstractmethod
     def masked(self, mask: Array, other: Array, p: Any) -> Array:
         """Which pixels of a result are real.
 
@@ -160,9 +181,17 @@ class Mixing(Declaration, register=False):
     def _list(
         self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
     ) -> Mixed:
+        if x and all(isinstance(one, Mapping) for one in x):
+            return self._samples(x, labels, layout, index, options)
         if x and all(isinstance(one, Sequence) for one in x):
             data, found = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
             return Mixed(gathered(x, list(data.sequences)), found)
+        out, block = self._stacked(x, layout, index, options)
+        done = [like(one, data) for one, data in zip(x, out, strict=True)]
+        return Mixed(gathered(x, done), self._labels(labels, block, len(x)))
+
+    def _stacked(self, x: Seq[Any], layout: str | None, index: Any, options: Any) -> tuple[Array, Block]:
+        """Arrays of one shape, mixed, and what was drawn."""
         arrays = [given(self, one, layout).array for one in x]
         shapes = {(array.shape, array.dtype.name, device_of(array)) for array in arrays}
         if len(shapes) != 1:
@@ -174,11 +203,84 @@ class Mixing(Declaration, register=False):
             )
         with on_device_of(arrays[0]):
             stacked = namespace(arrays[0]).stack(arrays)
-        letters = layout or {2: "HW", 3: "HWC", 4: "FHWC"}.get(arrays[0].ndim, "")
-        part = given(self, stacked, f"N{letters}")
-        out, block = self._array(part, index, **options)
-        done = [like(one, data) for one, data in zip(x, out, strict=True)]
+        letters = self._letters(part_of(arrays[0]), layout)
+        return self._array(given(self, stacked, f"N{letters}"), index, **options)
+
+    def _samples(
+        self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
+    ) -> Mixed:
+        """Samples of images and labels of voxels, each part mixed by the same draws."""
+        self._check_samples(x)
+        every = {name: [part_of(sample[name]) for sample in x] for name in x[0]}
+        block: Block | None = None
+        letters = ""
+        made: dict[str, list[Part]] = {}
+        for name, parts in every.items():
+            if isinstance(parts[0], Image):
+                letters = self._letters(parts[0], layout)
+                out, block = self._stacked([part.array for part in parts], letters, index, options)
+                made[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
+        if block is None:
+            raise ParameterError(
+                f"samples of {', '.join(every)}", source=self.name, allowed="one image at least"
+            )
+        drawn, voxels = list(values_of_each(block.rows)), letters.replace("C", "")
+        for name, parts in every.items():
+            if isinstance(parts[0], Labels):
+                alone = voxels if parts[0].array.ndim == len(voxels) else letters
+                made[name] = [self._voxels(parts[n], parts[n - 1], alone, p) for n, p in enumerate(drawn)]
+        done = [
+            Sample(
+                {
+                    name: made[name][n] if isinstance(sample[name], Part) else made[name][n].data
+                    for name in every
+                },
+                getattr(sample, "history", ()),
+            )
+            for n, sample in enumerate(x)
+        ]
         return Mixed(gathered(x, done), self._labels(labels, block, len(x)))
+
+    def _check_samples(self, x: Seq[Mapping[str, Any]]) -> None:
+        """See that all samples have the same parts, which are images and labels.
+
+        Raises:
+            ParameterError: they do not.
+        """
+        first = {name: type(part_of(value)) for name, value in x[0].items()}
+        for sample in x:
+            kinds = {name: type(part_of(value)) for name, value in sample.items()}
+            if kinds != first or not set(kinds.values()) <= {Image, Labels}:
+                said = ", ".join(f"{name} ({kind.__name__})" for name, kind in kinds.items())
+                raise ParameterError(
+                    f"a sample of {said}",
+                    source=self.name,
+                    allowed="images and labels of voxels, of the same names in every sample",
+                )
+
+    def _letters(self, part: Part, layout: str | None) -> str:
+        """The layout of a part of a sample."""
+        known = part.data.layout if isinstance(part.data, Sequence) else layout
+        return known or self.alone.get(part.array.ndim, "")
+
+    def _voxels(self, part: Any, other: Any, letters: str, p: Any) -> Part:
+        """The labels of a sample's voxels, mixed with another one's."""
+        letters = self._letters(part, letters)
+        own, theirs = (view_of(letters, one.array.ndim)(one.array)[0] for one in (part, other))
+        if own.shape != theirs.shape or own.shape[3] != 1:
+            raise ParameterError(
+                f"labels of shape {part.array.shape} and {other.array.shape}",
+                source=self.name,
+                allowed="one label for each voxel, and one shape for all samples",
+            )
+        with on_device_of(own):
+            found = self.label_maps(part, own, theirs, p)
+            wanted = f"{letters}C" if self.softens and "C" not in letters else letters
+            axes = ["FHWC".index("F" if letter == "D" else letter) for letter in wanted]
+            rest = [axis for axis in range(4) if axis not in axes]
+            array = found.transpose(*axes, *rest).reshape([found.shape[axis] for axis in axes])
+            mixed = _with(part, namespace(array).ascontiguousarray(array), wanted)
+        return Image(mixed.data) if self.softens else mixed
 
     def _array(
         self, part: Given, index: Any, epoch: int, backend: Backend | None, device: KernelDevice | None
@@ -290,3 +392,10 @@ class Mixing(Declaration, register=False):
             raise ParameterError(
                 f"labels has {wrong[0]}", source=self.name, allowed=f"whole numbers from 0 to {most}"
             )
+
+
+def _with(part: Part, array: Array, layout: str | None) -> Part:
+    """A part with another array, as what it held: an array, a tensor or a sequence."""
+    if isinstance(part.data, Sequence):
+        return part.with_data(replace(part.data, data=array, layout=layout or part.data.layout))
+    return part.with_data(like(part.data, array))

@@ -1,21 +1,23 @@
-"""Mixup and CutMix: operators that mix the samples of a batch, and their labels."""
+"""Mixup and CutMix: operators that mix the samples of a batch, pictures, videos or volumes, and their labels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...parts import Labels
 from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import Spec
 from .base import Mixed, Mixing
 
-__all__ = ["CutMix", "Mixed", "Mixup"]
+__all__ = ["CutMix", "CutMix3d", "Mixed", "Mixup"]
 
 
 class Mixup(Mixing):
@@ -23,13 +25,15 @@ class Mixup(Mixing):
 
     ``out = weight * in + (1 - weight) * in of the sample before``, labels likewise, where ``weight`` has the
     distribution Beta(alpha, alpha): H. Zhang and others, "mixup: Beyond empirical risk minimization", 2018. All frames
-    of a sequence have one weight.
+    of a sequence, or slices of a volume, have one weight. Labels of voxels become an image of float32 with a channel
+    for each class, blended likewise.
     """
 
     alpha: float = param(
         0.2, "of the Beta distribution: the greater, the more samples are blended", lo=1e-3, drawn=False
     )
 
+    softens = True
     cpu_tolerance = (1, 0.001)  # of whole numbers: OpenCV does not round products before it adds them
     examples = (
         {"alpha": 0.4, "num_classes": 5, "seed": 1},
@@ -64,6 +68,29 @@ class Mixup(Mixing):
         """Where one of both is real."""
         return mask | other
 
+    def label_maps(self, part: Labels, values: Array, other: Array, p: Any) -> Array:
+        """A channel for each class, blended."""
+        own, others = self._one_hot(part, values), self._one_hot(part, other)
+        weight = np.float32(p.weight if p.acts else 1)
+        return own * weight + others * (1 - weight)
+
+    def _one_hot(self, part: Labels, values: Array) -> Array:
+        """Floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``.
+
+        Raises:
+            ParameterError: it is not known how many classes there are.
+        """
+        classes = self.num_classes if part.classes is None else part.classes
+        if classes is None:
+            raise ParameterError(
+                "labels of voxels, and it is not known how many classes there are",
+                source=self.name,
+                advice=f"{type(self).__name__}(num_classes=…), or Labels(…, classes=…)",
+            )
+        xp = namespace(values)
+        known = xp.arange(classes) if isinstance(classes, int) else xp.asarray(classes)
+        return (values == known).astype(np.float32)
+
     body = Body("mixed", "value = own * row.weight + other * (Real(1.0f) - row.weight);")
 
 
@@ -73,13 +100,14 @@ class CutMix(Mixing, called="cutmix"):
     The center of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where
     ``ratio`` has the distribution Beta(alpha, alpha), as far as it lies within: S. Yun and others, "CutMix:
     Regularization strategy to train strong classifiers with localizable features", 2019. Labels are mixed by the area
-    that the box has indeed.
+    that the box has indeed; labels of voxels are pasted with the image.
     """
 
     alpha: float = param(
         1.0, "of the Beta distribution: the greater, the nearer the area to a half", lo=1e-3, drawn=False
     )
 
+    sides: ClassVar[tuple[str, ...]] = ("height", "width")
     derived = ("ratio", ("center", 2), ("box", 4), *Mixing.traits.derived)
     examples = (
         {"num_classes": 5, "seed": 1},
@@ -92,14 +120,18 @@ class CutMix(Mixing, called="cutmix"):
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
         """The ratio, and the center in parts of the image."""
-        return {"ratio": rng.beta(self.alpha, self.alpha), "center": rng.random(2)}
+        return {"ratio": rng.beta(self.alpha, self.alpha), "center": rng.random(len(self.sides))}
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The box, top, left, bottom and right, and how much is left of the image."""
+        """The box, its first corner and then its end, and how much is left of the image."""
+        sides = [getattr(spec, name) for name in self.sides]
         drawn = zip(rows["ratio"].tolist(), rows["center"].tolist(), strict=True)
-        boxes = [_box_of(ratio, center, spec.height, spec.width) for ratio, center in drawn]
-        areas = [(bottom - top) * (right - left) for top, left, bottom, right in boxes]
-        return {"box": boxes, "weight": [1 - area / (spec.height * spec.width) for area in areas]}
+        spans = [_spans(ratio, center, sides) for ratio, center in drawn]
+        covered = [math.prod(end - first for first, end in box) for box in spans]
+        return {
+            "box": [[*(first for first, _ in box), *(end for _, end in box)] for box in spans],
+            "weight": [1 - part / math.prod(sides) for part in covered],
+        }
 
     def reference(self, x: Array, p: Any) -> Array:
         """The other sample within the box."""
@@ -111,14 +143,18 @@ class CutMix(Mixing, called="cutmix"):
             super()._mix(x, others, out, p, fast=fast)
             return
         out[...] = x
-        top, left, bottom, right = map(int, p.box.tolist())
-        out[:, top:bottom, left:right] = others[:, top:bottom, left:right]
+        within = _within(p.box)
+        out[within] = others[within]
 
     def masked(self, mask: Array, other: Array, p: Any) -> Array:
         """That of the other sample within the box."""
         return _pasted(mask, other, p.box)
 
-    body = Body(
+    def label_maps(self, part: Labels, values: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  as they are
+        """Labels with the box of the other sample's."""
+        return _pasted(values, other, p.box) if p.acts else values.copy()
+
+    body: ClassVar[Body | None] = Body(
         "mixed",
         """
     const Real line = (float)y, column = (float)x;
@@ -128,11 +164,43 @@ class CutMix(Mixing, called="cutmix"):
     )
 
 
-def _box_of(ratio: float, center: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
-    """Top, left, bottom and right of a box around a place, as far as it lies within the image."""
-    part = 0.5 * math.sqrt(1 - ratio)
-    (top, bottom), (left, right) = _span(part, center[0], height), _span(part, center[1], width)
-    return top, left, bottom, right
+class CutMix3d(CutMix, called="cutmix3d"):
+    """Paste a box of the volume before into each one, and mix labels by the part of the volume that it takes.
+
+    As :class:`CutMix`, with a box that begins and ends within the slices, too: each side is the cube root of
+    ``1 - ratio`` of the volume's.
+    """
+
+    sides = ("frames", "height", "width")
+    alone = {3: "DHW", 4: "DHWC"}  # noqa: RUF012  a ClassVar of the base
+    derived = ("ratio", ("center", 3), ("box", 6), *Mixing.traits.derived)
+    examples = ({"num_classes": 5, "seed": 1}, {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2})
+    errors = (
+        ({"alpha": 0}, "cutmix3d: alpha=0 is not valid; allowed: a number of at least 0.001"),
+        ({"num_classes": 0}, "num_classes=0 is not valid; allowed: a whole number of at least 1 or None"),
+    )
+
+    def check_sample(self, spec: Spec) -> None:
+        """Refuse what has no slices.
+
+        Raises:
+            ParameterError: it has one.
+        """
+        if spec.frames < 2:
+            raise ParameterError(
+                "volumes of 1 slice", source=self.name, allowed="2 slices or more", advice="Use CutMix"
+            )
+
+    def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:  # noqa: ARG002  one form
+        super()._mix(x, others, out, p, fast=True)
+
+    body = None
+
+
+def _spans(ratio: float, center: Seq[float], sides: Seq[int]) -> list[tuple[int, int]]:
+    """Where a box around a place begins and ends along each side, as far as it lies within the image."""
+    part = 0.5 * (1 - ratio) ** (1 / len(sides))
+    return [_span(part, place, side) for place, side in zip(center, sides, strict=True)]
 
 
 def _span(part: float, place: float, side: int) -> tuple[int, int]:
@@ -141,9 +209,17 @@ def _span(part: float, place: float, side: int) -> tuple[int, int]:
     return max(middle - reach, 0), min(middle + reach, side)
 
 
+def _within(box: npt.NDArray[Any]) -> tuple[slice, ...]:
+    """The part of an array ``(F, H, W, …)`` in a box, which has all frames if it says none."""
+    corners = [int(place) for place in box.tolist()]
+    half = len(corners) // 2
+    spans = [slice(first, end) for first, end in zip(corners[:half], corners[half:], strict=True)]
+    return (*[slice(None)] * (3 - half), *spans)
+
+
 def _pasted(x: Array, other: Array, box: npt.NDArray[Any]) -> Array:
-    """Images with a box of others, top, left, bottom and right."""
+    """Images ``(F, H, W, …)`` with a box of others."""
     out = x.copy()
-    top, left, bottom, right = map(int, box.tolist())
-    out[:, top:bottom, left:right] = other[:, top:bottom, left:right]
+    within = _within(box)
+    out[within] = other[within]
     return out

@@ -25,6 +25,7 @@ __all__ = [
     "Block",
     "ConstantRows",
     "Lent",
+    "acting",
     "constant_of",
     "derives_anew",
     "joined",
@@ -217,7 +218,7 @@ def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int])
         rows = op.template.copy()
         for name, value in op.values_of_outcome(place[0]).items():
             rows[name] = value
-        rows = _acting(op, rows, acts)
+        rows = acting(op, rows, acts)
         rows.flags.writeable = False
         found = ConstantRows(rows, values_of_all(rows), extent)
         if len(kept) >= _OUTCOMES:
@@ -266,7 +267,7 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> ConstantRo
     if found is None:
         rows = op.template.copy()
         _derive(op, rows, [spec], [0, 1])
-        rows = _acting(op, rows, acts and op.p > 0)
+        rows = acting(op, rows, acts and op.p > 0)
         rows.flags.writeable = False
         if len(kept) >= _KEPT:
             kept.clear()
@@ -284,7 +285,7 @@ def _rows(
     acts = draw(op, rows, specs, first, epoch, indices) if op.is_random else op.p > 0
     if settled is None:
         _derive(op, rows, specs, first)
-    return _acting(op, rows, acts)
+    return acting(op, rows, acts)
 
 
 def _settled(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
@@ -308,7 +309,7 @@ def derives_anew(op: Declaration, varying: Set[str]) -> bool:
     return op.traits.derived_from is None or not varying.isdisjoint(op.traits.derived_from)
 
 
-def _acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
+def acting(op: Declaration, rows: npt.NDArray[Any], acts: Any) -> npt.NDArray[Any]:
     """Rows with which of them act."""
     if op.may_be_identity:
         changing = _changing(op, rows)

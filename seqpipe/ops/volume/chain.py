@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.occurrences import Occurrences
@@ -30,7 +31,8 @@ class VolumeChain(Maker):
 
     Neighbors that move voxels, and agree on interpolation and on what is outside, become one mapping: each part is read
     once, from what the chain was given. So nothing is interpolated twice, a crop after a turn loses no corner, and what
-    one operator moves out another can bring back. A second elastic field begins a pass of its own.
+    one operator moves out another can bring back. A second elastic field begins a pass of its own, and so does what
+    smooths images before it makes them coarser (``antialias`` of ``Zoom3d`` and ``Resample3d``).
 
     A chain is a value: it prints, goes to JSON and back, has its operators by number, and adds to others.
 
@@ -128,7 +130,8 @@ class VolumeChain(Maker):
             ParameterError: one of the operators does not take what it is given.
             BackendError: the data is on a GPU that cannot be used.
         """
-        result: X = run(self.ops, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        result: X = run(self.ops, x, options)
         return result
 
     def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
@@ -163,7 +166,9 @@ class VolumeChain(Maker):
                 names, how, warped = [], {}, False
                 continue
             if names and (
-                (op.warps and warped) or any(how.get(key, value) != value for key, value in op.how.items())
+                op.smooths
+                or (op.warps and warped)
+                or any(how.get(key, value) != value for key, value in op.how.items())
             ):
                 yield names, True
                 names, how, warped = [], {}, False

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..core.blocks import values_of
+from ...random import place_number, streams
+from ..core.blocks import acting, resolve, values_of
 from ..core.declaration import Declaration
+from ..core.spec import Spec
 
-__all__ = ["Drawn"]
+__all__ = ["Drawn", "Unused", "drawn_for"]
 
 
 class Drawn(SimpleNamespace):
     """An operator's parameters for one sample, as attributes; ``acts`` says whether it does anything."""
+
+    @classmethod
+    def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> Drawn:
+        """What :meth:`Declaration.sample` gave, with what is constant, in the types of a block.
+
+        Args:
+            op: the operator.
+            values: by name.
+            acts: whether it acts on the sample, unless the values are such that it changes nothing.
+        """
+        rows = op.template.copy()
+        for name, value in values.items():
+            rows[name] = value
+        return cls(**vars(values_of(acting(op, rows, np.array([acts]))[0])))
 
     @classmethod
     def from_json(cls, op: Declaration, values: dict[str, Any]) -> Drawn:
@@ -37,3 +54,49 @@ class Drawn(SimpleNamespace):
             several = plain if isinstance(plain, list) else [plain]
             found[name] = None if any(number != number for number in several) else plain
         return found
+
+
+class Unused:
+    """The parameters of a sample that the operator does not act on: histories have them, and nothing else.
+
+    Args:
+        op: the operator.
+        values: what it has drawn.
+    """
+
+    acts = 0
+
+    def __init__(self, op: Declaration, values: dict[str, Any]) -> None:
+        self._op, self._values = op, values
+
+    def to_json(self) -> dict[str, Any]:
+        """See :meth:`Drawn.to_json`."""
+        return Drawn.of(self._op, self._values, acts=False).to_json()
+
+
+def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn | Unused]:
+    """What an operator draws for some samples, as :func:`resolve` does.
+
+    Blocks of rows are for kernels that take one for each image; those of volumes do not, and of what acts on few
+    samples most would not be looked at.
+
+    Args:
+        op: the operator.
+        specs: the samples.
+        epoch: the epoch that draws are for.
+        indices: of the samples.
+
+    Raises:
+        ParameterError: the epoch is not one, or a table has not one value for each sample.
+    """
+    if op.tabled or not op.is_random:
+        block = resolve(op, specs, epoch, indices)
+        return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
+    found: list[Drawn | Unused] = []
+    place = place_number(epoch, "epoch", op.name)
+    for spec, rng in zip(specs, streams(op.seed, op.stream_name, place, indices), strict=True):
+        values = op.sample(rng, spec)
+        # last, so that a change of p leaves the other draws as they were
+        acts = op.p == 1 or rng.random() < op.p
+        found.append(Drawn.of(op, values, acts=True) if acts else Unused(op, values))
+    return found

@@ -15,7 +15,7 @@ from ...array import Array, FloatArray, namespace
 from ...kernel import KernelDevice
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
-from .kernel import launch_gathers
+from .kernel import WORK, launch_gathers
 from .mapping import Mapping3
 
 __all__ = [
@@ -36,25 +36,6 @@ INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
-_THREE: Final = np.float64, (3,)
-
-_WORK: Final = np.dtype(
-    [
-        *((name, np.uint64) for name in ("from", "to", "lattice", "positions")),
-        *((name, np.int64) for name in ("type", "interpolation", "edge", "planes", "channels")),
-        *((name, np.int64, (3,)) for name in ("shape", "stride")),
-        ("channel", np.int64),
-        *((name, np.int64, (3,)) for name in ("size", "pitch")),
-        ("to_channel", np.int64),
-        ("nodes", np.int64, (3,)),
-        ("pre", np.float64, (12,)),
-        ("post", np.float64, (12,)),
-        ("per_node", *_THREE),
-        ("fill", np.float64),
-    ]
-)
-
-
 # NumPy takes ten times as long to write the fields one by one
 _PACKED: Final = struct.Struct("4Q22q28d")
 
@@ -86,7 +67,7 @@ def gather(
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
-    kind = volume.dtype.name
+    kind = _name_of(volume.dtype)
     if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
         return found.copy()
     work = _work_type(kind, interpolation)
@@ -97,6 +78,12 @@ def gather(
     else:
         _by_c(values, out, mapping, interpolation, fill, positions)
     return _as_type(out, volume.dtype)
+
+
+@cache
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """Its name, which NumPy puts together anew each time."""
+    return dtype.name
 
 
 class Gather(NamedTuple):
@@ -120,7 +107,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
     made: list[Array | None] = []
     todo: list[tuple[int, Gather, Array]] = []
     for number, job in enumerate(jobs):
-        kind, turns = job.volume.dtype.name, job.positions is None and job.mapping.turn is not None
+        kind, turns = _name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
         found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
         made.append(None if found is None else found.copy())
         if found is None:
@@ -246,8 +233,8 @@ def work_row(
     fill: float | None,
     positions: Array | None = None,
     lattice: Array | None = None,
-) -> npt.NDArray[Any]:
-    """What C and kernels are told.
+) -> bytes:
+    """What C and kernels are told, as :data:`WORK` has it.
 
     Args:
         volume: what is read.
@@ -266,12 +253,12 @@ def work_row(
         control = _address(field.control if lattice is None else lattice)
         nodes, (d, h, w) = field.control.shape[:3], field.distance
         per_node = 1 / d, 1 / h, 1 / w
-    row = _PACKED.pack(
+    return _PACKED.pack(
         _address(volume),
         _address(out),
         control,
         0 if positions is None else _address(positions),
-        _TYPES.index(volume.dtype.name),
+        _TYPES.index(_name_of(volume.dtype)),
         INTERPOLATIONS.index(interpolation),
         fill is None,
         interpolation == "linear" and positions is None and mapping.in_plane,
@@ -286,7 +273,6 @@ def work_row(
         *per_node,
         0 if fill is None else fill,
     )
-    return np.frombuffer(row, _WORK).reshape(())
 
 
 def _address(array: Array) -> int:
@@ -301,9 +287,9 @@ def _by_c(
     fill: float | None,
     positions: Array | None,
 ) -> None:
-    row = work_row(volume, out, mapping, interpolation, fill, positions)
+    row = np.frombuffer(work_row(volume, out, mapping, interpolation, fill, positions), WORK)
     address, depth = row.ctypes.data, mapping.size[0]
-    count = max(1, min(depth, threads() * (1 if row["planes"] else _SLABS)))
+    count = max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
 

@@ -2,73 +2,104 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence as Seq
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ...array import namespace
 from ...kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 
-__all__ = ["launch_gathers", "on_device"]
+__all__ = ["WORK", "launch_gathers", "on_device"]
 
 _SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
 _THREADS: Final = 256
 _TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
 _ROOM: Final = 9  # volumes of which all is in the argument
 _MOST: Final = 65535  # volumes of a launch
+_OFF_DIAGONAL: Final = (1, 2, 4, 6, 8, 9)  # of a matrix of three rows of four
+
+WORK: Final = np.dtype(
+    [
+        *((name, np.uint64) for name in ("from", "to", "lattice", "positions")),
+        *((name, np.int64) for name in ("type", "interpolation", "edge", "planes", "channels")),
+        *((name, np.int64, (3,)) for name in ("shape", "stride")),
+        ("channel", np.int64),
+        *((name, np.int64, (3,)) for name in ("size", "pitch")),
+        ("to_channel", np.int64),
+        ("nodes", np.int64, (3,)),
+        ("pre", np.float64, (12,)),
+        ("post", np.float64, (12,)),
+        ("per_node", np.float64, (3,)),
+        ("fill", np.float64),
+    ]
+)
+"""What C and the kernel are told of a volume."""
+# NumPy takes ten times as long to read and write the fields one by one
+_POINTERS, _KIND, _THREE = struct.Struct("2Q"), struct.Struct("2q"), struct.Struct("3q")
+_POST, _PER_NODE = struct.Struct("12d"), struct.Struct("3d")
 
 
-def launch_gathers(device: KernelDevice, rows: Seq[npt.NDArray[Any]], like: Any) -> None:
+def launch_gathers(device: KernelDevice, rows: Seq[bytes], like: Any) -> None:
     """Start gathers, in one launch for each form of the kernel.
 
     Args:
         device: what they run on.
-        rows: what the kernel is told of each; see :func:`seqpipe.ops.volume.gather.work_row`.
+        rows: what the kernel is told of each, as :data:`WORK` has it; see :func:`seqpipe.ops.volume.gather.work_row`.
         like: an array in the memory that tables are put into.
     """
-    forms: dict[tuple[int, int, int], list[npt.NDArray[Any]]] = {}
+    forms: dict[tuple[int, int, int], list[bytes]] = {}
     for row in rows:
-        forms.setdefault((int(row["type"]), int(row["interpolation"]), _field(row)), []).append(row)
+        kind, interpolation = _KIND.unpack_from(row, _places("type"))
+        forms.setdefault((kind, interpolation, _field(row)), []).append(row)
     for (kind, interpolation, field), alike in forms.items():
         defines = {"TYPE": kind, "INTERP": interpolation, "FIELD": field}
         for first in range(0, len(alike), _MOST):
-            some = alike[first : first + _MOST]
-            # to stack structures takes NumPy ten times as long
-            _launch(
-                device, defines, np.frombuffer(b"".join([row.tobytes() for row in some]), some[0].dtype), like
-            )
+            _launch(device, defines, alike[first : first + _MOST], like)
 
 
-def _launch(device: KernelDevice, defines: dict[str, int], rows: npt.NDArray[Any], like: Any) -> None:
-    job = np.zeros((), [("table", np.uint64), ("few", rows.dtype, (_ROOM,))])
-    table = None
+def _launch(device: KernelDevice, defines: dict[str, int], rows: Seq[bytes], like: Any) -> None:
+    data, table = b"".join(rows), None
+    job = bytearray(8 + _ROOM * WORK.itemsize)
     if len(rows) <= _ROOM:
-        job["few"][: len(rows)] = rows
+        job[8 : 8 + len(data)] = data
     else:
-        table = on_device(rows, like)
-        job["table"] = address_of(table)
-    tiles = (-(-rows["size"] // np.array(_TILE))).prod(axis=1)
-    device.launch(_SOURCE, "gather3", defines, (int(tiles.max()), len(rows), 1), _THREADS, job, None)
+        table = on_device(np.frombuffer(data, np.uint8), like)
+        job[:8] = address_of(table).to_bytes(8, "little")
+    tiles = 0
+    for row in rows:
+        d, h, w = _THREE.unpack_from(row, _places("size"))
+        tiles = max(tiles, -(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]))
+    argument = np.ndarray((), np.dtype((np.void, len(job))), job)
+    device.launch(_SOURCE, "gather3", defines, (tiles, len(rows), 1), _THREADS, argument, None)
     # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
     del table
 
 
-def on_device(rows: npt.NDArray[Any], like: Any) -> Any:
+def on_device(rows: Any, like: Any) -> Any:
     """A table where an array lies, as bytes."""
     return namespace(like).asarray(np.frombuffer(rows.tobytes(), np.uint8))
 
 
-def _field(row: npt.NDArray[Any]) -> int:
+def _field(row: bytes) -> int:
     """In which form the kernel is compiled; see the source."""
-    if row["positions"]:
+    lattice, positions = _POINTERS.unpack_from(row, _places("lattice"))
+    if positions:
         return 3
-    if not row["lattice"]:
+    if not lattice:
         return 0
-    post = row["post"].reshape(3, 4)
-    straight = not post[:, :3][~np.eye(3, dtype=bool)].any()
+    post, per_node = _POST.unpack_from(row, _places("post")), _PER_NODE.unpack_from(row, _places("per_node"))
+    straight = not any(post[n] for n in _OFF_DIAGONAL)
     # a tile's slices lie within one cell of the lattice and the next one, and so do its rows
-    steps = abs(np.diag(post)[:2] * row["per_node"][:2]) * (np.array(_TILE[:2]) - 1)
-    return 1 if straight and steps.max() <= 1 else 2
+    steps = [abs(post[5 * n] * per_node[n]) * (_TILE[n] - 1) for n in range(2)]
+    return 1 if straight and max(steps) <= 1 else 2
+
+
+@cache
+def _places(name: str) -> int:
+    """Where a field begins in a row."""
+    fields: Any = WORK.fields
+    return int(fields[name][1])

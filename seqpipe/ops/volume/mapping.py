@@ -46,8 +46,8 @@ class Mapping3:
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
         """This one, and behind it a matrix from voxels of its result to voxels of this one's."""
         if self.lattice is None:
-            return replace(self, pre=self.pre @ matrix, size=size)
-        return replace(self, post=self.post @ matrix, size=size)
+            return Mapping3(size, self.pre @ matrix, None, self.post)
+        return Mapping3(size, self.pre, self.lattice, self.post @ matrix)
 
     def warped(self, lattice: Lattice) -> Mapping3:
         """This one, which has no field, and behind it a field over its result."""
@@ -56,9 +56,9 @@ class Mapping3:
     @cached_property
     def matrix(self) -> FloatArray:
         """Both matrices: what an affine is multiplied by, and all of it where there is no field."""
-        return self.pre @ self.post
+        return self.pre if self.post is UNMOVED else self.pre @ self.post
 
-    @property
+    @cached_property
     def in_plane(self) -> bool:
         """Whether slices stay what they are, so that all of them are read by one table of places."""
         if self.lattice is not None and not (self.lattice.in_plane and (self.post[0] == UNMOVED[0]).all()):
@@ -67,7 +67,7 @@ class Mapping3:
         apart = not (m[0, 1:3].any() or m[1:3, 0].any() or self.post[1:3, 0].any())
         return bool(apart and abs(m[0, 0]) == 1 and m[0, 3] == np.rint(m[0, 3]))
 
-    @property
+    @cached_property
     def turn(self) -> tuple[tuple[int, int, int], ...] | None:
         """For each axis of what is read, the result's axis, step and offset; None unless voxels only change places."""
         m = self.matrix

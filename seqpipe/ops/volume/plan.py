@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
-from ..core.blocks import resolve, values_of
 from ..core.spec import Spec
-from .drawn import Drawn
+from .drawn import Drawn, Unused, drawn_for
 from .held import Grid, Held, State
 from .mapping import Mapping3
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "plans_of"]
+__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
 
 
 @dataclass(eq=False)
@@ -109,6 +109,24 @@ class Change:
 
 
 @dataclass(eq=False)
+class Smooth(Change):
+    """Images smoothed before geometry makes them coarser.
+
+    Attributes:
+        asked_by: the name of the operator that makes them so.
+    """
+
+    asked_by: str = ""
+
+    summary = "smoothed, since voxels become coarser"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the operators."""
+        return [self.asked_by]
+
+
+@dataclass(eq=False)
 class Rename:
     """Labels changed by an operator.
 
@@ -148,14 +166,14 @@ class Plan:
         self._pending: Move | None = None
         self.grid = state.grid
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn, Grid]] = []
+        self.drawn: list[tuple[Any, Drawn | Unused, Grid]] = []
 
     @property
     def spec(self) -> Spec:
         """What draws are told."""
         return Spec(*self.grid.size, *self._rest)
 
-    def add(self, op: Any, p: Drawn) -> None:
+    def add(self, op: Any, p: Any) -> None:
         """One more operator.
 
         Args:
@@ -168,12 +186,17 @@ class Plan:
         self.drawn.append((op, p, self.grid))
         if not p.acts:
             return
-        if not op.geometric:
+        if not op.traits.geometric:
             self._pending = None
-            if not op.on_labels:
+            if not op.traits.on_labels:
                 self._check_images(op)
-            self.steps.append(Rename(op) if op.on_labels else Change(op, p, self.grid.spacing_mm))
+            self.steps.append(Rename(op) if op.traits.on_labels else Change(op, p, self.grid.spacing_mm))
             return
+        before = op.smoothing(p, self.grid) if self._state.images else None
+        if before is not None:
+            blur, sigma = before
+            self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, asked_by=op.name))
+            self._pending = None
         if self._pending is None or not self._pending.takes(op):
             self._pending = Move(self.grid, Mapping3(self.grid.size))
             self.steps.append(self._pending)
@@ -183,19 +206,24 @@ class Plan:
         move.names.append(op.name)
         self.grid = move.grid
 
-    def history(self, epoch: int, index: int) -> list[dict[str, Any]]:
-        """An entry for each operator, as JSON knows it."""
-        return [
-            {
-                "op": op.state(),
-                "epoch": int(epoch),
-                "index": int(index),
-                "drawn": p.to_json(),
-                "size": [int(n) for n in grid.size],
-                "affine": None if grid.affine is None else grid.affine.tolist(),
-            }
-            for op, p, grid in self.drawn
-        ]
+    def history(self, epoch: int, index: int) -> Callable[[], list[dict[str, Any]]]:
+        """What gives an entry for each operator, as JSON knows it: to put them in words takes as long as to draw."""
+        drawn = self.drawn  # not the plan, which has the voxels
+
+        def entries() -> list[dict[str, Any]]:
+            return [
+                {
+                    "op": op.state(),
+                    "epoch": int(epoch),
+                    "index": int(index),
+                    "drawn": p.to_json(),
+                    "size": [int(n) for n in grid.size],
+                    "affine": None if grid.affine is None else grid.affine.tolist(),
+                }
+                for op, p, grid in drawn
+            ]
+
+        return entries
 
     def _check_images(self, op: Any) -> None:
         images = self._state.images
@@ -235,11 +263,9 @@ def plans_of(
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
+        found: Seq[Any] = [drawn[number]] * len(plans) if drawn is not None else []
         if drawn is None:
-            block = resolve(op, [plan.spec for plan in plans], epoch, indices)
-            found = [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(plans))]
-        else:
-            found = [drawn[number]] * len(plans)
+            found = drawn_for(op, [plan.spec for plan in plans], epoch, indices)
         for plan, p in zip(plans, found, strict=True):
             plan.add(op, p)
     return plans

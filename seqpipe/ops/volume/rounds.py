@@ -71,20 +71,22 @@ def _move(samples: Seq[_Sample], device: KernelDevice, *, stacked: bool) -> None
         for name, held in parts.items():
             affine = step.grid.affine
             if not held.layout:
-                parts[name] = replace(held, values=step.places(held), affine=affine)
+                parts[name] = Held(held.part, step.places(held), "", affine)
                 continue
             outside = step.outside(held)
             jobs.append(Gather(labels_for(held, outside), step.mapping, step.interpolation(held), outside))
             whose.append((sample, name))
-            parts[name] = replace(held, affine=affine)
-        sample.state = replace(sample.state, parts=parts, grid=step.grid)
+            parts[name] = Held(held.part, held.values, held.layout, affine)
+        sample.state = State(parts, step.grid, sample.state.op)
     for (sample, name), values in zip(whose, gathers(jobs, device, stacked=stacked), strict=True):
         _set(sample, name, values)
 
 
 def _set(sample: _Sample, name: str, values: Array) -> None:
     parts = sample.state.parts
-    sample.state = replace(sample.state, parts={**parts, name: replace(parts[name], values=values)})
+    held = parts[name]
+    moved = Held(held.part, values, held.layout, held.affine)
+    sample.state = State({**parts, name: moved}, sample.state.grid, sample.state.op)
     sample.fresh.add(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -10,7 +11,9 @@ from ...array import FloatArray
 from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
-from .base import Spatial, generator, spacing_of
+from .acquisition import GaussianBlur3d
+from .base import Intensity, Spatial, generator, spacing_of
+from .drawn import Drawn
 from .held import Grid
 from .lattice import FOLD_LIMIT, Lattice, nodes_for
 from .mapping import UNMOVED, Mapping3, turned
@@ -18,6 +21,7 @@ from .mapping import UNMOVED, Mapping3, turned
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
 _STILL: Final = (0.0, 0.0, 0.0)
+_ROUND: Final = 1e-6  # of a voxel, by which steps differ from 1 through rounding
 
 
 class RandomAffine3d(Spatial):
@@ -62,7 +66,7 @@ class RandomAffine3d(Spatial):
         size=3,
     )
 
-    alike = ("rotate", "scale", "shear", "translate_mm")
+    for_each_axis = ("rotate", "scale", "shear", "translate_mm")
     examples = (
         {"rotate": (15.0, 0.0, -5.0), "scale": 1.1},
         {"rotate": (-30, 30), "scale": (0.7, 1.4), "isotropic": True, "p": 0.5, "seed": 3},
@@ -166,8 +170,41 @@ class Elastic3d(Spatial):
         return distance, most
 
 
-class Zoom3d(Spatial):
-    """Make a volume larger or smaller along each axis, with as many more or fewer voxels; its extent in mm stays."""
+class _Resized(Spatial, register=False):
+    """Another number of voxels in the same place, by default without aliasing.
+
+    Where voxels become coarser by a factor ``f`` along an axis, images are first smoothed along it by a Gaussian of
+    ``(f - 1) / 2`` voxels, as scikit-image does; labels, and images of which the nearest voxel is taken, are not.
+    """
+
+    antialias: bool = param(
+        True, "whether images are smoothed first along axes that become coarser", drawn=False
+    )
+
+    @abstractmethod
+    def step(self, p: Any, grid: Grid) -> FloatArray:
+        """From voxel to voxel of the result, in those that are given, along each axis."""
+
+    @property
+    def smooths(self) -> bool:
+        """See :attr:`Exact.smooths`."""
+        return self.antialias and self.interp != "nearest"
+
+    def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:
+        """See :meth:`Exact.smoothing`."""
+        step = self.step(p, grid) if self.smooths else np.ones(3)
+        if (step <= 1 + _ROUND).all():
+            return None
+        d, h, w = (max(0.0, (float(one) - 1) / 2) for one in step)
+        blur = GaussianBlur3d(sigma=(d, h, w))
+        return blur, Drawn.of(blur, {}, acts=True)
+
+
+class Zoom3d(_Resized):
+    """Make a volume larger or smaller along each axis, with as many more or fewer voxels; its extent in mm stays.
+
+    Images that become smaller are smoothed first; see ``antialias``.
+    """
 
     factor: Number | None = param(
         None, "how many times as many voxels along each axis", kind=float, lo=0.01, hi=100, size=3
@@ -176,7 +213,7 @@ class Zoom3d(Spatial):
         None, "slices, rows and columns, in place of it", kind=int, lo=1, size=3, drawn=False
     )
 
-    alike = ("factor",)
+    for_each_axis = ("factor",)
     examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": None, "seed": 1})
     errors = (
         (
@@ -192,19 +229,28 @@ class Zoom3d(Spatial):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
+        step = self.step(p, grid)
+        return _resized(mapping, np.rint(np.array(grid.size) / step), grid, step)
+
+    def step(self, p: Any, grid: Grid) -> FloatArray:
+        """All of the extent in as many voxels as there will be."""
         given = np.array(grid.size)
         size = given if self.factor is None else np.maximum(1, np.rint(given * p.factor))
-        return _resized(mapping, np.array(self.size) if self.size is not None else size, grid)
+        found: FloatArray = given / (np.array(self.size) if self.size is not None else size)
+        return found
 
 
-class Resample3d(Spatial):
-    """Another distance of voxels, the extent in mm being the same, to half a voxel."""
+class Resample3d(_Resized):
+    """Another distance of voxels, the extent in mm being the same, to half a voxel.
+
+    Images that become coarser are smoothed first; see ``antialias``.
+    """
 
     spacing_mm: Number = param(
         (1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3
     )
 
-    alike = ("spacing_mm",)
+    for_each_axis = ("spacing_mm",)
     examples = ({"spacing_mm": 2.0}, {"spacing_mm": ((1.0, 2.0), (1.0, 1.0), (1.0, 1.0)), "seed": 1})
     errors = (
         (
@@ -215,23 +261,26 @@ class Resample3d(Spatial):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        step = np.asarray(p.spacing_mm, np.float64) / spacing_of(self, grid, "spacing_mm")
-        size = np.maximum(1, np.rint(np.array(grid.size) / step))
-        return _resized(mapping, size, grid, step)
+        step = self.step(p, grid)
+        return _resized(mapping, np.maximum(1, np.rint(np.array(grid.size) / step)), grid, step)
+
+    def step(self, p: Any, grid: Grid) -> FloatArray:
+        """The new distances in parts of those that are there."""
+        wanted: FloatArray = np.asarray(p.spacing_mm, np.float64)
+        return wanted / spacing_of(self, grid, "spacing_mm")
 
 
-def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray | None = None) -> Mapping3:
+def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) -> Mapping3:
     """A mapping and behind it another number of voxels, about the same center.
 
     Args:
         mapping: what was done before.
         size: slices, rows and columns.
         grid: of what is given.
-        step: from voxel to voxel, in those that are given; None for all of the extent.
+        step: from voxel to voxel, in those that are given.
     """
     given = np.array(grid.size)
     matrix = UNMOVED.copy()
-    step = given / size if step is None else step
     matrix[:3, :3] = np.diag(step)
     matrix[:3, 3] = (given - 1) / 2 - step * (size - 1) / 2
     d, h, w = (int(n) for n in size)

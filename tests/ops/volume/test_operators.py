@@ -13,6 +13,9 @@ from scipy import ndimage
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, VolumeChain
+from seqpipe.ops.core.blocks import resolve, values_of
+from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.volume.drawn import Drawn, drawn_for
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
@@ -91,6 +94,19 @@ def test_what_does_not_act_changes_nothing(case, rng):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_are_those_of_the_operator_model(case):
+    specs = [Spec(9, 10, 11, 2, "float32"), Spec(9, 10, 11, 2, "float32")]
+    for p in (1.0, 0.5):
+        op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
+        for epoch in range(3):
+            block = resolve(op, specs, epoch, [4, 9])
+            for n, found in enumerate(drawn_for(op, specs, epoch, [4, 9])):
+                wanted = Drawn(**vars(values_of(block.of(n, 1)[0])))
+                assert bool(found.acts) == bool(wanted.acts)
+                assert found.to_json() == wanted.to_json()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_labels_stay_labels_and_replay_is_bit_equal(case, rng):
     labels = rng.integers(0, 4, (9, 10, 11)).astype(np.uint8) * 3
     sample = {"image": space(small(rng)), "label": Labels(space(labels), classes=(0, 3, 6, 9))}
@@ -166,12 +182,49 @@ def test_angles_are_turned_in_millimeters():
     assert extents == [2, 12, 12], "4 mm along slices and 12 along columns"
 
 
-def test_a_resampled_volume_is_that_of_scipy(sequence):
-    found = ops.Resample3d(spacing_mm=(1.25, 1.6, 1.1), fill_value=None)(sequence)
+@pytest.mark.parametrize("antialias", [True, False])
+def test_a_resampled_volume_is_that_of_scipy(sequence, antialias):
+    found = ops.Resample3d(spacing_mm=(1.25, 1.6, 1.1), fill_value=None, antialias=antialias)(sequence)
     assert found.shape == (36, 11, 26)
-    judged = ndimage.zoom(sequence.data, (2, 0.5, 1), order=1, mode="nearest", grid_mode=True)
+    smooth = ndimage.gaussian_filter(sequence.data, (0, 0.5, 0), mode="reflect", truncate=6)
+    given = smooth if antialias else sequence.data
+    judged = ndimage.zoom(given, (2, 0.5, 1), order=1, mode="nearest", grid_mode=True)
     assert np.abs(found.data - judged).max() < 1e-5
     assert np.allclose(np.linalg.norm(found.affine[:3, :3], axis=0), (1.25, 1.6, 1.1))
+
+
+def test_what_becomes_coarser_is_smoothed_first_by_default_as_scikit_image_does():
+    stripes = np.zeros((16, 16, 32), np.float32)
+    stripes[..., ::2] = 1  # as fine as voxels are: taken every third, they would be stripes again
+    labels = Labels((stripes > 0).astype(np.uint8))
+    sizes = {"size": (16, 16, 11)}
+    plain, smooth = (ops.Zoom3d(**sizes, antialias=on, fill_value=None)(stripes) for on in (False, True))
+    assert np.ptp(plain[..., 2:-2]) > 0.5
+    assert np.ptp(smooth[..., 2:-2]) < 0.1
+    assert abs(smooth.mean() - 0.5) < 0.02
+    given = ndimage.gaussian_filter(stripes, (0, 0, (32 / 11 - 1) / 2), mode="reflect", truncate=6)
+    judged = ndimage.zoom(given, (1, 1, 11 / 32), order=1, mode="nearest", grid_mode=True)
+    assert np.abs(smooth - judged).max() < 1e-5
+    done = ops.Zoom3d(**sizes)({"image": stripes, "label": labels})
+    alone = ops.Zoom3d(**sizes, antialias=False)({"image": stripes, "label": labels})
+    assert np.array_equal(done["label"].data, alone["label"].data), "labels are not smoothed"
+    for bigger in ({"factor": 1.5}, {"size": (16, 16, 32)}, {**sizes, "interp": "nearest"}):
+        assert np.array_equal(ops.Zoom3d(**bigger)(stripes), ops.Zoom3d(**bigger, antialias=False)(stripes))
+
+
+def test_what_smooths_begins_a_pass_and_its_followers_join_it(volume):
+    turn, crop = ops.RandomAffine3d(rotate=(20, 30, 10)), ops.Crop3d(size=(4, 4, 4))
+    chain = VolumeChain(turn, ops.Zoom3d(factor=0.5), crop)
+    lines = chain.explain(volume).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "1. random_affine3d", "2. zoom3d", "3. zoom3d → crop3d",
+    ]  # fmt: skip
+    assert lines[1].endswith("smoothed, since voxels become coarser")
+    assert chain.explain() == "1. random_affine3d: one gather\n2. zoom3d → crop3d: one gather"
+    apart = crop(ops.Zoom3d(factor=0.5)(turn(volume)))
+    assert np.abs(chain(volume) - apart).max() < 1e-5
+    sample = chain({"image": volume})
+    assert np.array_equal(ops.replay(sample.history, {"image": volume})["image"], sample["image"])
 
 
 def test_what_is_composed_is_read_once(volume):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -95,6 +96,18 @@ def test_a_history_goes_through_json(rng):
     done = chain(sample, epoch=3, index=9)
     again = ops.replay(json.loads(json.dumps(done.history)), sample)
     assert np.array_equal(again["image"], done["image"])
+
+
+def test_a_history_grows_from_call_to_call_and_is_a_list_that_can_be_changed(rng):
+    sample = {"image": rng.random((6, 7, 8)).astype(np.float32)}
+    first = ops.GaussianNoise3d(sigma=0.1, seed=1)(sample, epoch=1, index=4)
+    second = ops.Flip3d(width=True)(first, epoch=2, index=5)
+    entries = [(entry["op"]["op"], entry["epoch"], entry["index"]) for entry in second.history]
+    assert entries == [("gaussian_noise3d", 1, 4), ("flip3d", 2, 5)]
+    assert first.history == second.history[:1]
+    second.history.pop()
+    assert len(second.history) == 1
+    assert pickle.loads(pickle.dumps(first)).history == first.history
 
 
 def test_deep_supervision_is_nearest_exact(rng):
