@@ -190,7 +190,7 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     if (((w[0] ^ w[1]) | (w[0] ^ w[2]) | (w[0] ^ w[3]) | (w[0] ^ w[4]) | (w[0] ^ w[5]) | (w[0] ^ w[6]) | (w[0] ^ w[7])) == 0)
         return found;
     const int nearest = (p.fz >= 0.5f) * 4 + (p.fy >= 0.5f) * 2 + (p.fx >= 0.5f);
-    float worth[8], scores[8], most = 0;
+    float worth[8], most = -1;
     T near = w[0];
 #pragma unroll
     for (int t = 0; t < 8; t++) {
@@ -199,16 +199,13 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     }
 #pragma unroll
     for (int t = 0; t < 8; t++) {
-        scores[t] = 0;
+        float score = 0;
 #pragma unroll
-        for (int u = 0; u < 8; u++) scores[t] += w[u] == w[t] ? worth[u] : 0;
-        most = fmaxf(most, scores[t]);
+        for (int u = 0; u < 8; u++) score += w[u] == w[t] ? worth[u] : 0;
+        const bool before = w[t] == near || (found != near && w[t] < found);
+        if (score > most + EQUAL || (score >= most - EQUAL && before)) found = w[t];
+        most = fmaxf(most, score);
     }
-    bool chosen = false;
-#pragma unroll
-    for (int t = 0; t < 8; t++)
-        if (scores[t] >= most - EQUAL && (!chosen || w[t] == near || (found != near && w[t] < found)))
-            found = w[t], chosen = true;
     return found;
 }
 #endif

@@ -327,20 +327,18 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
             T found = v[0];                                                                                           \
             if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
                  (v[0] ^ v[7])) != 0) {                                                                               \
-                float worth[8], scores[8], most = 0;                                                                  \
+                float worth[8], most = -1;                                                                            \
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
                 const T near = v[(fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f)];                                 \
                 for (int t = 0; t < 8; t++) {                                                                         \
-                    scores[t] = 0;                                                                                    \
+                    float score = 0;                                                                                  \
                     for (int u = 0; u < 8; u++)                                                                       \
-                        scores[t] += v[u] == v[t] ? worth[u] : 0;                                                     \
-                    most = scores[t] > most ? scores[t] : most;                                                       \
-                }                                                                                                     \
-                int chosen = 0;                                                                                       \
-                for (int t = 0; t < 8; t++) {                                                                         \
-                    if (scores[t] >= most - EQUAL && (!chosen || v[t] == near || (found != near && v[t] < found)))    \
-                        found = v[t], chosen = 1;                                                                     \
+                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
+                    const int before = v[t] == near || (found != near && v[t] < found);                               \
+                    if (score > most + EQUAL || (score >= most - EQUAL && before))                                    \
+                        found = v[t];                                                                                 \
+                    most = score > most ? score : most;                                                               \
                 }                                                                                                     \
             }                                                                                                         \
             to[w * step] = found;                                                                                     \
