@@ -100,6 +100,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
+    register: str | Path | None = None,
     series: str | None = None,
     key: str | None = None,
 ) -> VideoReader | Any:
@@ -119,7 +120,9 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             chooses it.
         threads: for videos: decoding threads, at least 1; None takes one for each core that this process may use.
         output: for videos: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
-        cache_dir: the folder for indexes; None takes the platform's cache folder.
+        cache_dir: for videos: the folder for indexes; None takes the platform's cache folder.
+        register: for videos: a register of indexes, as ``seqpipe index --register`` makes them, that is asked where the
+            cache folder has none.
         series: for a DICOM folder with several series: the SeriesInstanceUID of one.
         key: for NPZ, the name of the array; for Zarr, its path in the group.
 
@@ -155,6 +158,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         threads=threads,
         output=output,
         cache_dir=cache_dir,
+        register=register,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from html import escape
 from importlib import import_module
 from typing import Any, Final
 
@@ -257,6 +256,8 @@ class Sequence(_Exports):
 
     def _repr_html_(self) -> str:
         """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
+        from html import escape
+
         rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
         return f"<table>{''.join(rows)}</table>"
 

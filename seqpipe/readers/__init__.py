@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..lazy import on_demand
 
 if TYPE_CHECKING:
-    from . import public, published
+    from . import published, published_volumes
     from .entry import Entry, Listing
     from .listing import list_videos
     from .loader import Batches, Sequences
@@ -34,8 +34,8 @@ __all__ = [
     "Video",
     "Volume",
     "list_videos",
-    "public",
     "published",
+    "published_volumes",
 ]
 
 _LAZY = {
@@ -50,8 +50,8 @@ _LAZY = {
     "Video": "video",
     "Volume": "volume",
     "list_videos": "listing",
-    "public": "",
     "published": "",
+    "published_volumes": "",
 }
 
 if not TYPE_CHECKING:

@@ -35,6 +35,7 @@ from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .packet_index import NO_PACKETS, PacketIndex
+from .probe.extent import HEAD, declared_size
 from .probe.info import StreamInfo
 from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
 from .source.source import Source, open_source
@@ -237,7 +238,7 @@ class _Opened:
         self._waiting = _Waiting(*timeouts)
         self.error: SourceError | None = None
         try:
-            self._container = _container(source, self._waiting, stack)
+            self._container, self._heard = _container(source, self._waiting, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             self._first: list[tuple[bytes, bool, int | None]] = []
@@ -305,9 +306,13 @@ class _Opened:
         except TimeoutError as error:
             self.error = _stalled(self._source, error)
         except av.error.FFmpegError as error:
-            self.error = SourceError(
-                f"the stream ends in the middle ({error.strerror or error})", source=self._source.name
-            )
+            self.error = self._ended(error.strerror or str(error))
+        else:
+            if self._heard is not None and (missing := self._heard.missing()):
+                self.error = self._ended(missing)
+
+    def _ended(self, reason: str) -> SourceError:
+        return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
 
     def _keep(self, packet: av.Packet[Any]) -> None:
         if packet.size:
@@ -405,13 +410,39 @@ def _name(source: Streamed) -> str:
     return f"<{getattr(source, 'name', None) or type(source).__name__}>"
 
 
-def _container(source: Streamed, waiting: _Waiting, stack: ExitStack) -> InputContainer:
-    """The demuxer over a stream."""
+class _Heard:
+    """A stream of bytes whose end is noticed where its header promises more."""
+
+    def __init__(self, plain: Any) -> None:
+        self._read = plain.read
+        self._head, self._size = b"", 0
+
+    def read(self, size: int = _BUFFER) -> bytes:
+        """Up to so many bytes."""
+        data: bytes = self._read(size)
+        self._head += data[: HEAD - len(self._head)]
+        self._size += len(data)
+        return data
+
+    def missing(self) -> str:
+        """What does not come of what the header promises, or nothing."""
+        stated = declared_size(self._head)
+        while stated is not None and stated > self._size and self.read():
+            pass  # what stands behind the last packet
+        if stated is None or stated <= self._size:
+            return ""
+        return f"its header promises {stated} bytes, {self._size} came"
+
+
+def _container(source: Streamed, waiting: _Waiting, stack: ExitStack) -> tuple[InputContainer, _Heard | None]:
+    """The demuxer over a stream, and what it is read through, if that is not FFmpeg's own business."""
     file = _file(source, waiting, stack)
     if isinstance(file, str):
         timeout = (waiting.open_s, waiting.read_s) if file.startswith(_SCHEMES) else None
-        return stack.enter_context(av.open(file, timeout=timeout))
-    return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
+        return stack.enter_context(av.open(file, timeout=timeout)), None
+    heard = _Heard(file)
+    opened = av.open(cast("Any", heard), "r", buffer_size=_BUFFER)
+    return cast("InputContainer", stack.enter_context(opened)), heard
 
 
 def _file(source: Streamed, waiting: _Waiting, stack: ExitStack) -> Any:

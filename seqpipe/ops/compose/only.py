@@ -108,9 +108,9 @@ class Only(Member):
                     source=self.name,
                     allowed=", ".join(known) or "none",
                 )
-        chosen = {name: x[name] for name in self.images}
-        done: Any = self.line(chosen, **vars(options))
-        return Sample({**x, **done}, [*getattr(x, "history", ()), *getattr(done, "history", ())])
+        done: Any = self.line({name: x[name] for name in self.images}, **vars(options))
+        before = x if isinstance(x, Sample) else Sample(x)
+        return before.with_parts({**x, **done}, lambda: done.history)
 
     def refusal(self, given: str) -> ParameterError:
         """The error for what is no sample of several parts.

@@ -13,6 +13,7 @@ from ..core.body import Body
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED, Spec
+from ..core.value_map import ValueMap
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
 from ..geometry.window import Windowed, mirrored, window_of
@@ -90,6 +91,10 @@ class CropMirrorNormalize(Windowed, Geometry):
         ({"output_layout": "WHC"}, "output_layout='WHC' is not valid; allowed: 'CHW', 'HWC', 'CFHW'"),
         ({"mean": "imagenet"}, "mean='imagenet' is not valid; allowed: one value or more, each a number"),
     )
+
+    def value_map(self) -> ValueMap:
+        """See :meth:`Op.value_map`."""
+        return ValueMap(self.dtype, self.mean, self.std, self.scale, self.shift)
 
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  whatever is given
         """The type that is asked for."""

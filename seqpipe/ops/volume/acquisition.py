@@ -47,7 +47,7 @@ class GaussianBlur3d(Intensity):
     )
     unit: str = param("voxel", "what it counts", choices=("voxel", "mm"))
 
-    alike = ("sigma",)
+    for_each_axis = ("sigma",)
     examples = (
         {"sigma": 0.8},
         {"sigma": (0.5, 1.0), "per_channel": True, "p_channel": 0.5, "p": 0.5, "seed": 1},
@@ -246,7 +246,7 @@ class LowResolution(Intensity):
     isotropic: bool = param(True, "whether the first factor is for all axes", drawn=False)
     in_plane: bool = param(False, "whether slices stay as many", drawn=False)
 
-    alike = ("factor",)
+    for_each_axis = ("factor",)
     examples = (
         {"factor": 0.5},
         {"factor": (0.5, 1.0), "in_plane": True, "isotropic": False, "p": 0.5, "seed": 1},

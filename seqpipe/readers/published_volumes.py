@@ -1,8 +1,8 @@
 """Public data sets of volumes that the user has downloaded: what belongs together, and what of it is missing.
 
-from seqpipe.readers import Volume, public
+from seqpipe.readers import Volume, published_volumes
 
-spleen = public.decathlon("/data/Task09_Spleen").checked()
+spleen = published_volumes.decathlon("/data/Task09_Spleen").checked()
 dataset = Volume(files=spleen.files, subjects=spleen.subjects, patch_size=96, sampler="balanced")
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
-from seqpipe.readers import Volume, public
+from seqpipe.readers import Volume, published_volumes
 from seqpipe.volume import save
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
@@ -47,7 +47,7 @@ def spleen(tmp_path):
 
 
 def test_a_task_of_the_decathlon_is_listed_and_read(spleen):
-    found = public.decathlon(spleen).checked()
+    found = published_volumes.decathlon(spleen).checked()
     assert found.subjects == ("spleen_2", "spleen_10", "spleen_13")
     assert found.classes == {0: "background", 1: "spleen"}
     assert len(found.test) == 1
@@ -69,7 +69,7 @@ def test_what_is_missing_is_named_and_the_rest_can_be_used(spleen):
     (spleen / "imagesTr/spleen_99.nii.gz").write_bytes(b"")
     told = json.loads((spleen / "dataset.json").read_text(encoding="utf-8"))
     (spleen / "dataset.json").write_text(json.dumps({**told, "numTraining": 41}), encoding="utf-8")
-    found = public.decathlon(spleen)
+    found = published_volumes.decathlon(spleen)
     assert found.missing == ("labelsTr/spleen_10.nii.gz", "imagesTs/spleen_7.nii.gz")
     assert found.unexpected == ("imagesTr/spleen_99.nii.gz",)
     assert found.notes == ("dataset.json promises 41 cases for training, and lists 3",)
@@ -93,7 +93,7 @@ def test_a_folder_that_is_no_task_says_so(tmp_path, text, error, said):
     if text is not None:
         (tmp_path / "dataset.json").write_text(text, encoding="utf-8")
     with pytest.raises(error, match=said):
-        public.decathlon(tmp_path)
+        published_volumes.decathlon(tmp_path)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def brains(tmp_path):
 
 
 def test_ixi_pairs_the_modalities_of_subjects(brains):
-    found = public.ixi(brains)
+    found = published_volumes.ixi(brains)
     assert found.subjects == ("IXI002-Guys-0828", "IXI012-HH-1211")
     assert [list(case) for case in found.files] == [["t1", "t2"]] * 2
     assert found.missing == ("IXI013-HH-1212-T1.nii.gz",)
@@ -123,15 +123,15 @@ def test_ixi_pairs_the_modalities_of_subjects(brains):
         sample = dataset.sample(1)
         assert sample["t1"].shape == sample["t2"].shape == (4, 4, 4, 1)
         assert (sample["t2"].data == 12).all()
-    assert public.ixi(brains, ["PD"]).subjects == ("IXI002-Guys-0828",)
+    assert published_volumes.ixi(brains, ["PD"]).subjects == ("IXI002-Guys-0828",)
 
 
 def test_wrong_arguments_are_refused(brains):
     with pytest.raises(
         ParameterError, match=r"modalities=\['FLAIR'\] is not valid; allowed: T1, T2, PD, MRA"
     ):
-        public.ixi(brains, ["FLAIR"])
+        published_volumes.ixi(brains, ["FLAIR"])
     with pytest.raises(SourceNotFoundError, match="no such folder"):
-        public.ixi(brains / "none")
+        published_volumes.ixi(brains / "none")
     with pytest.raises(SourceNotFoundError, match="there is no complete case"):
-        public.ixi(brains, ["MRA"]).checked()
+        published_volumes.ixi(brains, ["MRA"]).checked()
