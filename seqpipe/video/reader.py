@@ -51,32 +51,31 @@ _WORTH_FRAME_THREADS = 48
 
 
 class VideoReader:
-    """One video, random access, exact to the frame.
+    """Exact random access to the frames of one video.
 
-    A Matroska film that is far away (``s3://…``) is opened by its cues: what is asked for by time (:meth:`at`) is read
-    without the rest, and such frames have no numbers. Whatever needs numbers, such as ``len``, reads all of it once.
+    A remote Matroska file (``s3://…``) is opened by its cues: :meth:`at` reads the requested frames without the rest of
+    the file, and these frames have no numbers. Whatever needs frame numbers, such as ``len``, reads the file once.
 
-    Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
-    ``timestamps`` and ``info.start_s`` are on. Threads may share a reader: they wait for each other, so one reader
-    each is faster. Its copies, and what is made of its pickle, open the video anew.
+    Frame ``i`` is the ``i``-th frame in presentation order. Times are seconds on the stream's own clock, as
+    ``timestamps`` and ``info.start_s``. Threads may share a reader, but take turns; one reader for each thread is
+    faster. Copies and unpickled readers open the video again.
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
-        device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
-            there is one that can be used.
-        decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
-        stream: which of its streams, by its number in the container; by default the best video, as ffmpeg chooses it.
-        threads: how many threads may decode; by default one per core that this process may use.
-        output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
-        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
-        register: a register of indexes that is asked where the cache has none, as ``seqpipe index --register`` makes
-            them.
+        device: device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
+            the CPU.
+        decode: decode backend for a GPU; ``"mixed"`` is the same as ``"auto"`` for a single reader.
+        stream: number of the stream in the container; by default the best video stream, as ffmpeg chooses.
+        threads: decoding threads; by default one for each core that this process may use.
+        output: color, dtype and geometry of the frames; by default oriented 8-bit RGB at the video's own size.
+        cache_dir: folder of the indexes; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        register: a register of indexes, made by ``seqpipe index --register``, for videos that are not in the cache.
 
     Raises:
-        SourceNotFoundError: it, or the register, is not there.
-        UnreadableSourceError: it is not a video that can be decoded.
+        SourceNotFoundError: the source or the register does not exist.
+        UnreadableSourceError: the source is not a video that can be decoded.
         BackendError: the device is not available.
-        ParameterError: a parameter is out of bounds, for example a crop beyond the frame.
+        ParameterError: a parameter is out of bounds, for example a crop outside of the frame.
     """
 
     def __init__(
@@ -145,12 +144,12 @@ class VideoReader:
 
     @property
     def info(self) -> StreamInfo:
-        """The facts of the stream, its frames counted; not yet of a Matroska film far away that is read by its cues."""
+        """Facts of the stream; the number of frames is exact, except for a remote Matroska file opened by its cues."""
         return self._film.info if self._numbered is None and self._film is not None else self._index.info
 
     @property
     def index(self) -> PacketIndex:
-        """The packets."""
+        """The packet index."""
         return self._index
 
     @property
@@ -176,11 +175,11 @@ class VideoReader:
     @overload
     def __getitem__(self, place: slice) -> Sequence: ...
     def __getitem__(self, place: int | slice) -> Sequence:
-        """One frame, layout ``HWC``, or a slice of them, layout ``FHWC``; negative numbers count from the end.
+        """Return one frame (layout ``HWC``) or a slice of frames (``FHWC``); negative numbers count from the end.
 
         Raises:
-            FrameRangeError: the frame is not in the video.
-            DamagedSourceError: it cannot be decoded.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: a frame cannot be decoded.
         """
         if isinstance(place, slice):
             return self.frames(numbers_of(place, len(self)))
@@ -189,18 +188,18 @@ class VideoReader:
             return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
-        """Every frame in order, layout ``HWC``."""
+        """Iterate over all frames in order, layout ``HWC``."""
         return self.stream(range(len(self)))
 
     def frames(self, numbers: Iterable[int]) -> Sequence:
-        """Frames by number, in the order given, repeats allowed, negative ones counted from the end.
+        """Return frames by number, in any order and with repeats; negative numbers count from the end.
 
         Returns:
-            Layout ``FHWC``; each frame is decoded once.
+            A sequence of layout ``FHWC``; repeated frames are decoded once.
 
         Raises:
-            FrameRangeError: a frame is not in the video.
-            DamagedSourceError: some cannot be decoded; ``lost`` names them.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         wanted = self._index.check(whole_numbers(numbers))
         place = self._place
@@ -212,20 +211,19 @@ class VideoReader:
         return self._sequence(pixels, wanted, self._output.layout)
 
     def at(self, seconds: Iterable[float]) -> Sequence:
-        """The frames on screen at the given times: for each, the last one whose timestamp is not later.
+        """Return the frames on screen at times: for each time, the last frame whose timestamp is not later.
 
-        Times that differ by no more than a microsecond count as equal.
+        Times that differ by at most a microsecond count as equal.
 
         Args:
-            seconds: times on the stream's own clock, from the first frame's to before the last one's end.
+            seconds: times on the stream's own clock, from the first frame's timestamp to before the last frame's end.
 
         Returns:
-            Layout ``FHWC``. Of a Matroska film far away that is read by its cues ``frames`` is None: its frames have
-            no numbers yet.
+            A sequence of layout ``FHWC``. For a remote Matroska file opened by its cues, its ``frames`` is None.
 
         Raises:
-            FrameRangeError: a time is not within the video.
-            DamagedSourceError: some frames cannot be decoded; ``lost`` names them.
+            FrameRangeError: a time is outside of the video.
+            DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         times = [time_s(t) for t in listed("seconds", seconds, "a list of times in seconds")]
         if self._numbered is None and (found := self._at_by_cues(times)) is not None:
@@ -233,11 +231,11 @@ class VideoReader:
         return self.frames([self.frame_at(t) for t in times])
 
     def sequence(self, start: int, length: int, stride: int = 1) -> Sequence:
-        """``length`` frames from ``start`` on, ``stride`` frames apart.
+        """Return ``length`` frames, ``stride`` frames apart, beginning with frame ``start``.
 
         Raises:
             ParameterError: length or stride is less than 1.
-            FrameRangeError: the sequence reaches beyond the video.
+            FrameRangeError: the sequence reaches past the end of the video.
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
         first = int(self._index.check([whole_number(start)])[0])
@@ -249,18 +247,18 @@ class VideoReader:
         return self.frames(range(first, last + 1, stride))
 
     def time_of(self, number: int) -> float:
-        """The timestamp of a frame in seconds.
+        """Return the timestamp of a frame in seconds.
 
         Raises:
-            FrameRangeError: the frame is not in the video.
+            FrameRangeError: the video has no such frame.
         """
         return float(self.timestamps[self._index.check([whole_number(number)])[0]])
 
     def frame_at(self, seconds: float) -> int:
-        """The number of the frame on screen at a time.
+        """Return the number of the frame on screen at a time.
 
         Raises:
-            FrameRangeError: the time is not within the video.
+            FrameRangeError: the time is outside of the video.
         """
         times, end, seconds = self.timestamps, self._index.end_s, time_s(seconds)
         if not (len(times) and times[0] - EQUAL_S <= seconds < end):
@@ -269,16 +267,17 @@ class VideoReader:
         return int(np.searchsorted(times, seconds + EQUAL_S, side="right")) - 1
 
     def stream(self, numbers: Iterable[int], *, host: bool = False) -> Iterator[Sequence]:
-        """Frames one by one in constant memory, layout ``HWC`` or ``CHW``.
+        """Iterate over frames in constant memory, layout ``HWC`` or ``CHW``.
 
         Args:
             numbers: frame numbers, strictly ascending.
-            host: whether frames are to come in main memory, wherever they are decoded.
+            host: whether to return frames in main memory, wherever they are decoded.
 
         Raises:
-            ParameterError: they are not ascending.
-            FrameRangeError: one is not in the video.
-            DamagedSourceError: after every sound frame has been given, if some were lost; ``lost`` names them.
+            ParameterError: the numbers are not ascending.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: frames cannot be decoded; raised after all others were returned. ``lost`` holds their
+                numbers.
         """
         wanted = self._index.check(whole_numbers(numbers))
         if (np.diff(wanted) <= 0).any():
@@ -288,12 +287,12 @@ class VideoReader:
         return self._stream(wanted, host=host)
 
     def stats(self) -> dict[str, int]:
-        """What was read so far.
+        """Return counts of reads so far.
 
         Returns:
-            ``requests``: how often the source was asked for a range, where ranges that lie together count once;
-            ``bytes_read``: what it gave; ``bytes_needed``: the size of the packets that were looked at or decoded for
-            the frames asked for. Opening counts as read, not as needed.
+            ``requests``: number of read requests to the source, with adjacent ranges counted once; ``bytes_read``:
+            bytes that these returned; ``bytes_needed``: size of the packets that the requested frames depend on.
+            Opening counts in ``bytes_read`` only.
         """
         return {
             "requests": self._source.requests,
@@ -302,7 +301,7 @@ class VideoReader:
         }
 
     def close(self) -> None:
-        """Give back file and decoders."""
+        """Close the file and release the decoders."""
         if self._numbered is not None:
             self._learned.keep(self._numbered.index)
         with self._lock:

@@ -1,7 +1,7 @@
-"""Streams: sequences of what can only be read from front to back, in order and in constant memory.
+"""Streaming of sources that can only be read from front to back, in order and in constant memory.
 
-Pipes, standard input, live addresses: nothing is indexed and nothing is sought. Frames are numbered from the first one
-that can be decoded; their pixels are those that a reader of the same bytes in a file gives.
+For pipes, standard input and live addresses: nothing is indexed, and the source is never sought. Frames are numbered
+from the first one that can be decoded; their pixels equal those that a reader returns for a file of the same bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Streamed", "stream"]
 
 Streamed: TypeAlias = "str | os.PathLike[str] | Any"
-"""What can be streamed: "-" for standard input, a path (of a pipe, too), an address, or an object with ``read``."""
+"""A source to stream: "-" for standard input, a path of a file or pipe, an address, or an object with ``read``."""
 
 _START_S: Final = Param(
     name="start_s", doc="Seconds after the first frame to begin at", kind=float, lo=0, unit="s"
@@ -75,33 +75,33 @@ def stream(
     open_timeout_s: float = 10.0,
     read_timeout_s: float = 10.0,
 ) -> Iterator[Sequence]:
-    """The sequences of a stream, each as soon as its last frame is there.
+    """Iterate over the sequences of a stream; each is returned as soon as its last frame has arrived.
 
-    They are those that :class:`seqpipe.readers.Video` gives of a file with the same bytes, in their order.
+    The sequences equal those of :class:`seqpipe.readers.Video` for a file of the same bytes, in order.
 
     Args:
         source: ``"-"`` for standard input; a path, of a pipe too; an address that FFmpeg opens (``http://``,
             ``rtsp://``, …) or fsspec does (``s3://``); or a binary file object, which need not seek.
         sequence_length: frames in a sequence.
         stride: distance between its frames.
-        step: distance between the starts of sequences; ``sequence_length * stride`` unless given.
-        pad_mode: how sequences that reach past the end are filled; "none" leaves them out.
-        output: color, dtype and geometry of the pixels; by default upright 8-bit RGB at full size.
-        operators: called as ``operators(sequence, index=number)``, such as a :class:`seqpipe.ops.Chain`.
-        start_s: seconds after the first frame to begin at.
-        duration_s: seconds to take; reading stops behind them. None takes all.
-        fill: the value of frames that are filled with a constant.
-        open_timeout_s: how long to wait for data while the stream is opened, in seconds.
-        read_timeout_s: how long to wait for data afterwards, in seconds; of objects with ``read`` it is theirs to end.
+        step: distance between the starts of sequences; by default ``sequence_length * stride``.
+        pad_mode: how sequences that reach past the end are filled, see :mod:`seqpipe.padding`; "none" drops them.
+        output: color, dtype and geometry of the frames; by default oriented 8-bit RGB at full size.
+        operators: a callable such as a :class:`seqpipe.ops.Chain`, called as ``operators(sequence, index=number)``.
+        start_s: start in seconds after the first frame.
+        duration_s: duration in seconds, after which reading stops; None for the whole stream.
+        fill: pixel value of frames padded by "constant".
+        open_timeout_s: longest wait for data, in seconds, while the stream is opened.
+        read_timeout_s: longest wait for data, in seconds, afterwards; not applied to objects with ``read``.
 
     Yields:
-        Sequences of layout ``FHWC``, or what the operators make of them.
+        Sequences of layout ``FHWC``, or the results of ``operators``.
 
     Raises:
         ParameterError: a parameter is out of bounds.
-        UnreadableSourceError: it is not a video, or one that cannot be read without seeking.
-        SourceError: it ends in the middle, or gives nothing for too long; the sequences before were given.
-        DamagedSourceError: a frame cannot be decoded; the sequences before were given.
+        UnreadableSourceError: the source is not a video, or its container requires seeking.
+        SourceError: the stream is cut off, or a timeout has passed; raised after the sequences before were returned.
+        DamagedSourceError: a frame cannot be decoded; raised after the sequences before were returned.
     """
     windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
     chosen = _Chosen(_START_S.check(start_s), _DURATION_S.check(duration_s))
