@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import logging
 import os
 import resource
 import shutil
@@ -254,6 +255,7 @@ def _epoch(urls: list[str], cache: str) -> None:
 def _s3() -> Iterator[Callable[[Path], str]]:
     """A local S3 server; gives what puts a file there."""
     boto3, server = importlib.import_module("boto3"), importlib.import_module("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()

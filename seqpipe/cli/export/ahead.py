@@ -149,7 +149,7 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
 def _is_sequential(request: ExportRequest) -> bool:
     """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
     options, selection = request.options, request.selection
-    anywhere = (selection.fps, selection.frames, selection.num, options.start)
+    anywhere = (selection.fps, selection.frames, selection.num, selection.min_motion, options.start)
     encoder = request.encoder
     return (
         all(rule is None for rule in anywhere)
