@@ -191,17 +191,15 @@ class Exact(Volumetric, register=False):
 class Spatial(Exact, register=False):
     """An operator that interpolates."""
 
-    interp: str = param(
-        "linear", "how images between voxels are found", choices=("linear", "cubic", "nearest")
-    )
+    interp: str = param("linear", "interpolation of images", choices=("linear", "cubic", "nearest"))
     fill_value: float | None = param(
         0.0,
-        "the value outside, with which voxels at the border are mixed; None repeats the border, of labels too",
+        "value outside of the volume, interpolated with edge voxels; None repeats edge voxels, also of labels",
         kind=float,
         drawn=False,
         optional=True,
     )
-    label_fill: int = param(0, "the label outside", drawn=False)
+    label_fill: int = param(0, "label outside of the volume", drawn=False)
 
 
 def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
@@ -233,17 +231,17 @@ class Intensity(Volumetric, register=False):
 
     only: tuple[str, ...] | None = param(
         None,
-        "names of the images of a sample that it acts on; None for all",
+        "names of the images to act on; None for all",
         kind=str,
         size=ANY,
         optional=True,
     )
     per_channel: bool = param(
-        False, "whether every channel has parameters of its own; otherwise one draw is for all", drawn=False
+        False, "whether parameters are sampled for each channel instead of once for all", drawn=False
     )
     p_channel: float = param(
         1.0,
-        "probability that it acts on a channel of a sample that it acts on, with per_channel",
+        "probability of applying the operator to a channel, with per_channel",
         lo=0,
         hi=1,
         drawn=False,
