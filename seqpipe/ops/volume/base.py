@@ -164,7 +164,10 @@ class Spatial(Exact, register=False):
     """An operator that interpolates."""
 
     interp: str = param(
-        "linear", "how images between voxels are found", choices=("linear", "cubic", "nearest")
+        "linear",
+        "how images between voxels are found: bspline is the cubic spline through all voxels, as SciPy's order 3; cubic"
+        " is a shorter kernel, which takes less time",
+        choices=("linear", "cubic", "bspline", "nearest"),
     )
     fill_value: float | None = param(
         0.0,

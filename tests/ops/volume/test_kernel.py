@@ -38,6 +38,7 @@ def mappings(size, rng):
         ("linear", "float32"),
         ("linear", "int16"),
         ("cubic", "float32"),
+        ("bspline", "float32"),
         ("nearest", "int32"),
         ("vote", "uint8"),
     ],
