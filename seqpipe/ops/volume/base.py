@@ -57,7 +57,8 @@ class Volumetric(Declaration, register=False):
 
         Args:
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
-                :mod:`seqpipe.parts`; arrays in it are images), or a list of such; arrays with N hold several samples.
+                :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
+                samples, and so does a dictionary of such arrays or of batches.
             layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
                 of axes.
             epoch: the epoch that random parameters are drawn for.
@@ -65,7 +66,7 @@ class Volumetric(Declaration, register=False):
 
         Returns:
             What came in, of the same type and on the same device; for a dictionary a :class:`seqpipe.parts.Sample`,
-            whose ``history`` says what was drawn.
+            whose ``history`` says what was drawn; that of several samples is empty, of a list each sample has its own.
 
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.

@@ -517,6 +517,37 @@ def test_results_of_several_sizes_are_asked_for_as_a_list(rng):
         ops.Zoom3d(factor=(0.5, 2.0))(rng.random((3, 8, 8, 8)).astype(np.float32), layout="NDHW")
 
 
+def test_a_dictionary_of_batches_is_as_many_samples(rng, torch):
+    chain = VolumeChain(ops.RandomAffine3d(rotate=(-20, 20)), ops.GaussianNoise3d(sigma=(0.0, 1.0)))
+    images = rng.random((3, 6, 7, 8, 1)).astype(np.float32)
+    labels = rng.integers(0, 3, (3, 6, 7, 8, 1)).astype(np.uint8)
+    each = [{"image": i, "label": Labels(m)} for i, m in zip(images, labels, strict=True)]
+    wanted = chain(each, index=[5, 1, 9])
+    stacked = chain({"image": images, "label": Labels(labels)}, index=[5, 1, 9])
+    first = {"image": np.moveaxis(images, 4, 1), "label": Labels(np.moveaxis(labels, 4, 1))}
+    tensors = {
+        name: torch.from_numpy(part.copy()) if name == "image" else part for name, part in first.items()
+    }
+    moved = chain(tensors, layout="NCDHW", index=[5, 1, 9])
+    batches = {
+        name: Batch.of([space(one) for one in array], indices=[5, 1, 9])
+        for name, array in (("image", images), ("label", labels))
+    }
+    placed = chain({"image": batches["image"], "label": Labels(batches["label"])})
+    assert isinstance(placed["image"], Batch)
+    assert isinstance(moved["image"], torch.Tensor)
+    for n, one in enumerate(wanted):
+        assert np.array_equal(stacked["image"][n], one["image"])
+        assert np.array_equal(stacked["label"].data[n], one["label"].data)
+        assert np.array_equal(moved["image"][n, 0].numpy(), one["image"][..., 0])
+    alone = chain({"image": batches["image"][1], "label": Labels(batches["label"][1])}, index=1)
+    assert np.array_equal(placed["image"][1].data, alone["image"].data)
+    assert np.array_equal(placed["label"].data[1].data, alone["label"].data.data)
+    assert np.allclose(placed["image"][1].affine, alone["image"].affine)
+    with pytest.raises(ParameterError, match="a batch with image of 3, label of 2; allowed: as many samples"):
+        chain({"image": images, "label": Labels(labels[:2])})
+
+
 def test_chains_print_and_go_to_json(volume):
     chain = VolumeChain(
         ops.RandomAffine3d(rotate=(-30, 30), p=0.2),
