@@ -15,7 +15,7 @@ import numpy as np
 
 from ..array import Array, admit, namespace, to_torch
 from ..errors import ParameterError
-from ..ops import VolumeChain
+from ..ops import Chain
 from ..parts import Image, Labels
 from ..sequence import Sequence
 
@@ -75,7 +75,7 @@ class NnunetTransform:
             for one target.
     """
 
-    def __init__(self, chain: VolumeChain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
+    def __init__(self, chain: Chain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
         self.chain, self.scales = chain, deep_supervision_scales
         self._counting = _Counting()
 
@@ -115,7 +115,7 @@ class DictionaryTransform:
 
     def __init__(
         self,
-        chain: VolumeChain,
+        chain: Chain,
         images: Seq[str] = ("image",),
         labels: Seq[str] = ("label",),
         layout: str = "CDHW",
@@ -164,7 +164,7 @@ class DictionaryTransform:
         return made
 
 
-def on_subject(chain: VolumeChain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
+def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
     """A subject of TorchIO, augmented: its images by their data ``(C, W, H, D)`` and affines, label maps as labels.
 
     Args:

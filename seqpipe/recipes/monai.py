@@ -10,7 +10,7 @@ from .. import ops
 __all__ = ["monai_brats", "monai_btcv"]
 
 
-def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.VolumeChain:
+def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Chain:
     """That of the Swin UNETR and UNETR tutorials on BTCV, for CT in Hounsfield units, of 1.5 × 1.5 × 2 mm.
 
     Args:
@@ -19,7 +19,7 @@ def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Vol
     """
     d, h, w = (int(n) for n in patch_size)
     flips = _flips(0.1, seed)
-    return ops.VolumeChain(
+    return ops.Chain(
         ops.Crop3d(size=(d, h, w), place=(0.0, 1.0), pad=True, seed=seed),
         *flips,
         ops.Rot90(turns=(1, 3), p=0.1, seed=seed),
@@ -28,7 +28,7 @@ def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Vol
     )
 
 
-def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops.VolumeChain:
+def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops.Chain:
     """That of the tutorials on BraTS, for four channels of MR of 1 mm.
 
     Args:
@@ -37,7 +37,7 @@ def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops
     """
     d, h, w = (int(n) for n in patch_size)
     flips = _flips(0.5, seed)
-    return ops.VolumeChain(
+    return ops.Chain(
         ops.Crop3d(size=(d, h, w), place=(0.0, 1.0), pad=True, seed=seed),
         *flips,
         ops.ZScore(of="nonzero", keep_zeros=True),

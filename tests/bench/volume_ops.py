@@ -18,7 +18,7 @@ import numpy as np
 
 from seqpipe import ops, recipes
 from seqpipe.kernel import KernelDevice
-from seqpipe.ops import VolumeChain
+from seqpipe.ops import Chain
 from seqpipe.parts import Labels
 
 __all__ = ["main"]
@@ -153,7 +153,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     marked = _there(labels[:, :size, :size, :size], device)
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
-        f"{samples} × {size}³ affine + elastic": lambda: VolumeChain(TURN, BEND)(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic": lambda: Chain(TURN, BEND)(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
         f"1 × {size}³ in the plane": lambda: FLAT(several[0]),
         f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),
@@ -243,7 +243,7 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     for channels, sure in ((1, False), (1, True), (4, True)):
         chain = recipes.nnunet((128, 128, 128))
         if sure:
-            chain = VolumeChain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
+            chain = Chain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
         image = _there(rng.normal(size=(channels, 160, 160, 160)).astype(np.float32), device)
         labels = _there((rng.random((1, 160, 160, 160)) > 0.9).astype(np.int16), device)
         sample = {"image": image, "segmentation": Labels(labels)}

@@ -154,6 +154,7 @@ def moved_sample(
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
             parts, layout = _by_itself(step, parts, layout, where)
+            history += getattr(parts, "history", ())
             continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
@@ -175,8 +176,8 @@ def _by_itself(
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
-        return dict(moved), layout
-    return dict(moved), step.result_layout(before)
+        return moved, layout
+    return moved, step.result_layout(before)
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:
