@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ __all__ = [
     "device_of",
     "distinct",
     "namespace",
+    "on_device_of",
     "on_gpu",
     "to_cupy",
     "to_numpy",
@@ -38,6 +39,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
+_HERE: AbstractContextManager[Any] = nullcontext()
 _EXTRAS = {
     "torch": "pip install 'seqpipe[torch]'",
     "cupy": "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver",
@@ -160,6 +162,17 @@ def to_cupy(array: Array, number: int | None = None) -> Any:
         with cupy.cuda.Device(number):
             return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
+
+
+def on_device_of(array: Array) -> AbstractContextManager[Any]:
+    """A context in which memory is taken where an array lies, and kernels run there."""
+    if isinstance(array, np.ndarray):
+        return _HERE
+    cuda, number = namespace(array).cuda, int(array.device.id)
+    if cuda.runtime.getDevice() == number:  # to enter it takes time
+        return _HERE
+    device: AbstractContextManager[Any] = cuda.Device(number)
+    return device
 
 
 def on_gpu(number: int) -> AbstractContextManager[Any]:

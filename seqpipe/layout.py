@@ -15,6 +15,7 @@ LAYOUTS: Final = (
     "FHW",
     "FHWC",
     "FCHW",
+    "CFHW",
     "DHW",
     "DHWC",
     "FDHWC",
@@ -23,6 +24,7 @@ LAYOUTS: Final = (
     "NCHW",
     "NFHWC",
     "NFCHW",
+    "NCFHW",
     "NDHWC",
     "CDHW",
     "NDHW",
@@ -30,6 +32,8 @@ LAYOUTS: Final = (
     "NFDHWC",
 )
 """N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels.
+
+``CFHW`` and ``NCFHW`` are what networks with three-dimensional convolutions take.
 
 Of ``FDHWC``, a series of volumes, F counts the time points of one sample, each a volume that operators see by itself.
 """

@@ -1,4 +1,4 @@
-"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule.
+"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule; metadata.
 
 A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
 space of a part is that of its sequence, which has the affine.
@@ -17,7 +17,7 @@ from .errors import ParameterError
 from .param import choice
 from .sequence import Sequence, Shown
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Part", "Points", "Sample", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "part_of"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 HistoryEntry: TypeAlias = dict[str, Any]
@@ -149,6 +149,15 @@ class Boxes(Part):
 @dataclass(frozen=True, eq=False)
 class Flow(Part):
     """Forward flow between the frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Metadata(Part):
+    """Facts that go with the images, such as an age, a class or a row of measurements: handed on as they are.
+
+    Attributes:
+        data: anything; of several samples a list, an array or a mapping of columns, with an entry for each sample.
+    """
 
 
 class Sample(dict[str, Any], Shown):

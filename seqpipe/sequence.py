@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
 from typing import Any, Final
@@ -124,7 +124,9 @@ class Sequence(_Exports):
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
-        label: the number of its class; -1 without one.
+        label: the number of its class, -1 without one; of datasets with another ``label_type`` a float, a vector of
+            float32, or a text.
+        fields: what else the dataset knows of it by name, such as further columns of its manifest.
         index: its index within its dataset; -1 outside of one.
         affine: for volumes, the 4×4 matrix from the indices of the array's own axes (slice, row, column) to
             millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
@@ -141,14 +143,17 @@ class Sequence(_Exports):
     frames: IntArray | None = None
     timestamps: FloatArray | None = None
     affine: FloatArray | None = None
-    label: int = -1
+    label: Any = -1
     index: int = -1
     scale: tuple[float, float] | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", admit(self.data))
-        if self.label != -1 or self.index != -1:
-            keep_checked(self, _LABEL, _INDEX)
+        if self.index != -1:
+            keep_checked(self, _INDEX)
+        if not isinstance(self.label, (float, str, np.ndarray)) and self.label != -1:
+            keep_checked(self, _LABEL)
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -204,10 +209,10 @@ class Sequence(_Exports):
         made.__dict__.update(self.__dict__, data=data, layout=layout)
         return made
 
-    def of_sample(self, label: int, index: int) -> Sequence:
+    def of_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """The same as a sample of a dataset; the rest was checked, and is shared."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, label=label, index=index)
+        made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
         return made
 
     def __len__(self) -> int:
@@ -239,7 +244,7 @@ class Sequence(_Exports):
             )
         if self.scale is not None:
             words["scale"] = f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}"
-        if self.label >= 0:
+        if not (isinstance(self.label, int) and self.label < 0):
             words["label"] = str(self.label)
         if self.source:
             words["source"] = self.source
@@ -264,7 +269,8 @@ class Batch(_Exports):
         sequences: the samples in order; views of ``stacked`` where there is one.
         stacked: the array ``(N, …)``, or None where shapes differ.
         labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
-            sequences, None if no sequence has one. Of a batch that was mixed floats ``(N, classes)``.
+            sequences, None if no sequence has one. Of a batch that was mixed, or of a dataset with another
+            ``label_type``, float32 ``(N,)`` or ``(N, classes)``, or texts.
         indices: the samples' indices within their dataset, int64 of length N, likewise.
         mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
 
@@ -283,8 +289,9 @@ class Batch(_Exports):
             raise ParameterError("a batch of no sequences", allowed="one sequence or more")
         for name, own in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
-            if values is None and any(getattr(s, own) != -1 for s in self.sequences):
-                values = [getattr(s, own) for s in self.sequences]
+            found = [getattr(s, own) for s in self.sequences] if values is None else []
+            if any(not isinstance(one, int) or one != -1 for one in found):
+                values = found
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, *self._form_of(name, values), name))
         if self.stacked is not None and self.stacked.shape[0] != len(self):
@@ -292,9 +299,11 @@ class Batch(_Exports):
 
     def _form_of(self, name: str, values: Any) -> tuple[Any, tuple[int, ...]]:
         """The type and the shape that the values of a field have to have."""
-        shape = np.shape(values)
-        if name == "labels" and len(shape) == 2 and np.asarray(values).dtype.kind == "f":
-            return np.float32, (len(self), shape[1])
+        given = np.asarray(values)
+        if name == "labels" and given.dtype.kind == "f" and given.ndim in (1, 2):
+            return np.float32, (len(self), *given.shape[1:])
+        if name == "labels" and given.dtype.kind == "U":
+            return given.dtype, (len(self),)
         return np.int64, (len(self),)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -365,6 +374,15 @@ class Batch(_Exports):
     def sources(self) -> tuple[str, ...]:
         """Where each sample comes from."""
         return tuple(s.source for s in self.sequences)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What else is known of the samples, by name: an array with an entry for each, or a tuple of what is no number.
+
+        Arrays are copies; samples that lack a column that others have make it a tuple with None for them.
+        """
+        names = dict.fromkeys(name for one in self.sequences for name in one.fields)
+        return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -437,6 +455,14 @@ def _table(rows: Seq[np.ndarray[Any, Any] | None], fill: float, kind: Any) -> np
     for target, row in zip(table, present, strict=True):
         target[: len(row)] = row
     return table
+
+
+def _column(values: list[Any]) -> Any:
+    """One array of numbers, or of arrays of one shape; a tuple of anything else."""
+    if not all(isinstance(value, (bool, int, float, np.ndarray, np.number, np.bool_)) for value in values):
+        return tuple(values)
+    alike = len({np.shape(value) for value in values}) == 1
+    return np.array(values) if alike else tuple(values)
 
 
 def _span(values: np.ndarray[Any, Any], unit: str) -> str:

@@ -36,7 +36,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("reader", "stream"),
+    ("first_pass", "reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (
@@ -78,6 +78,7 @@ ROOMS = (
             "array",
             "bspline",
             "content",
+            "padding",
             "param",
             "random",
             "philox",

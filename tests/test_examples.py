@@ -12,6 +12,7 @@ import cv2
 import pytest
 
 import seqpipe
+from data_scripts.make_motion import make_motion
 from data_scripts.make_videos import sample
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -210,3 +211,17 @@ def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
     assert (tmp_path / "plain-0.pt").read_bytes() == before
     output(*words, 2)
     assert (tmp_path / "plain-0.pt").read_bytes() != before
+
+
+def test_train_action_goes_on_as_if_it_had_not_stopped(tmp_path):
+    pytest.importorskip("torch")
+    make_motion(tmp_path / "videos", 2)
+    options = ["--videos", tmp_path / "videos", "--epochs", 2]
+    whole = output("train_action.py", tmp_path / "whole", *options).splitlines()
+    first = output("train_action.py", tmp_path / "parts", *options, "--stop-after", 3).splitlines()
+    second = output("train_action.py", tmp_path / "parts", *options).splitlines()
+    assert whole[0] == first[0] == "4 videos of 4 classes: down, left, right, up"
+    assert first[-1].startswith("epoch 1 sample 8 loss ")
+    assert second[1] == "goes on in epoch 1 behind sample 8"
+    assert first[1:] + second[2:] == whole[1:]
+    assert len([line for line in whole if "held-out videos" in line]) == 2

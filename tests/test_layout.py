@@ -24,7 +24,7 @@ def test_an_unknown_layout_is_refused_with_those_that_are_known(layout):
 
 
 def test_a_layout_that_does_not_fit_names_those_that_do():
-    with pytest.raises(ParameterError, match="allowed: FHWC, FCHW, DHWC"):
+    with pytest.raises(ParameterError, match="allowed: FHWC, FCHW, CFHW, DHWC"):
         check_layout("HWC", 4)
 
 

@@ -18,6 +18,7 @@ SOURCE = ("seqpipe.video.nvdec", "feeder.c")
 SOURCES = (
     SOURCE,
     ("seqpipe", "philox.c"),
+    ("seqpipe.video.bitstream", "h264.c"),
     ("seqpipe.video.tables", "blocks.c"),
     ("seqpipe.ops.compression", "jpeg.c"),
     ("seqpipe.ops.noise", "noise.c"),

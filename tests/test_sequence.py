@@ -26,7 +26,7 @@ def clip(length=3, height=4, width=6, first=10, **fields):
     ("fields", "message"),
     [
         ({"layout": "FHCW"}, "layout='FHCW' is unknown"),
-        ({"layout": "HWC"}, "names 3 axes, but the array has 4; allowed: FHWC, FCHW, DHWC"),
+        ({"layout": "HWC"}, "names 3 axes, but the array has 4; allowed: FHWC, FCHW, CFHW, DHWC"),
         ({"frames": [1, 2]}, r"frames has the shape \(2,\), but the pixels need \(3,\)"),
         ({"frames": [1.5, 2.5, 3.5]}, "frames has the dtype float64; allowed: whole numbers"),
         ({"frames": [[1, 2, 3]]}, r"frames has the shape \(1, 3\)"),
@@ -198,7 +198,8 @@ def test_a_ragged_batch_says_what_to_do(use):
     [
         ({"sequences": ()}, "a batch of no sequences"),
         ({"labels": [1, 2]}, r"labels has the shape \(2,\)"),
-        ({"labels": [0.5]}, "labels has the dtype float64"),
+        ({"labels": [True]}, "labels has the dtype bool"),
+        ({"indices": [0.5]}, "indices has the dtype float64"),
         ({"indices": []}, r"indices has the shape \(0,\)"),
         ({"stacked": np.zeros((2, 3, 4, 6, 3))}, "stacked holds 2 samples, but there are 1"),
     ],

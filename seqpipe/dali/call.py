@@ -18,6 +18,7 @@ from .data_node import Compute, DataNode, current, node_of, outputs_of
 from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
 
 __all__ = [
+    "BORDERS",
     "DaliCall",
     "Row",
     "called",
@@ -26,6 +27,14 @@ __all__ = [
     "plain",
     "several",
 ]
+
+BORDERS: Final = {
+    "clamp": "edge",
+    "repeat": "edge",
+    "reflect_101": "reflect",
+    "reflect_1001": "symmetric",
+}
+"""DALI's names of borders and padding that differ from those of :mod:`seqpipe.padding`."""
 
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments that all of DALI's operators have and that decide no result."""
@@ -64,6 +73,7 @@ class Row:
         to: the name of our operator; by default the same.
         build: makes the nodes of a call, where that is no call of one operator.
         renamed: names of arguments that are others here.
+        values: values of arguments that have another name here, by the argument's name here.
         defaults: of arguments that are not given, where DALI's are others.
         accept: arguments that decide nothing here.
         refuse: arguments that are not available, and what there is instead.
@@ -77,6 +87,7 @@ class Row:
     build: Callable[[DaliCall], Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
     accept: tuple[str, ...] = ()
     refuse: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
@@ -183,7 +194,7 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
             if isinstance(each[0], (tuple, list))
             else each
         )
-    args = {row.renamed.get(name, name): value for name, value in arguments.items()}
+    args = dict(_translated(row, name, value) for name, value in arguments.items())
     for name, value in zip(row.positional, given, strict=False):
         if not isinstance(value, ops.DataNode):
             args[name], given = value, given[1:]
@@ -222,6 +233,12 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     args = {**row.defaults, **args}
     made = DaliCall(row, inputs, args, device, name, seed, asked)
     return row.build(made) if row.build is not None else native(made)
+
+
+def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
+    """Return the name and the value that an argument of DALI's has here."""
+    name = row.renamed.get(name, name)
+    return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
 def native(call: DaliCall, to: str = "") -> Any:

@@ -20,7 +20,7 @@ from ..pipeline.source import BatchSource, Indexed
 from ..pipeline.value import Value
 from ..readers import Range, Video
 from ..sampling import EpochOrder
-from .call import DaliCall, Row
+from .call import BORDERS, DaliCall, Row
 from .data_node import DataNode, current
 from .pictures import resize
 from .types import dtype_name
@@ -93,7 +93,7 @@ def video_reader(call: DaliCall) -> Any:
     pad_sequences, pad_mode = call.take("pad_sequences", False), call.take("pad_mode", "none")
     if pad_sequences:
         pad_mode = "constant"
-    pad_mode = {"reflect_101": "reflect", "reflect_1001": "reflect"}.get(pad_mode, pad_mode)
+    pad_mode = BORDERS.get(pad_mode, pad_mode)
     kind = dtype_name(call.take("dtype", "uint8"))
     normalized = bool(call.take("normalized", False))
     image_type = call.take("image_type")
@@ -115,7 +115,8 @@ def video_reader(call: DaliCall) -> Any:
         threads=pipe.num_threads,
         on_error="raise",
     )
-    nodes = dict(zip(Clips.parts, _started(call, Clips(reader)), strict=True))
+    clips = Clips(reader)
+    nodes = dict(zip(clips.parts, _started(call, clips), strict=True))
 
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:

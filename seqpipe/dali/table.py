@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..ops import REGISTRY
 from ..plugins import load_plugins
 from . import arrays, pictures, sources
-from .call import Row
+from .call import BORDERS, Row
 from .transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
@@ -111,7 +111,12 @@ _LIST: Final = (
         note="parallel=True calls the source in one thread, not in processes",
     ),
     Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
-    Row("filter", refuse={"mode": "the result is as large as the picture"}),
+    Row(
+        "filter",
+        renamed={"border": "pad_mode"},
+        values={"pad_mode": BORDERS},
+        refuse={"mode": "the result is as large as the picture"},
+    ),
     Row(
         "flip",
         defaults={"horizontal": 1},

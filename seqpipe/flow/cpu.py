@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -9,14 +10,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["dense_flow", "mismatch"]
+__all__ = ["FlowWorkspace", "dense_flow", "mismatch"]
 
 Gray: TypeAlias = npt.NDArray[np.uint8]
 FlowField: TypeAlias = npt.NDArray[np.float32]
+_Calc: TypeAlias = Callable[[Gray, Gray, "FlowField | None"], FlowField]
 
 _LEAST: Final = (
     32  # pixels of a side that every method has room for; smaller frames are extended by their border
 )
+
+
+_KEPT_FROM: Final = 256
+"""Pixels of the shorter side from which on an object of DIS is used again."""
 
 
 class _Farneback(NamedTuple):
@@ -37,8 +43,19 @@ _FARNEBACK: Final = {
 }
 
 
-def _dis(preset: str) -> Callable[[Gray, Gray, FlowField | None], FlowField]:
-    """OpenCV's DIS; a new object for each pair, for the results of OpenCV 5 depend on what an object did before."""
+class FlowWorkspace(threading.local):
+    """What computes the flow of large frames without a start, for each thread: DIS keeps its buffers from pair to pair.
+
+    A new object for each pair has the kernel clear some 3,000 pages for a pair of 1080p, and threads of one process
+    wait for each other there. Small frames have new ones: by these, DIS changes its own settings for all that follow.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str, tuple[int, ...]], _Calc] = {}
+
+
+def _dis(preset: str) -> _Calc:
+    """OpenCV's DIS. Its results depend on earlier starts, and on earlier frames that are small or of other sizes."""
     import cv2
 
     fast = preset == "fast"
@@ -47,11 +64,11 @@ def _dis(preset: str) -> Callable[[Gray, Gray, FlowField | None], FlowField]:
     )
     if preset == "slow":  # down to full resolution, where the presets end at half of it
         made.setFinestScale(0)
-    calc: Callable[[Gray, Gray, FlowField | None], FlowField] = made.calc
+    calc: _Calc = made.calc
     return calc
 
 
-def _farneback(preset: str) -> Callable[[Gray, Gray, FlowField | None], FlowField]:
+def _farneback(preset: str) -> _Calc:
     import cv2
 
     def calc(first: Gray, second: Gray, start: FlowField | None) -> FlowField:
@@ -67,7 +84,12 @@ _METHODS: Final = {"dis": _dis, "farneback": _farneback}
 
 
 def dense_flow(
-    method: str, preset: str, first: Gray, second: Gray, start: FlowField | None = None
+    method: str,
+    preset: str,
+    first: Gray,
+    second: Gray,
+    start: FlowField | None = None,
+    workspace: FlowWorkspace | None = None,
 ) -> FlowField:
     """The flow from one frame to another.
 
@@ -77,6 +99,7 @@ def dense_flow(
         first: ``(H, W)``.
         second: likewise.
         start: a flow ``(H, W, 2)`` to begin from; it is left as it is.
+        workspace: memory that is kept for the next pair; it changes no result.
 
     Returns:
         float32 ``(H, W, 2)``.
@@ -93,8 +116,12 @@ def dense_flow(
         start = None if start is None else extended(start)
     elif start is not None:
         start = start.copy()  # which is overwritten
-    found = _METHODS[method](preset)(first, second, start)
-    return found[:height, :width]
+    if workspace is None or start is not None or min(first.shape) < _KEPT_FROM:
+        calc = _METHODS[method](preset)
+    else:
+        key = method, preset, first.shape
+        calc = workspace.kept.get(key) or workspace.kept.setdefault(key, _METHODS[method](preset))
+    return calc(first, second, start)[:height, :width]
 
 
 @lru_cache(maxsize=4)

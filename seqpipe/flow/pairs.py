@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from ..array import Array, admit, device_of, namespace, to_numpy
 from ..errors import ParameterError
-from .cpu import dense_flow, mismatch
+from .cpu import FlowWorkspace, dense_flow, mismatch
 from .grid import HINT_GRIDS, cells, dense, grid_of
-from .motion import occlusion
 from .values import flow_array
 
 __all__ = ["LUMA", "FlowSettings", "Found", "Pairs", "flow_on_cpu"]
@@ -145,23 +144,23 @@ class Found(NamedTuple):
     backward_cost: Array | None
     occlusion: Array | None = None
 
-    def with_occlusion(self, size: tuple[int, int]) -> Found:
-        """These with where forward and backward flow disagree."""
-        return self._replace(occlusion=occlusion(self.forward, self.backward, size)[..., None])
-
     @classmethod
     def empty(cls, pairs: Pairs, library: Any = np) -> Found:
-        """Memory for what is wanted: flows are unknown at first, costs 0."""
-        settings = pairs.settings
-        flows = [
-            library.full((*pairs.shape, 2), np.nan, np.float32) if wanted else None
-            for wanted in (settings.forward, settings.backward)
-        ]
-        costs = [
-            None if flow is None or not settings.cost else library.zeros((*pairs.shape, 1), np.uint8)
-            for flow in flows
-        ]
+        """Memory for what is wanted; its values are not set."""
+        settings, shape = pairs.settings, pairs.shape
+        wanted = settings.forward, settings.backward
+        flows = [library.empty((*shape, 2), np.float32) if each else None for each in wanted]
+        costs = [library.empty((*shape, 1), np.uint8) if each and settings.cost else None for each in wanted]
         return cls(*flows, *costs)
+
+    def forget(self, place: tuple[int, int]) -> None:
+        """Make a pair unknown, by its sample and number: flows NaN, costs 0."""
+        for flow in (self.forward, self.backward):
+            if flow is not None:
+                flow[place] = np.nan
+        for cost in (self.cost, self.backward_cost):
+            if cost is not None:
+                cost[place] = 0
 
 
 def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
@@ -173,7 +172,7 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
         side_by_side: calls a function with each number below a count, by several threads.
     """
     samples, count, settings = len(pairs.frames), pairs.count, pairs.settings
-    found = Found.empty(pairs)
+    found, workspace = Found.empty(pairs), FlowWorkspace()
     grays = np.empty((*pairs.frames.shape[:2], *pairs.size), np.uint8)
 
     def convert(number: int) -> None:
@@ -182,6 +181,7 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
 
     def compute(sample: int, pair: int, starts: dict[str, Any]) -> None:
         if not pairs.is_known(sample, pair):
+            found.forget((sample, pair))
             return
         images = grays[sample, pair], grays[sample, pair + pairs.stride]
         for name, wanted in (("forward", settings.forward), ("backward", settings.backward)):
@@ -190,7 +190,7 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
             first, second = images if name == "forward" else images[::-1]
             start = _start(pairs, sample, pair) if name == settings.hinted else None
             start = starts.get(name) if start is None else start
-            flow = dense_flow(method, settings.preset, first, second, start)
+            flow = dense_flow(method, settings.preset, first, second, start, workspace)
             if settings.temporal_hints:
                 starts[name] = flow
             field, costs = getattr(found, name), found.cost if name == "forward" else found.backward_cost

@@ -111,6 +111,7 @@ from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
 from .compose.choice import OneOf, SomeOf
+from .compose.only import Only
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
 from .compose.types import Type, type_of_value, types_after
@@ -180,6 +181,7 @@ __all__ = [
     "Number",
     "Occurrences",
     "OneOf",
+    "Only",
     "Op",
     "Parameter",
     "PerFrame",

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 from types import TracebackType
-from typing import get_args
+from typing import Any, TypeVar, get_args
+from weakref import WeakSet
 
 from ..array import IntArray
 from ..errors import ParameterError
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
+from ..readers.params import TORCH_DOOR
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
 from ..sequence import Sequence
-from .fusion import Fuse, split
+from .fusion import Fuse, Split, split
 from .passes import AugmentedBatches, AugmentedSequences
 
 __all__ = ["Augmented"]
+
+PassT = TypeVar("PassT", AugmentedBatches, AugmentedSequences)
 
 
 class Augmented:
@@ -40,35 +45,39 @@ class Augmented:
       colors meet.
     - ``"none"``: the whole chain runs after the conversion; for comparison.
 
+    With ``"surface"`` and ``"planes"``, optical flow that is the first remaining operator receives luma, straight from
+    the decoded surface, and no colors are made. The luma is the stream's own; that of RGB frames has the weights of
+    BT.601. :func:`seqpipe.pipeline.read` gives both, colors and luma.
+
     Values may differ by more in frames whose size is not that of the video's first frame: the conversion scales each
     window of such a frame to the target size, instead of the whole frame first.
 
     Batches with ``ragged="pad"`` are not fused, as their windows are drawn within padded frames.
 
-    The chain runs in the thread that iterates, on the device of the batch, while the reader's threads read ahead.
-    States include the chain, and can be loaded with any ``fuse``.
+    The remaining operators run on one separate thread, on the device of the batch, up to two batches ahead of the
+    consumer, while the reader's threads read ahead. States include the chain, and can be loaded with any ``fuse``.
 
     Args:
         reader: the reader; closing this dataset closes it.
-        chain: a chain or one operator.
+        chain: a chain, one operator, a list of operators, or a choice such as ``ops.OneOf(…)``.
         fuse: bound of the difference of pixel values.
 
     Raises:
         ParameterError: an argument is not valid.
     """
 
-    def __init__(self, reader: Video, chain: Chain | Op, *, fuse: Fuse = "surface") -> None:
+    def __init__(self, reader: Video, chain: Chain | Op | Any, *, fuse: Fuse = "surface") -> None:
         if not isinstance(reader, Video):
             raise _wrong("reader", reader, "a seqpipe.readers.Video")
-        if not isinstance(chain, (Chain, Op)):
-            raise _wrong("chain", chain, "a Chain or an operator")
         if fuse not in get_args(Fuse):
             allowed = ", ".join(map(repr, get_args(Fuse)))
             raise ParameterError(f"fuse={fuse!r} is not valid", source="Augmented", allowed=allowed)
         self._reader, self._fuse = reader, fuse
-        self._chain = chain if isinstance(chain, Chain) else Chain(chain)
-        self._split = split(self._chain, reader.output, fuse)
-        made = [op.to_json() for op in self._chain.ops]
+        members = chain if isinstance(chain, (list, tuple)) else [chain]
+        self._chain = chain if isinstance(chain, Chain) else Chain(*members)
+        self._passes: WeakSet[AugmentedBatches | AugmentedSequences] = WeakSet()
+        self._split = split(self._chain, reader.output, fuse, reader.layout)
+        made = [op.to_json() if isinstance(op, Op) else repr(op) for op in self._chain.ops]
         self._own = fingerprint(chain=[self._chain.fuse, *made])
 
     @property
@@ -80,6 +89,11 @@ class Augmented:
     def chain(self) -> Chain:
         """The chain of operators."""
         return self._chain
+
+    @property
+    def parts(self) -> Split:
+        """The chain in two parts: the operators of the reader's conversion, and those that run after it."""
+        return self._split
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -152,15 +166,21 @@ class Augmented:
         inner = self._reader.batches(
             batch_size, last_batch=last_batch, ragged=ragged, outputs=None if padded else self._split.head
         )
-        return AugmentedBatches(inner, self._chain if padded else self._split.tail, self.fingerprint)
+        return self._kept(
+            AugmentedBatches(inner, self._chain if padded else self._split.tail, self.fingerprint)
+        )
 
     def sequences(self) -> AugmentedSequences:
         """Iterate over the current epoch sequence by sequence."""
         inner = self._reader.sequences(outputs=self._split.head)
-        return AugmentedSequences(inner, self._split.tail, self.fingerprint)
+        return self._kept(AugmentedSequences(inner, self._split.tail, self.fingerprint))
 
     def __iter__(self) -> AugmentedSequences:
         return self.sequences()
+
+    def as_torch(self, batch_size: int, **options: Any) -> Any:
+        """Return the batches as a torch ``IterableDataset``; see :meth:`seqpipe.readers.Video.as_torch`."""
+        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why the conversion does not take over more operators."""
@@ -183,8 +203,15 @@ class Augmented:
         """Return counts of decoded frames; see :meth:`seqpipe.readers.Video.stats`."""
         return self._reader.stats()
 
+    def _kept(self, made: PassT) -> PassT:
+        """Register an iterator that closing the dataset closes."""
+        self._passes.add(made)
+        return made
+
     def close(self) -> None:
-        """Stop the reader's threads; the next read starts them again."""
+        """Stop the threads of iterators and reader; the next read starts them again."""
+        for one in list(self._passes):
+            one.close()
         self._reader.close()
 
     def __enter__(self) -> Augmented:

@@ -4,35 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import DamagedSourceError, SeqpipeError
+from ..errors import SeqpipeError
 from ..ops import Type
-from ..readers import Video
+from ..readers import SampleRequest, Video
 from ..readers.collate import collate
+from ..readers.fetch import Pending, begin_together
+from ..readers.outputs import Outputs, luma_of
+from ..readers.report import ReportBook
 from ..sampling import EpochOrder
+from ..sequence import Batch
+from ..video.convert.output import OutputSpec
 from ..video.engine.workers import Workers
+from .source import EmptyBatchError
 
-__all__ = ["Clips", "Items"]
+__all__ = ["CLIP_PARTS", "Clips", "Items"]
 
+CLIP_PARTS: Final = ("pixels", "label", "timestamps", "frames", "index", "video")
 _THREADS: Final = 4
 
 
 @dataclass(eq=False)
 class Clips:
-    """The sequences of a :class:`seqpipe.readers.Video`: pixels (a Batch), labels, times, frame numbers, indices.
+    """The sequences of a :class:`seqpipe.readers.Video`, and what is known of them.
+
+    Its values are pixels (a Batch), labels, times, frame numbers, indices, the places of the videos in the dataset, and
+    the further columns of the dataset, each by its name; ``column_`` stands before names that are among these.
 
     Attributes:
         reader: the reader.
+        outputs: what the pictures of each sample are to be instead of what the reader says.
+        luma: whether the luma of the pixels is the last of the values: uint8, one channel, full range, straight from
+            the decoded surface. Of pixels and luma, what nobody uses is not made.
     """
 
     reader: Video
+    outputs: Outputs | None = None
+    luma: bool = False
     name: str = "video"
-    parts: tuple[str, ...] = ("pixels", "label", "timestamps", "frames", "index")
+
+    def __post_init__(self) -> None:
+        self._columns = self.reader.columns
+        last = ("luma",) if self.luma else ()
+        named = tuple(f"column_{name}" if name in (*CLIP_PARTS, *last) else name for name in self._columns)
+        self.parts: tuple[str, ...] = (*CLIP_PARTS, *named, *last)
+        fetcher = self.reader.fetcher
+        whole = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
+        # with a report of its own, for losses count once
+        gray = replace(whole, outputs=_LumaOutputs(whole.output, self.outputs), book=ReportBook())
+        self._fetchers = {"pixels": whole, "luma": gray}
+        self._asked = set[str]()
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -52,51 +78,87 @@ class Clips:
         """The least and the most samples of any rank."""
         return _lockstep(self.reader.fetcher.selection.order)
 
+    def use(self, parts: Seq[int]) -> None:
+        """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
+        self._asked.update(self.parts[part] for part in parts)
+
+    @property
+    def _used(self) -> tuple[str, ...]:
+        """The images that are made: the pixels, where nobody has asked for any."""
+        return tuple(name for name in self._fetchers if name in self._asked) or ("pixels",)
+
     def type_of(self, part: int) -> Type:
-        """Of pixels what the reader delivers; of numbers all."""
-        if part:
-            layout, dtype = ("F", "float64" if self.parts[part] == "timestamps" else "int64")
-            per_frame = self.parts[part] in ("timestamps", "frames")
-            return Type("numbers", layout if per_frame else "", dtype, "cpu")
+        """Of images what the reader delivers; of numbers all."""
+        name = self.parts[part]
+        if name in self._fetchers:
+            return self._image_type(name)
+        if part >= len(CLIP_PARTS) or (name == "label" and self.reader.label_type != "class"):
+            return Type()
+        dtype = "float64" if name == "timestamps" else "int64"
+        return Type("numbers", "F" if name in ("timestamps", "frames") else "", dtype, "cpu")
+
+    def _image_type(self, name: str) -> Type:
+        if self.outputs is not None:
+            return Type("images", device=self.reader.device)
         output, shapes = self.reader.output, self.reader.fetcher.selection.catalog.shapes
         frames = self.reader.fetcher.selection.sampler.length
         sides = tuple(
             side.pop() if len(side := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
-        return Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+        if name == "luma":
+            output = luma_of(output)
+            axes = zip(output.frame_layout, sides, strict=True)
+            sides = tuple(1 if axis == "C" else side for axis, side in axes)
+        known = Type("images", output.layout, output.dtype, self.reader.device, (frames, *sides))
+        return known.resized(self.reader.layout, {})
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """The bytes of their pixels."""
-        return self.reader.fetcher.size(epoch, positions)
+        return sum(self._fetchers[name].size(epoch, positions) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Begin to decode."""
-        return self.reader.fetcher.begin(epoch, positions)
+        return begin_together([self._fetchers[name] for name in self._used], epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """The batch and what is known of its samples.
 
         Raises:
             SeqpipeError: a sample cannot be read, and the reader says that this is an error.
+            EmptyBatchError: none can be read, and they are to be left out.
         """
-        fetcher = self.reader.fetcher
+        images = {name: self._batch(name, one) for name, one in zip(self._used, work, strict=True)}
+        batch = images[self._used[0]]
+        indices, known = np.asarray(batch.indices), batch.columns
+        values = (
+            images.get("pixels"),
+            np.asarray(batch.labels),
+            batch.timestamps,
+            batch.frames,
+            indices,
+            self.reader.videos(indices),
+            *(known.get(name, (None,) * len(indices)) for name in self._columns),
+            *([images.get("luma")] if self.luma else ()),
+        )
+        return values, indices, batch.sources
+
+    def _batch(self, name: str, work: Pending) -> Batch:
+        fetcher = self._fetchers[name]
         fetched = fetcher.finish(work)
         if fetched.error is not None:
             raise fetched.error
         if not fetched.pairs:
             sources = dict.fromkeys(sample.source for sample in work.group.samples)
-            raise DamagedSourceError(
+            raise EmptyBatchError(
                 f"no sample of a batch can be read, of {', '.join(sources)}",
                 advice="See the reader's report()",
             )
-        batch = collate(fetched, ragged="list", fill=fetcher.fill)
-        indices = np.asarray(batch.indices)
-        values = (batch, np.asarray(batch.labels), batch.timestamps, batch.frames, indices)
-        return values, indices, batch.sources
+        return collate(fetched, ragged="list", fill=fetcher.fill)
 
     def cancel(self, work: Any) -> None:
         """Forget what was begun."""
-        work.read.cancel()
+        for one in work:
+            one.read.cancel()
 
     def close(self) -> None:
         """Stop the reader's threads."""
@@ -188,7 +250,17 @@ class Items:
             self._workers.pop().close()
 
 
+@dataclass(frozen=True)
+class _LumaOutputs:
+    """Outputs of luma, of the geometry of others: of the reader's, or of what is made of each sample instead."""
+
+    plain: OutputSpec
+    outputs: Outputs | None
+
+    def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
+        colored = [self.plain] * len(samples) if self.outputs is None else self.outputs(samples, epoch)
+        return [luma_of(one) for one in colored]
+
+
 def _lockstep(order: EpochOrder) -> tuple[int, int]:
-    world = order.shard[1]
-    most = -(-order.size // world)
-    return (most if order.even else order.size // world), most
+    return order.shortest, order.longest

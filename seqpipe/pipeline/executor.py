@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..errors import ParameterError
 from ..video.engine.workers import Workers
 from .nodes import Fed, noted
-from .source import BatchSource, EndOfData, Fetched, Place, Ticket
+from .source import BatchSource, EmptyBatchError, EndOfData, Fetched, Place, Ticket
 
 __all__ = ["Executor", "Made", "StageTimes"]
 
@@ -141,6 +141,14 @@ class Executor:
         Raises:
             Exception: what making the batch has raised; the next call gives the batch behind it.
         """
+        while True:
+            try:
+                return self._next()
+            except EmptyBatchError:
+                continue
+
+    def _next(self) -> Made | None:
+        """The same; a batch of which nothing is left is an error."""
         if self._pid != os.getpid():
             self._restart()
         self.fill(max(1, self.prefetch))

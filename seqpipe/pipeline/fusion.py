@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ..ops import (
     Chain,
+    Declaration,
     Distribution,
     Op,
     PerFrame,
@@ -18,7 +19,7 @@ from ..ops import (
     planned,
 )
 from ..readers import SampleRequest
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import FrameLayout, OutputSpec
 from .framing import Framing, scales
 from .levels import Levels
 
@@ -37,6 +38,7 @@ class Head:
         levels: dtype, mean and standard deviation of the result, where the operators change them.
         layout: layout of the result.
         rounded: whether RGB values are rounded before they are resampled, as operators would receive them.
+        luma: name of the remaining operator that needs luma alone, so that the conversion makes no colors; "" if none.
     """
 
     ops: tuple[Op, ...]
@@ -44,6 +46,7 @@ class Head:
     levels: Levels
     layout: str
     rounded: bool
+    luma: str = ""
 
     def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
         """Return the output of each sample, with the values that the operators would sample when called.
@@ -59,6 +62,8 @@ class Head:
                 pairs = zip(framings, step.mappings, strict=True)
                 framings = [framing.after(mapping, resampled=resampled) for framing, mapping in pairs]
         values: dict[str, Any] = {**self.levels.fields(self.plain), "layout": self.layout}
+        if self.luma:
+            values["color"] = "GRAY"
         return [framing.output(self.plain, rounded=self.rounded, **values) for framing in framings]
 
     def explain(self) -> str:
@@ -68,7 +73,8 @@ class Head:
             resampled = (
                 "; colors are rounded, then resampled" if self.rounded else "; its planes are resampled"
             )
-        names = " → ".join(op.name for op in self.ops)
+        names = " → ".join([*(op.name for op in self.ops), *(["luma"] if self.luma else [])])
+        resampled += f"; {self.luma} needs the luma alone: no colors are made" if self.luma else ""
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
 
     def _spec(self, sample: SampleRequest) -> Spec:
@@ -92,15 +98,19 @@ class Split:
     reason: str
 
 
-def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
+def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None) -> Split:
     """Divide a chain into the operators that a reader's conversion applies, and the rest.
 
     Args:
         chain: the chain.
         plain: the reader's output without it.
         fuse: bound of the difference of pixel values; see :class:`seqpipe.pipeline.Augmented`.
+        layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
+            change it.
     """
-    so_far = _SoFar(plain, fuse, Levels.of(plain), plain.layout)
+    so_far = _SoFar(
+        plain, fuse, Levels.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
+    )
     taken: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
@@ -114,9 +124,10 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
         taken.append(op)
     rest = chain.ops[len(taken) :]
     tail = Chain.part(rest, chain.fuse) if rest else None
-    if not taken:
+    luma = rest[0].name if rest and so_far.needs_luma_alone(rest[0]) else ""
+    if not taken and not luma:
         return Split(None, chain, reason)
-    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface")
+    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface", luma)
     return Split(head, tail, reason)
 
 
@@ -129,6 +140,7 @@ class _SoFar:
     levels: Levels
     layout: str
     is_scaled: bool = False
+    keeps_layout: bool = False
 
     def after(self, op: Op) -> _SoFar:
         """Return the conversion with another operator."""
@@ -142,9 +154,20 @@ class _SoFar:
         if not op.traits.converted:
             return "the conversion has no such step"
         if self.plain.window is not None or self.plain.part is not None:
-            return "the reader's own output has a window"
+            return "the reader's own output has a window or a part"
+        made = op.result_layout(self.layout)
+        if made != self.layout and (self.keeps_layout or made not in get_args(FrameLayout)):
+            return f"its result has the layout {made}, and conversions write frame by frame"
         ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
         return _in_general(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
+
+    def needs_luma_alone(self, member: Any) -> bool:
+        """Whether what follows needs no colors, so that a conversion to full-range luma does instead."""
+        if self.fuse in ("exact", "none") or self.levels.changed or not isinstance(member, Declaration):
+            return False
+        # code values of YCbCr are no colors: their luma is not that of GRAY
+        is_color = self.plain.color in ("RGB", "BGR") and self.plain.dtype == "uint8"
+        return is_color and member.traits.luma_only and getattr(member, "image_type", "") == self.plain.color
 
     def scaling(self, op: Any) -> str:
         """Return why the conversion cannot apply an operator that resamples."""

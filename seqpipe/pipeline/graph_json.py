@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .. import parts
 from ..errors import ParameterError
-from ..ops import Called, Chain, Computed, DataNode, NodeOutput, OneOf, Op, PerFrame, Sampled, SomeOf
+from ..ops import Called, Chain, Computed, DataNode, NodeOutput, OneOf, Only, Op, PerFrame, Sampled, SomeOf
 from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
@@ -18,7 +18,8 @@ __all__ = ["from_json", "to_json"]
 
 _FORMAT: Final = 2
 _KINDS: Final = {
-    kind.__name__: kind for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow)
+    kind.__name__: kind
+    for kind in (parts.Image, parts.Labels, parts.Boxes, parts.Points, parts.Flow, parts.Metadata)
 }
 
 
@@ -127,9 +128,12 @@ def _kind(state: dict[str, Any]) -> Any:
 
 
 def _member(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    """An operator, a chain or a choice, which draws as it did."""
+    """An operator or what stands beside operators in a chain, which draws as it did."""
     if state["op"] == "chain":
         return Chain.part([_member(one, nodes) for one in state["ops"]], state["fuse"])
+    if state["op"] == Only.name:
+        line = _member(state["line"], nodes)
+        return Only(state["images"], line).rebuilt(line.makers)
     if state["op"] not in (OneOf.name, SomeOf.name):
         return _operator(state, nodes)
     parts = [None if one is None else _member(one, nodes) for one in state["parts"]]

@@ -1,64 +1,149 @@
-"""Iterators over an augmented dataset: the reader's iterators, with the rest of the chain applied to each item."""
+"""Iterators over an augmented dataset: an executor applies the rest of the chain to the items of the reader's."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
 
 from ..ops import Chain
 from ..readers import Batches, Sequences
 from ..sampling import IteratorState, check_state
 from ..sequence import Batch, Sequence
+from .executor import Executor
+from .nodes import nodes_of
+from .source import BatchSource, EndOfData, Fetched, Place, Ticket
 
 __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
 
 ItemT = TypeVar("ItemT", Batch, Sequence)
 
+_AHEAD: Final = 2
 
-class AugmentedPass(ABC, Generic[ItemT]):
+
+class _PassSource(BatchSource):
+    """The items of a reader's iterator, which reads ahead itself, as a source.
+
+    Attributes:
+        inner: the reader's iterator.
+    """
+
+    name = "reader"
+    parts = ("item",)
+    in_thread = True
+
+    def __init__(self, inner: Batches | Sequences) -> None:
+        self.inner = inner
+
+    def begin(self) -> Ticket:
+        """See :meth:`BatchSource.begin`; :meth:`finish` finds out whether there is an item."""
+        return Ticket(self.inner.epoch, self.inner.position, self.inner.position)
+
+    def finish(self, ticket: Ticket) -> Fetched:
+        """See :meth:`BatchSource.finish`.
+
+        Raises:
+            EndOfData: the epoch has ended.
+        """
+        try:
+            item: Any = next(self.inner)
+        except StopIteration:
+            raise EndOfData from None
+        finally:  # a lost item counts as returned
+            ticket.position, ticket.end = ticket.end, self.inner.position
+        batch = item if isinstance(item, Batch) else Batch((item,))
+        indices = np.asarray(batch.indices)
+        return Fetched((item,), Place(ticket.epoch, indices, len(indices), batch.sources))
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
+        """See :meth:`BatchSource.go_to`."""
+        mark = self.inner.state_dict()["fingerprint"]
+        self.inner.load_state_dict({"epoch": epoch, "position": position, "fingerprint": mark})
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """That of the reader."""
+        return {"reader": self.inner.state_dict()["fingerprint"]}
+
+
+class AugmentedPass(Generic[ItemT]):
     """A resumable iterator over an epoch of an augmented dataset; it continues and restarts as the reader's does.
 
-    A state continues with exactly the samples and augmentations that would have followed, for every ``fuse``. An error
-    is raised at its position in the order; the next call continues behind it.
+    The chain runs on a separate thread, up to ``ahead`` items ahead of the consumer. A state continues with exactly the
+    samples and augmentations that would have followed, for every ``fuse``. An error is raised at its position in the
+    order; the next call continues behind it.
 
     Args:
         inner: the reader's iterator.
         tail: the operators to apply to its items; None for none.
         fingerprint: digest of the reader and the chain.
+        ahead: number of items to prepare ahead; 0 does everything in the consumer's thread.
     """
 
-    def __init__(self, inner: Batches | Sequences, tail: Chain | None, fingerprint: str) -> None:
-        self._inner, self._tail, self._fingerprint = inner, tail, fingerprint
+    def __init__(
+        self, inner: Batches | Sequences, tail: Chain | None, fingerprint: str, ahead: int = _AHEAD
+    ) -> None:
+        self._inner, self._tail, self._fingerprint, self._ahead = inner, tail, fingerprint, ahead
+        self._ended = False
+        self._start(inner.epoch, inner.position)
+
+    def _start(self, epoch: int, position: int) -> None:
+        source, tail = _PassSource(self._inner), self._tail
+
+        def made(*, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
+            (item,) = values.values()
+            if tail is None:
+                return (item,)
+            return (tail(item, epoch=epoch, index=index if isinstance(item, Batch) else int(index[0])),)
+
+        self._executor = Executor([source], nodes_of(source), made, self._ahead)
+        self._executor.go_to([(epoch, position, None)])
 
     @property
     def epoch(self) -> int:
         """The epoch that is being iterated."""
-        return self._inner.epoch
+        return self._executor.places()[0][0]
 
     @property
     def position(self) -> int:
         """Number of samples of the rank's epoch that were returned or lost."""
-        return self._inner.position
+        return self._executor.places()[0][1]
 
     def __len__(self) -> int:
         """Number of items of a whole epoch, including those that may turn out to be lost."""
         return len(self._inner)
 
     def __iter__(self) -> Iterator[ItemT]:
-        iter(self._inner)
+        chosen = self._inner.chosen_epoch
+        if self._ended or self.epoch != chosen:
+            self._go_to(chosen, 0)
         return self
 
-    @abstractmethod
-    def __next__(self) -> ItemT: ...
+    def __next__(self) -> ItemT:
+        made = self._executor.next()
+        if made is None:
+            self._ended = True
+            raise StopIteration
+        item: ItemT = made.values[0]
+        return item
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inner!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Pending items do not arrive in another process: they are begun again there.
+        kept = {name: value for name, value in self.__dict__.items() if name != "_executor"}
+        return {**kept, "_place": (self.epoch, self.position)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        place = state.pop("_place")
+        self.__dict__.update(state)
+        self._start(*place)
+
     def state_dict(self) -> IteratorState:
         """Return epoch, position and the fingerprint as plain values."""
-        state = self._inner.state_dict()
-        return IteratorState(epoch=state["epoch"], position=state["position"], fingerprint=self._fingerprint)
+        return IteratorState(epoch=self.epoch, position=self.position, fingerprint=self._fingerprint)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Continue from a state with exactly the items that would have followed; sets the dataset's epoch.
@@ -67,30 +152,25 @@ class AugmentedPass(ABC, Generic[ItemT]):
             StateError: the state belongs to another dataset, chain or other parameters; the message names them.
         """
         found = check_state(state, self._fingerprint)
-        self._inner.load_state_dict({**found, "fingerprint": self._inner.state_dict()["fingerprint"]})
+        self._go_to(found["epoch"], found["position"])
+
+    def _go_to(self, epoch: int, position: int) -> None:
+        self._executor.go_to([(epoch, position, None)])
+        self._ended = False
+
+    def stats(self) -> Mapping[str, Any]:
+        """Return how the stages spent their time; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
+        return self._executor.statistics()
+
+    def close(self) -> None:
+        """Cancel pending items and stop the threads; the next item continues at the same position."""
+        self._executor.go_to(self._executor.places())
+        self._executor.close()
 
 
 class AugmentedBatches(AugmentedPass[Batch]):
     """Iterator over batches of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.batches`."""
 
-    def __init__(self, inner: Batches, tail: Chain | None, fingerprint: str) -> None:
-        super().__init__(inner, tail, fingerprint)
-        self._batches = inner
-
-    def __next__(self) -> Batch:
-        batch = next(self._batches)
-        return batch if self._tail is None else self._tail(batch, epoch=self._batches.epoch)
-
 
 class AugmentedSequences(AugmentedPass[Sequence]):
     """Iterator over sequences of an augmented dataset; see :meth:`seqpipe.pipeline.Augmented.sequences`."""
-
-    def __init__(self, inner: Sequences, tail: Chain | None, fingerprint: str) -> None:
-        super().__init__(inner, tail, fingerprint)
-        self._sequences = inner
-
-    def __next__(self) -> Sequence:
-        sequence, inner = next(self._sequences), self._sequences
-        if self._tail is None:
-            return sequence
-        return self._tail(sequence, epoch=inner.epoch, index=inner.index)

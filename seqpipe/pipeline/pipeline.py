@@ -56,10 +56,14 @@ class Clip:
 
     Attributes:
         pixels: a Batch ``NFHWC``.
-        label: int64 ``(N,)``.
+        label: int64 ``(N,)``; of another ``label_type`` as :mod:`seqpipe.readers.labels` says.
         timestamps: float64 seconds ``(N, F)``.
         frames: int64 ``(N, F)``, frame numbers in the video; -1 for padding.
         index: int64 ``(N,)``, indices of the samples within the dataset.
+        video: int64 ``(N,)``, the position of each sample's video in the dataset.
+        columns: further columns of the dataset by name: arrays of numbers, tuples of other values.
+        luma: luma of the pixels, a Batch of uint8 with one channel, full range, straight from the decoded surface, for
+            optical flow. If ``pixels`` are not used, no colors are made; if both are, frames are decoded once.
     """
 
     pixels: DataNode
@@ -67,6 +71,9 @@ class Clip:
     timestamps: DataNode
     frames: DataNode
     index: DataNode
+    video: DataNode
+    columns: Mapping[str, DataNode]
+    luma: DataNode
 
 
 class PipelineState(TypedDict):
@@ -101,7 +108,11 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
         raise ParameterError(
             f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
         )
-    return Clip(*nodes_of(Indexed(Clips(reader), batch_size, last_batch)))
+    pixels, label, timestamps, frames, index, video, *others, luma = nodes_of(
+        Indexed(Clips(reader, luma=True), batch_size, last_batch)
+    )
+    columns = dict(zip(reader.columns, others, strict=True))
+    return Clip(pixels, label, timestamps, frames, index, video, columns, luma)
 
 
 def read_items(
@@ -208,6 +219,8 @@ class Pipeline:
         self._names = check_names(names, len(outputs))
         self._nodes = fed_nodes(self._graph)
         self._sources = sources_of(self._nodes)
+        for source in self._sources:
+            source.use([node.part for node in self._nodes if node.source is source])
         for line in self._graph.waits:
             warn_caller(line)
         self._executor = Executor(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError, StateError
+from ..errors import DamagedSourceError, ParameterError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
@@ -23,6 +24,7 @@ __all__ = [
     "Counter",
     "Cut",
     "DatasetProtocol",
+    "EmptyBatchError",
     "EndOfData",
     "Fetched",
     "Indexed",
@@ -38,6 +40,10 @@ repeat its last sample."""
 
 class EndOfData(Exception):  # noqa: N818  the end is no error
     """A source has no further batch in this epoch."""
+
+
+class EmptyBatchError(DamagedSourceError):
+    """No sample of a batch can be read, and such samples are to be left out; the batch is passed over."""
 
 
 class Place(NamedTuple):
@@ -138,6 +144,9 @@ class BatchSource(ABC):
     @abstractmethod
     def fingerprint(self) -> Mapping[str, object]:
         """Everything that determines the samples, as plain values by name."""
+
+    def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
+        """Take note of which values are used, by their numbers, beside those used already; others may be None."""
 
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
         """Return what is known of a value's type before the first batch, by its number."""
@@ -319,6 +328,11 @@ class Indexed(BatchSource):
                 allowed=f"0 to {cut.most}",
             )
         self._epoch, self._position = epoch, position
+
+    def use(self, parts: Seq[int]) -> None:
+        """See :meth:`BatchSource.use`; most datasets make all of their values."""
+        if (use := getattr(self.dataset, "use", None)) is not None:
+            use(parts)
 
     def type_of(self, part: int) -> Type:
         """See :meth:`BatchSource.type_of`."""

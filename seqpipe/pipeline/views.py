@@ -1,14 +1,16 @@
 """Evaluation views: several windows of each sequence, and scores averaged over all views of a video.
 
 reader = seqpipe.readers.Video(files=…, sequence_length=16, clips_per_video=10, clip_mode="even", short_side=256)
+scores = VideoScores()
 for batch in reader.batches(4):
     views = crop_views(batch, (256, 256), count=3)          # 12 sequences: 3 consecutive views of each clip
-    mean = VideoScores()
-    mean.add(model(views), views.sources)
+    scores.add(model(views.torch()), reader.videos(views.indices))
+mean = scores.mean()                                        # for each video, the mean over 10 × 3 views
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,7 +48,9 @@ def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
         side = "crop_pos_x" if columns >= rows else "crop_pos_y"
         found += [REGISTRY["crop"](crop=tuple(size), **{side: place})(sequence) for place in places]
     known: dict[str, Any] = {
-        name: None if (values := getattr(batch, name)) is None else np.repeat(np.asarray(values), count)
+        name: None
+        if (values := getattr(batch, name)) is None
+        else np.repeat(np.asarray(values), count, axis=0)
         for name in ("labels", "indices")
     }
     made = Batch.of(found)
@@ -57,38 +61,41 @@ def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
 class VideoScores:
     """Scores averaged over all views of each video."""
 
-    _sums: dict[str, FloatArray] = field(default_factory=dict, init=False)
-    _counts: dict[str, int] = field(default_factory=dict, init=False)
+    _sums: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
+    _counts: dict[Hashable, int] = field(default_factory=dict, init=False)
 
-    def add(self, scores: Any, sources: tuple[str, ...]) -> None:
+    def add(self, scores: Any, videos: Any) -> None:
         """Add the scores of some views.
 
         Args:
             scores: ``(N, classes)``, a NumPy, CuPy or torch array.
-            sources: the video of each view, as in :attr:`seqpipe.Batch.sources`.
+            videos: the video of each view: numbers, as from :meth:`seqpipe.readers.Video.videos` or the entry "video"
+                of torch batches, or other keys, such as :attr:`seqpipe.Batch.sources`.
 
         Raises:
-            ParameterError: the numbers of scores and sources, or of classes, differ.
+            ParameterError: the numbers of scores and videos, or of classes, differ.
         """
         table = np.asarray(to_numpy(scores), np.float64)
-        if table.ndim != 2 or len(table) != len(sources):
+        keys = list(videos.tolist() if hasattr(videos, "tolist") else videos)
+        if table.ndim != 2 or len(table) != len(keys):
             raise ParameterError(
-                f"scores of the shape {table.shape} for {len(sources)} views",
+                f"scores of the shape {table.shape} for {len(keys)} views",
                 source="VideoScores",
                 allowed="(views, classes)",
             )
-        for source, row in zip(sources, table, strict=True):
-            if source in self._sums and self._sums[source].shape != row.shape:
+        for key, row in zip(keys, table, strict=True):
+            if key in self._sums and self._sums[key].shape != row.shape:
                 raise ParameterError(
-                    f"scores of {len(row)} classes after some of {len(self._sums[source])}", source=source
+                    f"scores of {len(row)} classes after some of {len(self._sums[key])}",
+                    source=f"video {key}",
                 )
-            self._sums[source] = self._sums.get(source, 0.0) + row
-            self._counts[source] = self._counts.get(source, 0) + 1
+            self._sums[key] = self._sums.get(key, 0.0) + row
+            self._counts[key] = self._counts.get(key, 0) + 1
 
-    def mean(self) -> dict[str, FloatArray]:
+    def mean(self) -> dict[Any, FloatArray]:
         """Return the mean scores of each video."""
-        return {source: total / self._counts[source] for source, total in self._sums.items()}
+        return {key: total / self._counts[key] for key, total in self._sums.items()}
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[Any, int]:
         """Return the number of views of each video."""
         return dict(self._counts)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from ..lazy import on_demand
 
 if TYPE_CHECKING:
+    from . import published, published_volumes
+    from .entry import Entry, Listing
+    from .listing import list_videos
     from .loader import Batches, Sequences
     from .ranges import Range
     from .report import Loss, Report
@@ -19,10 +22,26 @@ if TYPE_CHECKING:
     from .video import Video
     from .volume import Volume
 
-__all__ = ["Batches", "Loss", "Range", "Report", "SampleRequest", "Sequences", "Video", "Volume"]
+__all__ = [
+    "Batches",
+    "Entry",
+    "Listing",
+    "Loss",
+    "Range",
+    "Report",
+    "SampleRequest",
+    "Sequences",
+    "Video",
+    "Volume",
+    "list_videos",
+    "published",
+    "published_volumes",
+]
 
 _LAZY = {
     "Batches": "loader",
+    "Entry": "entry",
+    "Listing": "entry",
     "Loss": "report",
     "Range": "ranges",
     "Report": "report",
@@ -30,6 +49,9 @@ _LAZY = {
     "Sequences": "loader",
     "Video": "video",
     "Volume": "volume",
+    "list_videos": "listing",
+    "published": "",
+    "published_volumes": "",
 }
 
 if not TYPE_CHECKING:

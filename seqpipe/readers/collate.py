@@ -36,7 +36,7 @@ def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
     """
     samples = [sample for sample, _ in fetched.pairs]
     sequences = tuple(sequence for _, sequence in fetched.pairs)
-    labels = np.array([sample.label for sample in samples], dtype=np.int64)
+    labels = np.array([sample.label for sample in samples])
     indices = np.array([sample.index for sample in samples], dtype=np.int64)
     stacked, mask = fetched.stacked, None
     if ragged == "pad":

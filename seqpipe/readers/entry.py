@@ -1,14 +1,21 @@
-"""Entry: a listed video before it is opened."""
+"""Entry and Listing: listed videos before they are opened, and random subsets of a listing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from .labels import NO_LABEL
+from ..errors import ParameterError
+from ..sampling.split import split_groups
+from .labels import NO_LABEL, LabelParser, LabelType
 from .ranges import Range
 
 __all__ = ["Entry", "Listing"]
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
@@ -17,28 +24,131 @@ class Entry(NamedTuple):
     Attributes:
         name: path or URL.
         key: name in the fingerprint, which stays the same if the whole dataset is moved.
-        label: an integer, -1 for none.
+        label: as :class:`seqpipe.readers.labels.LabelParser` makes it; -1 for none.
         part: the range to use; None for the whole video.
         place: where the video is listed, as a sentence for messages, or "".
+        fields: values of further columns by name: numbers, texts, arrays.
     """
 
     name: str
     key: str
-    label: int = NO_LABEL
+    label: Any = NO_LABEL
     part: Range | None = None
     place: str = ""
+    fields: Mapping[str, Any] = _NONE
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The listed videos.
+    """The listed videos, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` return them.
+
+    ``Video(videos=listing)`` reads them; a listing can be divided first:
+
+    train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, by="subject")
 
     Attributes:
         entries: the videos, in the order of the dataset.
         classes: class names; a name's position is its label. Empty if labels are plain integers.
         passed_over: number of files of a folder that are not videos, by file extension.
+        label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
+        width: number of classes, or length of a label vector; 0 for other types of labels.
     """
 
     entries: tuple[Entry, ...]
     classes: tuple[str, ...] = ()
     passed_over: dict[str, int] = field(default_factory=dict)
+    label_type: LabelType = "class"
+    width: int = 0
+
+    @classmethod
+    def of(
+        cls, entries: Iterable[Entry], labels: LabelParser, passed_over: Mapping[str, int] | None = None
+    ) -> Listing:
+        """A listing of entries whose labels were made by ``labels``.
+
+        Raises:
+            ParameterError: vectors differ in length.
+        """
+        listed = tuple(entries)
+        width = 0
+        given = [entry for entry in listed if isinstance(entry.label, tuple)]
+        if labels.label_type == "classes":
+            width = len(labels.classes) or 1 + max((max(one.label, default=-1) for one in given), default=-1)
+        elif labels.label_type == "vector":
+            full = [entry for entry in given if entry.label]
+            width = len(full[0].label) if full else 0
+            if odd := next((entry for entry in full if len(entry.label) != width), None):
+                raise ParameterError(
+                    f"a label of {len(odd.label)} numbers, after one of {width}",
+                    source=odd.name,
+                    allowed="vectors of one length",
+                )
+        return cls(listed, labels.classes, dict(passed_over or {}), labels.label_type, width)
+
+    def __len__(self) -> int:
+        """How many videos, or parts of such, there are."""
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def where(self, keep: Callable[[Entry], bool]) -> Listing:
+        """Those entries for which a function is true, in their order."""
+        return replace(self, entries=tuple(filter(keep, self.entries)))
+
+    def split(
+        self,
+        shares: Seq[float],
+        *,
+        seed: int = 0,
+        by: str | Callable[[Entry], Any] | None = None,
+        stratified: bool = False,
+    ) -> tuple[Listing, ...]:
+        """Parts that have no group in common, by a seed.
+
+        Which part a group is in depends on the seed and the group alone, but for groups at the borders between parts:
+        other videos that come or go hardly change it, nor does their order.
+
+        Args:
+            shares: of the videos in each part, positive; their sum is at most 1.
+            seed: of the choice.
+            by: what stays together: the name of a field, ``"label"``, ``"path"``, or a function of an entry; by
+                default each path.
+            stratified: whether each class is divided by itself, so that all parts have the same mix.
+
+        Raises:
+            ParameterError: the shares are none, there is no such field, or groups have several classes and are to be
+                divided class by class.
+        """
+        groups = [self._group(entry, by) for entry in self.entries]
+        strata = [entry.label if stratified else None for entry in self.entries]
+        parts = split_groups(groups, strata, shares, seed)
+        return tuple(
+            replace(
+                self, entries=tuple(one for one, at in zip(self.entries, parts, strict=True) if at == number)
+            )
+            for number in range(len(shares))
+        )
+
+    def subset(
+        self,
+        share: float,
+        *,
+        seed: int = 0,
+        by: str | Callable[[Entry], Any] | None = None,
+        stratified: bool = False,
+    ) -> Listing:
+        """A share of the videos, by a seed; arguments and errors are those of :meth:`split`."""
+        return self.split((share,), seed=seed, by=by, stratified=stratified)[0]
+
+    def _group(self, entry: Entry, by: str | Callable[[Entry], Any] | None) -> str:
+        if by is None or by == "path":
+            return entry.key
+        if by == "label":
+            return repr(entry.label)
+        if callable(by):
+            return repr(by(entry))
+        if by not in entry.fields:
+            allowed = ", ".join(("label", "path", *entry.fields))
+            raise ParameterError(f"by={by!r} is no field", source=entry.name, allowed=allowed)
+        return repr(entry.fields[by])

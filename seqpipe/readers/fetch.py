@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
-from ..array import Array, IntArray
+from ..array import Array, IntArray, namespace, on_device_of
 from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.params import OnError
 from ..sequence import Sequence
@@ -19,7 +20,7 @@ from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import SampleRequest, Selection
 
-__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending"]
+__all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
 _NEARBY = 1024
 _TRIES = 16
@@ -96,6 +97,8 @@ class Fetcher:
         on_error: policy for unreadable samples.
         book: records losses.
         outputs: a function that replaces ``output`` for each sample, or None.
+        channels_first: whether sequences have their channels before their frames, ``CFHW``; ``output`` then has the
+            layout ``FCHW``.
     """
 
     selection: Selection
@@ -105,12 +108,13 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
     outputs: Outputs | None = None
+    channels_first: bool = False
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """Return the size of the samples' pixels in bytes, without decoding."""
         if self.outputs is not None:
-            return self._group(epoch, positions).size
+            return self.group(epoch, positions).size
         return self.selection.values_at(epoch, positions) * self._itemsize
 
     @property
@@ -129,16 +133,7 @@ class Fetcher:
         Raises:
             DeviceMemoryError: the device's memory is too small for that array.
         """
-        group = self._group(epoch, positions)
-        stacked = self._stack(group) if stack else None
-        requests = [
-            self._request(sample, output, None if stacked is None else stacked[place])
-            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
-            if place not in group.failed and group.broken is None
-        ]
-        engine = self.engine.get()
-        size = self.size(epoch, positions)
-        return Pending(epoch, positions, group, stacked, size, engine.submit(requests), engine)
+        return begin_together([self], epoch, positions, stack=stack)[0]
 
     def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones.
@@ -158,7 +153,7 @@ class Fetcher:
             else:
                 outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
         whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
-        return FetchedSamples(tuple(outcomes), pending.stacked if whole else None)
+        return self._arranged(FetchedSamples(tuple(outcomes), pending.stacked if whole else None))
 
     def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
@@ -173,13 +168,27 @@ class Fetcher:
         result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
-        return _pair(sample, result)[1]
+        made = self._arranged(FetchedSamples((_pair(sample, result),)))
+        return made.pairs[0][1]
+
+    def _arranged(self, fetched: FetchedSamples) -> FetchedSamples:
+        """Samples with their axes in the order that is wanted; conversions write frame by frame, so this is a copy."""
+        if not self.channels_first:
+            return fetched
+        whole = None if fetched.stacked is None else _swapped(fetched.stacked, 1)
+        outcomes = list(fetched.outcomes)
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, tuple):
+                sample, sequence = outcome
+                pixels = _swapped(sequence.data, 0) if whole is None else whole[place]
+                outcomes[place] = sample, sequence.with_pixels(pixels, "CFHW")
+        return FetchedSamples(tuple(outcomes), whole)
 
     @property
     def _itemsize(self) -> int:
         return np.dtype(self.output.dtype).itemsize
 
-    def _group(self, epoch: int, positions: IntArray) -> SampleGroup:
+    def group(self, epoch: int, positions: IntArray) -> SampleGroup:
         """Return the samples at positions and their outputs; the last result is cached, as callers ask twice.
 
         Groups with errors are not cached: a file may be readable the next time.
@@ -248,7 +257,20 @@ class Fetcher:
         fill = fill_in(self.fill, self.output, output)
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
-    def _stack(self, group: SampleGroup) -> Array | None:
+    def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
+        """Return the requests for the readable samples of a group.
+
+        Args:
+            group: the samples.
+            stacked: array for their pixels; None if each sample gets an array of its own.
+        """
+        return [
+            self._request(sample, output, None if stacked is None else stacked[place])
+            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if place not in group.failed and group.broken is None
+        ]
+
+    def stack(self, group: SampleGroup) -> Array | None:
         """Allocate one array for all samples if their frames have one shape."""
         if group.common is None:
             return None
@@ -257,5 +279,40 @@ class Fetcher:
         return self.engine.get().allocate(whole, np.dtype(dtype))
 
 
+def begin_together(
+    fetchers: Seq[Fetcher], epoch: int, positions: IntArray, *, stack: bool = True
+) -> list[Pending]:
+    """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
+
+    Args:
+        fetchers: of one engine.
+        epoch: the epoch.
+        positions: at least one position.
+        stack: whether to decode into one array for each fetcher if all shapes agree.
+
+    Raises:
+        DeviceMemoryError: the device's memory is too small for these arrays.
+    """
+    engine = fetchers[0].engine.get()
+    found, requests = [], list[Request]()
+    for fetcher in fetchers:
+        group = fetcher.group(epoch, positions)
+        stacked = fetcher.stack(group) if stack else None
+        first = len(requests)
+        requests += fetcher.requests(group, stacked)
+        found.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
+    read = engine.submit(requests)
+    return [
+        Pending(epoch, positions, group, stacked, size, read.part(first, end), engine)
+        for group, stacked, size, first, end in found
+    ]
+
+
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index)
+    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)
+
+
+def _swapped(pixels: Array, axis: int) -> Array:
+    """An axis and the one behind it in each other's place, in new memory."""
+    with on_device_of(pixels):
+        return namespace(pixels).ascontiguousarray(pixels.swapaxes(axis, axis + 1))

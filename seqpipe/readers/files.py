@@ -47,7 +47,7 @@ def list_files(
     entries = (
         Entry(name, name, label, part) for name, label, part in zip(names, numbers, parts, strict=True)
     )
-    return Listing(tuple(entries), labels.classes)
+    return Listing.of(entries, labels)
 
 
 def list_folder(root: str, labels: LabelParser) -> Listing:
@@ -58,10 +58,16 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
     videos without subfolders, all videos have the label -1. Names that begin with a dot are skipped.
 
     Raises:
+        ParameterError: ``label_type`` is not that of classes.
         SourceNotFoundError: the folder does not exist.
         UnreadableSourceError: the folder or a class contains no video.
         SourceError: the folder cannot be read, or it contains both videos and class folders.
     """
+    if labels.label_type != "class":
+        raise ParameterError(
+            f"label_type={labels.label_type!r} and file_root exclude one another",
+            advice="The folders are the classes; give files and labels, or a manifest",
+        )
     _require_folder(root)
     root = root.rstrip("/")
     passed = PassedOver()
@@ -168,7 +174,7 @@ def _name(file: Any) -> str:
     return name
 
 
-def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[int]:
+def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[Any]:
     numbers = []
     for place, value in enumerate(_as_many("labels", values, names)):
         try:

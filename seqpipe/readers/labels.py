@@ -1,22 +1,48 @@
-"""Labels: integers or class names."""
+"""LabelParser: numbers or names of classes; or several classes, numbers, vectors or texts, as ``label_type`` says.
+
+============= ================================ =====================================================
+label_type    a label is                       labels of a batch of N
+============= ================================ =====================================================
+``"class"``   a whole number or a class name   int64 ``(N,)``; -1 for none
+``"classes"`` several of these                 float32 ``(N, classes)`` of 0 and 1; all 0 for none
+``"number"``  a number                         float32 ``(N,)``; NaN for none
+``"vector"``  as many numbers for each video   float32 ``(N, numbers)``; NaN for none
+``"text"``    a text                           an array of texts ``(N,)``; "" for none
+============= ================================ =====================================================
+
+In a CSV file, classes are separated by ``;`` or ``|`` (whole numbers also by commas or blanks), the numbers of a vector
+by ``;``, ``|``, commas or blanks. In a JSONL file both are lists.
+"""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
-from numbers import Integral
-from typing import Any, Final
+from collections.abc import Sequence as Seq
+from numbers import Integral, Real
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..param import listed
+from ..param import choice, listed
 
-__all__ = ["NO_LABEL", "LabelParser", "nearest"]
+__all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
+
+LabelType: TypeAlias = Literal["class", "classes", "number", "vector", "text"]
+
+LABEL_TYPE: Final = choice("label_type", "What a label is", ("class", "classes", "number", "vector", "text"))
 
 NO_LABEL: Final = -1
 """The label of a video without one."""
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
+_WHOLE = re.compile(r"[-+0-9\s,;|\[\]]*")
+_BETWEEN_NUMBERS = re.compile(r"[\s,;|]+")
+_BETWEEN_NAMES = re.compile(r"\s*[;|]\s*")
 _LIMIT = 1 << 63
 _LONGEST = 1000  # characters of a number; Python's int() refuses strings of more than 4300 digits
 
@@ -26,15 +52,22 @@ class LabelParser:
 
     Args:
         classes: class names in the order of their labels; None if labels are plain integers.
+        label_type: type of the labels.
 
     Attributes:
         classes: the class names; empty if labels are plain integers.
+        label_type: type of the labels.
 
     Raises:
-        ParameterError: ``classes`` is not a list of distinct names.
+        ParameterError: ``classes`` is not a list of distinct names, or labels of this type have no classes.
     """
 
-    def __init__(self, classes: Iterable[str] | None) -> None:
+    def __init__(self, classes: Iterable[str] | None, label_type: LabelType = "class") -> None:
+        self.label_type: LabelType = LABEL_TYPE.check(label_type)
+        if classes is not None and label_type not in ("class", "classes"):
+            raise ParameterError(
+                f"classes and label_type={label_type!r} exclude one another", advice="Leave classes out"
+            )
         allowed = "a list of class names"
         names = () if classes is None else tuple(listed("classes", classes, allowed))
         if classes is not None and not names:
@@ -48,12 +81,31 @@ class LabelParser:
             self._numbers[name] = len(self._numbers)
         self.classes = names
 
-    def __call__(self, value: Any) -> int:
-        """Return the label of the class named ``value``, else ``value`` as an integer; -1 stands for no label.
+    def __call__(self, value: Any) -> Any:
+        """Return the label that ``value`` stands for; -1 stands for no label.
+
+        Returns:
+            An integer; for other label types a tuple of integers, a float, a tuple of floats, or a text.
 
         Raises:
-            ParameterError: ``value`` is neither a class name nor a valid integer label.
+            ParameterError: ``value`` is not a label of this type.
         """
+        if self.label_type == "class":
+            return self._number(value)
+        if self.label_type == "text":
+            return value if isinstance(value, str) else str(value)
+        if self.label_type == "number":
+            return _float(value)
+        if self.label_type == "vector":
+            given = _parts(value, _BETWEEN_NUMBERS)
+            return tuple(_float(one) for one in given)
+        if isinstance(value, str) and value.strip() in self._numbers:
+            return (self._numbers[value.strip()],)
+        parts = _parts(value, _BETWEEN_NUMBERS if _WHOLE.fullmatch(str(value)) else _BETWEEN_NAMES)
+        return tuple(self._number(one) for one in parts)
+
+    def _number(self, value: Any) -> int:
+        """The number of a class named ``value``, else ``value`` as a number; -1 stands for no label."""
         if isinstance(value, str) and (known := self._numbers.get(value.strip())) is not None:
             return known
         whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -82,6 +134,49 @@ class LabelParser:
             allowed=f"{some}, or 0 to {len(self.classes) - 1}, or -1 for no label",
             advice=f"Perhaps {meant!r} was meant" if meant else None,
         )
+
+
+def _parts(value: Any, between: re.Pattern[str]) -> list[Any]:
+    """The parts of a list, or of a text that is one."""
+    if isinstance(value, str):
+        return [part for part in between.split(value.strip().strip("[]")) if part]
+    return list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1 else [value]
+
+
+def _float(value: Any) -> float:
+    try:
+        # float() also takes 1_000 and the digits of all scripts
+        is_text = isinstance(value, str) and value.isascii() and "_" not in value
+        number = float(value) if is_text or isinstance(value, Real) else None
+    except ValueError:
+        number = None
+    if number is None or isinstance(value, bool) or not math.isfinite(number):
+        raise ParameterError(f"the label {value!r} is not a number", allowed="finite numbers")
+    return number
+
+
+def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArray[Any]:
+    """LabelParser as one array with an entry for each video, as the table of this module says.
+
+    Args:
+        labels: what :class:`LabelParser` makes; ``NO_LABEL`` for none.
+        label_type: what they are.
+        width: how many classes there are, or numbers of a vector.
+    """
+    if label_type == "class":
+        return np.array(labels, dtype=np.int64)
+    if label_type == "text":
+        return np.array(["" if label == NO_LABEL else label for label in labels], dtype=np.str_)
+    if label_type == "number":
+        return np.array([np.nan if isinstance(label, int) else label for label in labels], dtype=np.float32)
+    none = np.nan if label_type == "vector" else 0
+    table = np.full((len(labels), width), none, dtype=np.float32)
+    for row, label in zip(table, labels, strict=True):
+        if isinstance(label, tuple) and label_type == "classes":
+            row[[number for number in label if number != NO_LABEL]] = 1
+        elif label and isinstance(label, tuple):
+            row[:] = label
+    return table
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -10,32 +10,38 @@ from ..errors import ParameterError
 from ..param import check_path
 from .entry import Listing
 from .files import list_files, list_folder
-from .labels import LabelParser
+from .labels import LabelParser, LabelType
 from .manifest import read_manifest
 from .params import one_source
 from .ranges import Range
 
-__all__ = ["list_videos"]
+__all__ = ["list_videos", "listing_of"]
 
 _Path = str | os.PathLike[str]
 
 
 def list_videos(
-    turn: LabelParser,
-    files: Iterable[Any] | None,
-    file_root: _Path | None,
-    manifest: _Path | None,
-    labels: Iterable[Any] | None,
-    ranges: Iterable[Range | None] | None,
+    *,
+    files: Iterable[Any] | None = None,
+    file_root: _Path | None = None,
+    manifest: _Path | None = None,
+    labels: Iterable[Any] | None = None,
+    classes: Iterable[str] | None = None,
+    label_type: LabelType = "class",
+    ranges: Iterable[Range | None] | None = None,
 ) -> Listing:
-    """List videos from one of ``files``, ``file_root`` and ``manifest``; see :class:`seqpipe.readers.Video`.
+    """List videos from one of ``files``, ``file_root`` and ``manifest``, to be divided before they are read.
+
+    train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, stratified=True)
+    reader = Video(videos=train, sequence_length=16)
 
     Args:
-        turn: converts labels to integers.
-        files: paths and URLs.
+        files: paths and URLs; these and the other arguments are those of :class:`seqpipe.readers.Video`.
         file_root: a folder of class folders or videos.
         manifest: a CSV, TSV or JSONL file.
         labels: for ``files``: their labels.
+        classes: class names.
+        label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
         ranges: for ``files``: their ranges.
 
     Raises:
@@ -43,6 +49,7 @@ def list_videos(
         ManifestError: a line of the manifest is not valid.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
+    turn = LabelParser(classes, label_type)
     if files is not None:
         return list_files(files, labels, ranges, turn)
     for name, value in (("labels", labels), ("ranges", ranges)):
@@ -56,3 +63,29 @@ def list_videos(
     if file_root is not None:
         return list_folder(check_path("file_root", file_root), turn)
     return read_manifest(check_path("manifest", manifest), turn)
+
+
+def listing_of(videos: Listing | None, **named: Any) -> Listing:
+    """The listing that is given, or that of the arguments of :func:`list_videos`.
+
+    Raises:
+        ParameterError: it is no listing, it is empty, or something else is given too.
+        ManifestError: a line of a manifest cannot be used.
+    """
+    if videos is None:
+        one_source({**{name: named[name] for name in ("files", "file_root", "manifest")}, "videos": None})
+        return list_videos(**named)
+    also = [name for name, value in named.items() if value not in (None, "class")]
+    if also:
+        raise ParameterError(
+            f"videos and {also[0]} exclude one another", advice="A listing has its own labels and ranges"
+        )
+    if not isinstance(videos, Listing):
+        raise ParameterError(
+            f"videos is a {type(videos).__name__}",
+            allowed="a listing, as readers.list_videos() and readers.published make it",
+            advice="Paths are given as files=[…]",
+        )
+    if not len(videos):
+        raise ParameterError("videos is empty", allowed="at least one video")
+    return videos

@@ -109,6 +109,11 @@ class Pass(ABC, Generic[ItemT]):
         return self._epoch
 
     @property
+    def chosen_epoch(self) -> int:
+        """The dataset's current epoch, which the next ``iter()`` goes through."""
+        return self._feed.epoch
+
+    @property
     def position(self) -> int:
         """Number of samples of the rank's epoch that were returned or lost."""
         return self._position

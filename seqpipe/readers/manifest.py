@@ -6,13 +6,15 @@ The first line of a CSV or TSV file names its columns; in JSONL each line is an 
 column                      meaning
 =========================== ============================================================================
 ``path``                    path or URL; a relative path starts at the manifest's own folder
-``label``                   an integer, -1 for none, or a class name if ``classes`` is given
+``label``                   an integer, -1 for none, or a class name if ``classes`` is given; for another
+                            ``label_type`` see :mod:`seqpipe.readers.labels`
 ``start_frame, end_frame``  half-open range in frames; an empty field leaves that end open
 ``start_s, end_s``          the same in seconds on the video's own clock
 =========================== ============================================================================
 
-Only ``path`` is required. Other columns are ignored, but misspellings of these names are refused. Text is
-UTF-8; fields with commas, quotes or line breaks are quoted as in RFC 4180.
+Only ``path`` is required. Other columns are delivered in :attr:`seqpipe.Batch.columns`, but misspellings of these names
+are refused; see :mod:`seqpipe.readers.fields`. :mod:`seqpipe.readers.published` reads lists without a header and other
+published formats. Text is UTF-8; fields with commas, quotes or line breaks are quoted as in RFC 4180.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from typing import Any, Final
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from .entry import Entry, Listing
+from .fields import fields_of
 from .labels import NO_LABEL, LabelParser, nearest
 from .ranges import COLUMNS, Range
 
-__all__ = ["read_manifest"]
+__all__ = ["bad_line", "read_manifest", "text_of"]
 
 _KNOWN: Final = ("path", "label", *COLUMNS)
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -50,18 +53,22 @@ def read_manifest(manifest: str, labels: LabelParser) -> Listing:
         ManifestError: a line is not valid; the message contains its number.
     """
     path = Path(manifest)
-    entries = [_entry(manifest, path.parent, line, row, labels) for line, row in _rows(manifest, path)]
-    if not entries:
+    rows = list(_rows(manifest, path))
+    if not rows:
         raise ManifestError("the manifest lists no video", source=manifest, allowed="one line for each video")
-    return Listing(tuple(entries), labels.classes)
+    others = fields_of([{name: row[name] for name in row if name not in _KNOWN} for _, row in rows])
+    pairs = zip(rows, others, strict=True)
+    return Listing.of(
+        (_entry(manifest, path.parent, line, row, labels, fields) for (line, row), fields in pairs), labels
+    )
 
 
 def _rows(manifest: str, path: Path) -> Iterator[_Row]:
     ending = path.suffix.lower()
     if ending in _DELIMITERS:
-        return _table(manifest, _text(manifest, path), _DELIMITERS[ending])
+        return _table(manifest, text_of(manifest, path), _DELIMITERS[ending])
     if ending in _JSON:
-        return _objects(manifest, _text(manifest, path))
+        return _objects(manifest, text_of(manifest, path))
     raise ManifestError(
         f"{ending or 'no ending'!r} is not the ending of a manifest",
         source=manifest,
@@ -70,7 +77,13 @@ def _rows(manifest: str, path: Path) -> Iterator[_Row]:
     )
 
 
-def _text(manifest: str, path: Path) -> str:
+def text_of(manifest: str, path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        SourceNotFoundError: there is no such file.
+        ManifestError: it cannot be read, or is not UTF-8.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -81,7 +94,9 @@ def _text(manifest: str, path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _bad(manifest, line, "the text is not UTF-8", advice="Save the manifest as UTF-8") from error
+        raise bad_line(
+            manifest, line, "the text is not UTF-8", advice="Save the manifest as UTF-8"
+        ) from error
 
 
 def _table(manifest: str, text: str, delimiter: str) -> Iterator[_Row]:
@@ -99,10 +114,12 @@ def _table(manifest: str, text: str, delimiter: str) -> Iterator[_Row]:
                 continue
             if len(fields) != len(columns):
                 fact = f"the line has {len(fields)} fields, but the header names {len(columns)}"
-                raise _bad(manifest, line, fact, advice="Put fields that contain the separator into quotes")
+                raise bad_line(
+                    manifest, line, fact, advice="Put fields that contain the separator into quotes"
+                )
             yield line, dict(zip(columns, fields, strict=True))
     except csv.Error as error:
-        raise _bad(manifest, begin, f"the line cannot be read ({error})") from error
+        raise bad_line(manifest, begin, f"the line cannot be read ({error})") from error
 
 
 def _objects(manifest: str, text: str) -> Iterator[_Row]:
@@ -113,12 +130,14 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
         try:
             value = json.loads(row, object_pairs_hook=partial(_object, names))
         except json.JSONDecodeError as error:
-            raise _bad(manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})") from error
+            raise bad_line(
+                manifest, line, f"the line is not JSON ({error.msg}, column {error.colno})"
+            ) from error
         except (ValueError, RecursionError) as error:
             # a number with thousands of digits, or thousands of nested brackets
-            raise _bad(manifest, line, f"the line cannot be read ({error})") from error
+            raise bad_line(manifest, line, f"the line cannot be read ({error})") from error
         if not isinstance(value, dict):
-            raise _bad(
+            raise bad_line(
                 manifest, line, f"the line holds a {type(value).__name__}", allowed='an object, {"path": …}'
             )
         _check_columns(manifest, line, names)
@@ -133,11 +152,11 @@ def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
     if twice := [name for place, name in enumerate(columns) if name in columns[:place]]:
-        raise _bad(manifest, line, f"the column {twice[0]!r} occurs twice")
+        raise bad_line(manifest, line, f"the column {twice[0]!r} occurs twice")
     for name in columns:
         meant = nearest(name, _KNOWN)
         if name not in _KNOWN and meant and meant not in columns:
-            raise _bad(
+            raise bad_line(
                 manifest,
                 line,
                 f"the column {name!r} is unknown",
@@ -147,7 +166,7 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
     if "path" not in columns:
         found = ", ".join(repr(name) for name in columns)
         separated = {",": ", separated by commas", "\t": ", separated by tabs"}.get(delimiter, "")
-        raise _bad(
+        raise bad_line(
             manifest,
             line,
             f"there is no column 'path', only {found}",
@@ -156,21 +175,28 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
         )
 
 
-def _entry(manifest: str, folder: Path, line: int, row: Mapping[str, Any], labels: LabelParser) -> Entry:
+def _entry(
+    manifest: str,
+    folder: Path,
+    line: int,
+    row: Mapping[str, Any],
+    labels: LabelParser,
+    fields: Mapping[str, Any],
+) -> Entry:
     key = row.get("path", "")
     if not isinstance(key, str) or not key or "\0" in key:
-        raise _bad(manifest, line, f"the path {key!r} is not valid" if key else "the path is empty")
+        raise bad_line(manifest, line, f"the path {key!r} is not valid" if key else "the path is empty")
     name = key if "://" in key else str(folder / key)
     try:
         label = labels(row["label"]) if "label" in row else NO_LABEL
         bounds = {column: _number(row[column]) for column in COLUMNS if row.get(column, "") != ""}
         part = Range(**bounds) if bounds else None
     except ParameterError as error:
-        raise _bad(manifest, line, error.fact, allowed=error.allowed, advice=error.advice) from error
+        raise bad_line(manifest, line, error.fact, allowed=error.allowed, advice=error.advice) from error
     place = f"It is named in line {line} of {manifest}"
     if name != key:
         place += "; relative paths start at its folder"
-    return Entry(name, key, label, part, place)
+    return Entry(name, key, label, part, place, fields)
 
 
 def _number(field: Any) -> Any:
@@ -184,7 +210,8 @@ def _number(field: Any) -> Any:
         return field
 
 
-def _bad(
+def bad_line(
     manifest: str, line: int, fact: str, *, allowed: str | None = None, advice: str | None = None
 ) -> ManifestError:
+    """The error that names a line of a file."""
     return ManifestError(f"line {line}: {fact}", source=manifest, allowed=allowed, advice=advice)

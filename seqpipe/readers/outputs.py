@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..errors import ParameterError, SeqpipeError
-from ..video.convert.output import OutputSpec
+from ..video.convert.output import DType, OutputSpec
 from .selection import Catalog, SampleRequest
 
-__all__ = ["Outputs", "SampleGroup", "fill_in", "group_of"]
+__all__ = ["Outputs", "SampleGroup", "fill_in", "group_of", "luma_of"]
 
 Outputs: TypeAlias = Callable[[Seq[SampleRequest], int], Seq[OutputSpec]]
 """A function of sample requests and their epoch that returns one output specification for each request.
@@ -120,6 +121,12 @@ def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple
         raise
 
 
+def luma_of(output: OutputSpec) -> OutputSpec:
+    """Return the output of the luma of another output's frames: uint8, with its geometry and layout."""
+    rounded: DType | None = None if output.rounded is None else "uint8"
+    return replace(output, color="GRAY", dtype="uint8", mean=None, std=None, rounded=rounded)
+
+
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:
     """Convert a fill value to the same color in the dtype, mean and std of another output.
 
@@ -137,6 +144,8 @@ def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tupl
     if plain.is_float:
         parts = [value * std + mean for mean, std in zip(*_statistics(plain), strict=True)]
     fractions = [part / _PEAKS[plain.dtype] for part in parts]
+    if output.channels < plain.channels:
+        fractions = [sum(fractions) / plain.channels]
     if output.is_float:
         kinds = zip(fractions, *_statistics(output), strict=True)
         made = tuple((part - mean) / std for part, mean, std in kinds)

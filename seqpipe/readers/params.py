@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import ParameterError
-from ..param import Param
+from ..param import Param, choice
 from ..video.convert.output import OutputSpec, check_output
 from ..video.device import Device
 from ..video.memory import device_bytes
 
 __all__ = [
+    "CLIP_LAYOUT",
     "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
+    "TORCH_DOOR",
+    "ClipLayout",
     "bytes_ahead",
     "check_fill",
     "check_index",
@@ -24,6 +27,12 @@ __all__ = [
     "output_of",
 ]
 
+TORCH_DOOR: Final = "seqpipe.torch"
+"""``as_torch()`` imports this adapter by name, when called: the package stands below readers and pipelines."""
+
+ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
+
+CLIP_LAYOUT: Final = choice("layout", "order of the axes of a sequence", get_args(ClipLayout))
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, hi=10_000, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",

@@ -16,6 +16,7 @@ Fate: TypeAlias = Literal[
     "video left out",
     "volume left out",
     "too short",
+    "too still",
     "sample raised",
     "sample left out",
     "sample substituted",
@@ -31,9 +32,9 @@ class Loss:
 
     Attributes:
         source: the path or URL.
-        fate: what happened: the whole video or volume was left out because it is unreadable or too short; or samples of
-            it were raised as errors, left out, substituted by others, or, for patches, cut anywhere because the volume
-            has no voxel of the class to be cut around.
+        fate: what happened: the whole video or volume was left out because it is unreadable, too short or
+            too still; or samples of it were raised as errors, left out, substituted by others, or, for patches, cut
+            anywhere because the volume has no voxel of the class to be cut around.
         reason: the error's text; the first sample's, if there were several.
         frames: requested frames that cannot be decoded, ascending.
         times: number of samples; 1 for a whole video.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip
 from ..video.probe.facts import Facts
-from .clock import Clock
+from .frame_values import Clock, FrameMotion
 
 __all__ = ["Catalog", "SampleRequest", "Selection"]
 
@@ -26,19 +29,21 @@ class SampleRequest:
         index: index within the dataset, the same on all ranks and in all epochs.
         video: position of the video within the dataset.
         source: path or URL of the video.
-        label: label of the video, -1 for none.
+        label: label of the video, -1 for none; a float, a row of floats or a text for another ``label_type``.
         frames: int64, frame number to decode for each position; -1 where the position is filled with a constant.
         padding: bool, True at padded positions.
         shape: shape of an output frame, in the order of the dataset's layout.
+        fields: values of further columns of the video, by name.
     """
 
     index: int
     video: int
     source: str
-    label: int
+    label: Any
     frames: IntArray
     padding: BoolArray
     shape: tuple[int, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,7 @@ class Catalog:
     Attributes:
         names: path or URL.
         keys: name in the fingerprint.
-        labels: integers, -1 for none.
+        labels: as :func:`seqpipe.readers.labels.tabulated` makes them.
         first: first frame of the range.
         end: frame after the last one of the range.
         end_s: end of a range given in seconds; else NaN.
@@ -57,11 +62,12 @@ class Catalog:
         shape: index into ``shapes``.
         pictures: distinct (width, height, rotation, flip), as :attr:`seqpipe.video.probe.facts.Facts.picture`.
         picture: index into ``pictures``.
+        fields: values of further columns of each video; empty if there are none.
     """
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    labels: IntArray
+    labels: npt.NDArray[Any]
     first: IntArray
     end: IntArray
     end_s: FloatArray
@@ -70,6 +76,7 @@ class Catalog:
     shape: IntArray
     pictures: tuple[tuple[int, ...], ...]
     picture: IntArray
+    fields: tuple[Mapping[str, Any], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -99,6 +106,8 @@ class Selection:
         order: order of the rank's samples.
         clock: source of timestamps.
         by_time: whether the sampler needs timestamps.
+        repeats: number of times that each sample of the catalog occurs: with different indices, but the same frames.
+        motion: source of the motion of frames; None if the sampler does not need it.
     """
 
     catalog: Catalog
@@ -106,6 +115,13 @@ class Selection:
     order: EpochOrder
     clock: Clock
     by_time: bool
+    repeats: int = 1
+    motion: FrameMotion | None = None
+
+    @property
+    def total(self) -> int:
+        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        return self.catalog.samples * self.repeats
 
     def sample(self, index: int, epoch: int) -> SampleRequest:
         """Return one sample of an epoch by its index within the dataset, which does not depend on rank and order.
@@ -116,26 +132,32 @@ class Selection:
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])
-        times = self.clock.timestamps(name) if self.by_time else None
-        k = index - int(catalog.bounds[video])
+        times = self.clock.of(name) if self.by_time else None
+        motion = None if self.motion is None else self.motion.of(name)
+        number = index // self.repeats
+        k = number - int(catalog.bounds[video])
         try:
             span = Span(
                 int(catalog.first[video]),
                 int(catalog.end[video]),
                 times,
                 None if np.isnan(end_s) else end_s,
+                motion,
             )
-            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=index)
+            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
         except ParameterError as error:  # the sample existed when the dataset was made: the file has changed
             raise SourceError(
                 f"the video no longer contains sample {index}: {error.fact}",
                 source=name,
                 advice="The file may have been replaced: create the dataset again",
             ) from error
-        return SampleRequest(index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video))
+        fields = catalog.fields[video] if catalog.fields else {}
+        return SampleRequest(
+            index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields
+        )
 
     def unknown(self, index: int) -> SampleRequest:
-        """Return a sample without frames, for a video whose timestamps cannot be read any more."""
+        """Return a sample without frames, for a video whose timestamps or motion cannot be read any more."""
         return SampleRequest(
             index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         )
@@ -150,8 +172,11 @@ class Selection:
 
     def videos_at(self, epoch: int, positions: IntArray) -> IntArray:
         """Return the position within the dataset of each sample's video."""
-        indices = self.order.samples(epoch, positions)
-        videos: IntArray = np.searchsorted(self.catalog.bounds, indices, side="right") - 1
+        return self.videos_of(self.order.samples(epoch, positions))
+
+    def videos_of(self, indices: IntArray) -> IntArray:
+        """Return the position within the dataset of each sample's video, by the samples' indices."""
+        videos: IntArray = np.searchsorted(self.catalog.bounds, indices // self.repeats, side="right") - 1
         return videos
 
     def values_at(self, epoch: int, positions: IntArray) -> int:
@@ -165,23 +190,24 @@ class Selection:
         """Largest number of pixel values of a sample."""
         return self.sampler.length * max(map(math.prod, self.catalog.shapes))
 
-    def _video(self, index: int) -> tuple[int, str, int]:
+    def _video(self, index: int) -> tuple[int, str, Any]:
         """Position, name and label of a sample's video."""
-        video = int(np.searchsorted(self.catalog.bounds, index, side="right")) - 1
-        return video, self.catalog.names[video], int(self.catalog.labels[video])
+        video = int(np.searchsorted(self.catalog.bounds, index // self.repeats, side="right")) - 1
+        label = self.catalog.labels[video]
+        return video, self.catalog.names[video], label if label.ndim else label.item()
 
     @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that determines samples and their order."""
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
+        together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
+        moving = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.fingerprint_fields(),
+            **together,
+            **moving,
         )

@@ -9,14 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array import FloatArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..sampling import RandomClips, RandomRateClips, RateWindows, Sampler, Span, Windows
+from ..sampling import (
+    EvenClips,
+    MovingClips,
+    RandomClips,
+    RandomRateClips,
+    RateWindows,
+    Sampler,
+    Span,
+    Windows,
+)
 from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine
@@ -25,7 +34,9 @@ from ..video.index.open import open_index
 from ..video.index.register import Register
 from ..video.probe.facts import Facts
 from ..video.source.source import Stamp, open_source
-from .entry import Entry
+from .entry import Entry, Listing
+from .frame_values import FrameMotion
+from .labels import tabulated
 from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
@@ -38,12 +49,13 @@ _Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
 
 
 class _Use(NamedTuple):
-    """What a video, or a part of it, gives."""
+    """What a video, or a part of it, gives; ``still`` says that it gives nothing only because too little moves."""
 
     first: int
     end: int
     end_s: float | None
     samples: int
+    still: bool = False
 
 
 class _VideoRow(NamedTuple):
@@ -69,6 +81,7 @@ class VideoSurvey:
         book: where what was left out is written down.
         stream: which stream of each video; None for the best one.
         register: the path of a register of indexes that is asked where the cache knows nothing, if there is one.
+        motion: where the motion of frames comes from; None if the sampler does not need it.
     """
 
     sampler: Sampler
@@ -80,6 +93,7 @@ class VideoSurvey:
     book: ReportBook
     stream: int | None = None
     register: str | None = None
+    motion: FrameMotion | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -88,39 +102,48 @@ class VideoSurvey:
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
     _too_short: int = 0
+    _too_still: int = 0
 
-    def catalog(self, entries: Seq[Entry], engine: Engine) -> Catalog:
+    def catalog(self, listing: Listing, engine: Engine) -> Catalog:
         """The videos that give samples.
 
         Args:
-            entries: what was listed.
+            listing: the videos.
             engine: builds missing indexes.
 
         Raises:
             SourceError: a video cannot be used, and ``on_error`` is "raise"; or none can.
             ParameterError: the crop leaves a picture, and ``on_error`` is "raise"; or all videos are too short.
         """
+        entries = listing.entries
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(entries):
             places.setdefault(entry.name, []).append(place)
-        for name, facts, times in self._look(places, entries, engine):
+        looked = self._look(places, entries, engine)
+        for name, facts, times in looked if self.motion is None else self._with_motion(looked, engine):
             for place in places[name]:
                 self._note(place, entries[place], facts, times)
         rows = [self._rows[place] for place in sorted(self._rows)]
         if not rows:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
-        return _tabulate(rows, tuple(self._shapes), tuple(self._pictures))
+        return _tabulate(rows, listing, tuple(self._shapes), tuple(self._pictures))
 
     def left_out(self, listed: int) -> str:
-        """What to warn of: how many videos are too short for a sample, though not for ``min_frames``; "" if none."""
-        if not self._too_short:
-            return ""
-        return (
-            f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give pad_mode='edge' "
-            "to fill them up, a smaller sequence_length or stride, or min_frames to leave them out without a warning; "
-            "report() names them."
-        )
+        """What to warn of: how many videos give no sample, and why; "" if none but for ``min_frames``."""
+        parts = []
+        if self._too_short:
+            parts.append(
+                f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give "
+                "pad_mode='edge' to fill them up, a smaller sequence_length or stride, or min_frames to leave them "
+                "out without a warning; report() names them."
+            )
+        if self._too_still:
+            parts.append(
+                f"{self._too_still} of {listed} videos are too still and left out: no sequence of theirs "
+                f"{self._too_little()}. Give a smaller min_motion; report() names them."
+            )
+        return " ".join(parts)
 
     def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
         """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
@@ -148,6 +171,21 @@ class VideoSurvey:
             yield name, facts, times
         if found != known:
             register.save(found)
+
+    def _with_motion(self, looked: Iterable[_Seen], engine: Engine) -> Iterator[_Seen]:
+        """These once the motion of each is known: computed on the threads, where it is not kept on disk."""
+        seen = list(looked)
+        names = [name if isinstance(facts, Facts) else None for name, facts, _ in seen]
+        for (name, facts, times), error in zip(seen, engine.map(self._moves, names), strict=True):
+            yield name, error or facts, times
+
+    def _moves(self, name: str | None) -> SeqpipeError | None:
+        try:
+            if name is not None and self.motion is not None:
+                self.motion.of(name)
+        except SeqpipeError as error:
+            return error
+        return None
 
     def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
         """What a register that is shared with others knows of contents."""
@@ -179,7 +217,7 @@ class VideoSurvey:
             return
         try:
             shape = self._shape(facts)
-            use = self._use(facts, entry.part, times)
+            use = self._use(entry, facts, times)
         except SeqpipeError as error:
             self._leave_out(entry, error)
             return
@@ -188,26 +226,38 @@ class VideoSurvey:
         if use.samples:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
             self._rows[place] = _VideoRow(entry, use, shape, picture)
+        elif use.still:
+            self.book.note(
+                entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}"
+            )
+            self._too_still += 1
         else:
             self.book.note(entry.name, "too short", f"it has {_frames(length)}; {self._needed()}")
             self._too_short += length >= (self.min_frames or 0)
 
-    def _use(self, facts: Facts, part: Range | None, times: FloatArray | None) -> _Use:
+    def _use(self, entry: Entry, facts: Facts, times: FloatArray | None) -> _Use:
         """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.
+
+        If motion matters, none is like another.
 
         Raises:
             FrameRangeError: the part does not lie in the video.
         """
+        part, motion = entry.part, None if self.motion is None else self.motion.of(entry.name)
         by_time = self._by_time(part)
         key = (facts.frames, *facts.clock) if by_time else (facts.frames,), part
-        if times is None and (known := self._uses.get(key)):
+        alike = times is None and motion is None
+        if alike and (known := self._uses.get(key)):
             return known
         clock = (facts.timestamps if times is None else times) if by_time else None
         span = Span(0, facts.frames, clock) if part is None else part.of(facts.frames, clock)
-        samples = self.sampler.count(span) if len(span) >= (self.min_frames or 0) else 0
+        span = replace(span, motion=motion)
+        sampler, enough = self.sampler, len(span) >= (self.min_frames or 0)
+        samples = sampler.count(span) if enough else 0
+        still = enough and not samples and isinstance(sampler, MovingClips) and sampler.clips.count(span) > 0
         # The timestamps of ten thousand videos are not kept: the clock fetches them again.
-        use = _Use(span.first, span.end, span.end_s, samples)
-        if times is None:
+        use = _Use(span.first, span.end, span.end_s, samples, still)
+        if alike:
             self._uses[key] = use
         return use
 
@@ -242,11 +292,21 @@ class VideoSurvey:
                 source=self._first_error.source,
                 advice="See what is wrong with each by seqpipe probe",
             )
+        if self._too_still:
+            return ParameterError(
+                f"no video moves enough: no sequence of {self._too_still} that are long enough {self._too_little()}",
+                advice="Give a smaller min_motion",
+            )
         return ParameterError(
             f"no video is long enough: the longest one has {_frames(frames)}, but {self._needed()}",
             source=name,
             advice="Give a smaller sequence_length, stride or min_frames, or fill short videos up with pad_mode='edge'",
         )
+
+    def _too_little(self) -> str:
+        """What the sequences of a video that is too still lack, in words."""
+        least = self.sampler.min_motion if isinstance(self.sampler, MovingClips) else 0
+        return f"moves by min_motion={least:g} % of the longer side per second"
 
     def _needed(self) -> str:
         """What a sample takes, in words."""
@@ -254,8 +314,8 @@ class VideoSurvey:
         words = [f"min_frames={least} are asked for"] if least else []
         rate = sampler.fps if isinstance(sampler, (RateWindows, RandomRateClips)) else None
         core = sampler.windows if isinstance(sampler, RateWindows) else sampler
-        core = core.clips if isinstance(core, RandomRateClips) else core
-        if isinstance(core, (Windows, RandomClips)) and core.pad_mode == "none":
+        core = core.clips if isinstance(core, (RandomRateClips, MovingClips)) else core
+        if isinstance(core, (Windows, RandomClips, EvenClips)) and core.pad_mode == "none":
             distance = (core.sequence_length - 1) * core.stride
             chosen = f"sequence_length={core.sequence_length} with stride={core.stride}"
             if rate is None:
@@ -266,14 +326,18 @@ class VideoSurvey:
 
 
 def _tabulate(
-    rows: Seq[_VideoRow], shapes: tuple[_Shape, ...], pictures: tuple[tuple[int, ...], ...]
+    rows: Seq[_VideoRow],
+    listing: Listing,
+    shapes: tuple[_Shape, ...],
+    pictures: tuple[tuple[int, ...], ...],
 ) -> Catalog:
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(
         names=tuple(row.entry.name for row in rows),
         keys=tuple(row.entry.key for row in rows),
-        labels=np.array([row.entry.label for row in rows], dtype=np.int64),
+        labels=tabulated([row.entry.label for row in rows], listing.label_type, listing.width),
+        fields=tuple(row.entry.fields for row in rows) if any(row.entry.fields for row in rows) else (),
         first=np.array([use.first for use in uses], dtype=np.int64),
         end=np.array([use.end for use in uses], dtype=np.int64),
         end_s=np.array([np.nan if use.end_s is None else use.end_s for use in uses]),

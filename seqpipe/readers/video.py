@@ -6,35 +6,58 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from ..array import IntArray
+from ..errors import ParameterError
+from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
-from ..sampling.params import EPOCH, MIN_FRAMES, ON_ERROR, ClipMode, LastBatch, OnError, PadMode, SegmentMode
+from ..sampling.params import (
+    CLIPS_TOGETHER,
+    EPOCH,
+    MIN_FRAMES,
+    ON_ERROR,
+    REPEATS,
+    ClipMode,
+    LastBatch,
+    OnError,
+    SegmentMode,
+)
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import available_cores
 from ..video.index.shared import find_register
-from .clock import Clock
 from .collate import Ragged
+from .entry import Listing
 from .epochs import EpochDataset
 from .fetch import Fetcher
-from .labels import LabelParser
+from .frame_values import Clock, FrameMotion
+from .labels import LabelType
 from .lazy_engine import LazyEngine
-from .listing import list_videos
+from .listing import listing_of
 from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
-from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_fill, check_index, output_of
+from .params import (
+    CLIP_LAYOUT,
+    PREFETCH,
+    PREFETCH_GIB,
+    TORCH_DOOR,
+    ClipLayout,
+    bytes_ahead,
+    check_fill,
+    check_index,
+    output_of,
+)
 from .ranges import Range
 from .report import ReportBook
 from .selection import SampleRequest, Selection
 from .survey import VideoSurvey
 
 __all__ = ["Video"]
-
-# as_torch() imports this adapter by name, when called: the package stands below this one.
-_DOOR: Final = "seqpipe.torch"
 
 _Path = str | os.PathLike[str]
 
@@ -47,8 +70,8 @@ class Video(EpochDataset):
     register that an earlier run has written; it checks the size and modification time of every file. Files without an
     index are indexed first, on all threads.
 
-    Exactly one of ``files``, ``file_root`` and ``manifest`` selects the videos. The sampling arguments select the
-    samples:
+    Exactly one of ``files``, ``file_root``, ``manifest`` and ``videos`` selects the videos. The sampling arguments
+    select the samples:
 
     ===================================== ====================================================================
     arguments                             samples
@@ -63,21 +86,32 @@ class Video(EpochDataset):
         files: paths and URLs.
         file_root: a folder whose subfolders, sorted by name, are the classes; or a folder of videos without labels.
         manifest: a CSV, TSV or JSONL file; see :mod:`seqpipe.readers.manifest`.
+        videos: a listing, from :func:`seqpipe.readers.list_videos` or :mod:`seqpipe.readers.published`.
         labels: for ``files``: one label for each, an integer or a name from ``classes``.
         classes: names of the classes; a name's position is its label.
+        label_type: type of the labels: "class", "classes" (several for each video), "number", "vector" or "text"; see
+            :mod:`seqpipe.readers.labels`.
         ranges: for ``files``: the part of each to use, a :class:`seqpipe.readers.Range` or None.
         sequence_length: frames in a sequence.
         stride: distance between its frames, in source frames; with ``fps``, in frames of that rate.
         step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
         clips_per_video: sequences from each video in every epoch.
         clip_mode: start of these sequences: "random"; or "even", spread evenly over the video, for evaluation.
+        clips_together: whether the sequences of a video follow one another in every epoch, so that those in one batch
+            share its decoding; shards are then divided between videos.
+        repeats: number of times that each sample occurs in an epoch, in direct succession; it is decoded once for each
+            batch. Its frames are the same; its index is not, so operators draw anew ("repeated augmentation").
         segments: number of equal parts of each video.
         segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
-        pad_mode: how sequences that reach past the end of the video or range are filled: "edge", "constant",
-            "reflect" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        pad_mode: how sequences that reach past the end of the video or range are filled: "constant", "edge",
+            "reflect", "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+            See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
+        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
+            second, as :class:`seqpipe.readers.frame_values.FrameMotion` computes it. Each video is decoded once for it,
+            on the CPU; the values are kept beside its index.
         shuffle: whether each epoch has a new random order of all samples.
         seed: seed of the order and of random samples.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -93,7 +127,7 @@ class Video(EpochDataset):
             memory. Larger batches are read one at a time; 0 disables reading ahead.
         color: "RGB", "BGR", "GRAY" or "YCbCr"; for this and the following, see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
-        layout: "FHWC" or "FCHW".
+        layout: "FHWC", "FCHW", or "CFHW" (batches ``NCFHW``), the layout that 3-D convolutions take.
         mean: for float dtypes: mean on the scale 0…1, subtracted; one number, or one for each channel.
         std: for float dtypes: standard deviation on the same scale, by which the difference is divided.
         size: (height, width) of the frames.
@@ -125,20 +159,25 @@ class Video(EpochDataset):
         files: Iterable[_Path] | None = None,
         file_root: _Path | None = None,
         manifest: _Path | None = None,
-        labels: Iterable[int | str] | None = None,
+        videos: Listing | None = None,
+        labels: Iterable[Any] | None = None,
         classes: Iterable[str] | None = None,
+        label_type: LabelType = "class",
         ranges: Iterable[Range | None] | None = None,
         sequence_length: int | None = None,
         stride: int = 1,
         step: int | None = None,
         clips_per_video: int | None = None,
         clip_mode: ClipMode = "random",
+        clips_together: bool = False,
+        repeats: int = 1,
         segments: int | None = None,
         segment_mode: SegmentMode = "random",
         fps: float | None = None,
         pad_mode: PadMode = "none",
         fill_value: float = 0,
         min_frames: int | None = None,
+        min_motion: float | None = None,
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
@@ -152,7 +191,7 @@ class Video(EpochDataset):
         prefetch_gib: float | None = None,
         color: Color = "RGB",
         dtype: DType = "uint8",
-        layout: FrameLayout = "FHWC",
+        layout: ClipLayout = "FHWC",
         mean: float | tuple[float, ...] | None = None,
         std: float | tuple[float, ...] | None = None,
         size: tuple[int, int] | None = None,
@@ -178,36 +217,49 @@ class Video(EpochDataset):
             segment_mode=segment_mode,
             fps=fps,
             pad_mode=pad_mode,
+            min_motion=min_motion,
         )
-        fields = OutputSpec(color, dtype, crop, size, short_side, max_side, rotate, mirror, layout, mean, std)
+        by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
+        fields = OutputSpec(
+            color, dtype, crop, size, short_side, max_side, rotate, mirror, by_frame, mean, std
+        )
         spec = output_of(output, fields)
         fill, least = check_fill(fill_value, spec), MIN_FRAMES.check(min_frames)
-        order = {"seed": seed, "shuffle": shuffle, "shard": shard, "stick_to_shard": stick_to_shard}
-        EpochOrder(size=0, **order)  # type: ignore[arg-type]  # mixed values; checked before any file is touched
+        block = REPEATS.check(repeats) * _clips_in_block(clips_per_video, clips_together)
+        empty = EpochOrder(
+            size=0, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=stick_to_shard, block=block
+        )  # checked before any file is touched
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
         shared = find_register(register, file_root)
         self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
 
-        listing = list_videos(LabelParser(classes), files, file_root, manifest, labels, ranges)
+        named = {"files": files, "file_root": file_root, "manifest": manifest, "labels": labels}
+        listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
+        timed = fps is not None
+        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
         survey = VideoSurvey(
-            sampler, spec, fps is not None, least, on_error, cache_dir, self._book, stream, shared
+            sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared, motion
         )
-        catalog = survey.catalog(listing.entries, self._engine.get())
+        catalog = survey.catalog(listing, self._engine.get())
         if said := survey.left_out(len(listing.entries)):
             warnings.warn(said, stacklevel=2)
-        self._classes = listing.classes
+        self._classes, self._label_type = listing.classes, listing.label_type
         self._selection = Selection(
             catalog,
             sampler,
-            EpochOrder(size=catalog.samples, even=even_shards, **order),  # type: ignore[arg-type]  # mixed values
+            replace(empty, size=catalog.samples * repeats, even=even_shards),
             Clock(cache_dir, stream, shared),
-            by_time=fps is not None,
+            by_time=timed,
+            repeats=repeats,
+            motion=motion,
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
-        self._feed = PassContext(fetcher, bytes_ahead(prefetch_gib, place))
+        self._feed = PassContext(
+            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, place)
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -215,9 +267,19 @@ class Video(EpochDataset):
         return self._classes
 
     @property
+    def label_type(self) -> LabelType:
+        """The type of labels; see :mod:`seqpipe.readers.labels`."""
+        return self._label_type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns of the dataset; see :attr:`seqpipe.Batch.columns`."""
+        return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
+
+    @property
     def total(self) -> int:
         """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
-        return self._selection.catalog.samples
+        return self._selection.total
 
     @property
     def fetcher(self) -> Fetcher:
@@ -230,16 +292,29 @@ class Video(EpochDataset):
         return self._feed.room
 
     @property
+    def layout(self) -> ClipLayout:
+        """The axes of sequences."""
+        return "CFHW" if self.fetcher.channels_first else self.output.layout
+
+    @property
     def output(self) -> OutputSpec:
         """Color, dtype, size and layout of the frames."""
         return self._feed.fetcher.output
 
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
-        parts = [f"{len(catalog)} videos", f"{catalog.samples} samples", repr(self._selection.sampler)]
+        parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
         parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
         parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
         return f"Video({', '.join(parts)})"
+
+    def videos(self, indices: Any) -> IntArray:
+        """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
+
+        Args:
+            indices: of samples, whole numbers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
+        """
+        return self._selection.videos_of(np.asarray(indices))
 
     def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
         """Return the samples of an epoch of this rank, in order, without decoding anything.
@@ -324,13 +399,13 @@ class Video(EpochDataset):
 
         Args:
             batch_size: samples in a batch; pass ``batch_size=None`` to the DataLoader.
-            **options: ``last_batch`` and ``layout``.
+            **options: ``last_batch``, ``layout``, ``device`` and ``pin_memory``.
 
         Raises:
             ImportError: torch is not installed.
             ParameterError: an argument is not valid.
         """
-        return importlib.import_module(_DOOR).Dataset(self, batch_size, **options)
+        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Return counts of decoded frames since the threads started.
@@ -344,3 +419,18 @@ class Video(EpochDataset):
     def close(self) -> None:
         """Stop the threads; the next read starts them again."""
         self._engine.close()
+
+
+def _clips_in_block(clips_per_video: int | None, together: bool) -> int:
+    """How many samples follow one another in every epoch.
+
+    Raises:
+        ParameterError: clips are to be together, and their number is not given.
+    """
+    if not CLIPS_TOGETHER.check(together):
+        return 1
+    if clips_per_video is None:
+        raise ParameterError(
+            "clips_together=True has no meaning without clips_per_video", advice="Give clips_per_video too"
+        )
+    return clips_per_video

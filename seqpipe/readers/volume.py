@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..param import Param
+from ..padding import PadMode
+from ..param import Param, choice
+from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..video.device import THREADS, parse_device
+from ..video.device import THREADS, Device, parse_device
 from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import PATCH_PAD, PatchPad, check_patch_size
+from ..volume.patches.cutting import PATCH_PAD, check_patch_size
 from ..volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ..volume.space import check_orientation
 from .epochs import EpochDataset
@@ -42,14 +44,16 @@ from .volume_pass import VolumeBatches, VolumeSamples, as_parts
 
 __all__ = ["Volume"]
 
+CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
 
 _OPEN = Param(
     name="open_volumes", doc="Volumes in memory whose patches are mixed", lo=1, hi=4096, unit="volumes"
 )
+_CACHE_DEVICE = choice("cache_device", "Memory that holds volumes", ("cpu", "cuda"))
 _CACHE = Param(
     name="cache_gib",
-    doc="Main memory for volumes that are kept between epochs",
+    doc="Memory for volumes that are kept between epochs",
     kind=float,
     lo=0,
     unit="GiB",
@@ -99,7 +103,8 @@ class Volume(EpochDataset):
         class_weights: for ``"classes"``: relative frequency of each class; by default the classes of a volume are
             equally frequent.
         weights: for ``"weighted"``: name of the part that holds the map of weights.
-        pad_mode: padding of volumes smaller than a patch: "constant", "edge" or "reflect"; "none" refuses them.
+        pad_mode: padding of volumes smaller than a patch, on both sides: "constant", "edge", "reflect", "symmetric" or
+            "wrap"; "none" refuses them. See :mod:`seqpipe.padding`.
         fill_value: pad value of images for "constant"; labels are padded with 0.
         orientation: orientation to bring volumes to first, such as ``"RAS"``.
         spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.
@@ -112,7 +117,9 @@ class Volume(EpochDataset):
             the whole volume where no voxel is above it. None disables it.
         dtype: dtype of images; by default that of the values after slope and intercept.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
-        cache_gib: main memory, in GiB, for volumes that are kept between epochs.
+        cache_gib: memory, in GiB, for volumes that are kept between epochs.
+        cache_device: memory that holds volumes: "cpu"; or "cuda" for that of ``device``, where patches are cut then.
+            Volumes that are resampled stay in main memory.
         cache_dir: folder for inflated and oriented volumes, identified by the size and modification time of their
             files. None disables it.
         cache_dir_gib: largest size of that folder in GiB; the least recently used volumes are deleted first.
@@ -155,7 +162,7 @@ class Volume(EpochDataset):
         foreground: float = 1 / 3,
         class_weights: Mapping[int, float] | None = None,
         weights: str | None = None,
-        pad_mode: PatchPad = "none",
+        pad_mode: PadMode = "none",
         fill_value: float = 0,
         orientation: str | None = None,
         spacing_mm: float | Seq[float] | None = None,
@@ -166,6 +173,7 @@ class Volume(EpochDataset):
         dtype: str | None = None,
         open_volumes: int = 4,
         cache_gib: float = 0,
+        cache_device: CacheDevice = "cpu",
         cache_dir: _Path | None = None,
         cache_dir_gib: float = 100,
         cache_compression: CacheCompression = "none",
@@ -184,16 +192,14 @@ class Volume(EpochDataset):
         self._on_error: OnError = ON_ERROR.check(on_error)
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
-        many = PATCHES_PER_VOLUME.check(patches_per_volume)
+        many, block = PATCHES_PER_VOLUME.check(patches_per_volume), _OPEN.check(open_volumes)
         order: dict[str, Any] = {
-            "per_volume": many,
-            "block": _OPEN.check(open_volumes),
             "seed": seed,
             "shuffle": shuffle,
             "shard": shard,
             "stick_to_shard": stick_to_shard,
         }
-        BlockOrder(volumes=0, **order)
+        EpochOrder(size=0, **order)  # checks the arguments before any file is read
         cases = list_cases(files, file_root, manifest, labels, subjects)
         cases = _of_fold(cases, fold, validation=validation)
         names = frozenset(label_names) & set(cases[0].parts)
@@ -223,16 +229,20 @@ class Volume(EpochDataset):
         selection = PatchSelection(
             tuple(used),
             tuple(info.shape for info in infos),
-            BlockOrder(volumes=len(used), even=even_shards, **order),
+            BlockOrder(
+                volumes=EpochOrder(size=len(used), even=even_shards, **order), per_volume=many, block=block
+            ),
             preparation,
             rule,
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
-        room = int(_CACHE.check(cache_gib) * 2**30)
+        room, on_gpu = _memory(cache_gib, cache_device, place)
         most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
         disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
         self._selection, self._infos = selection, tuple(infos)
-        self._fetcher = VolumeFetcher.of(selection, threads, place, self._on_error, self._book, room, disk)
+        self._fetcher = VolumeFetcher.of(
+            selection, threads, place, self._on_error, self._book, room, disk, on_gpu=on_gpu
+        )
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
         self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
 
@@ -252,7 +262,7 @@ class Volume(EpochDataset):
         return self._selection.cases
 
     def __repr__(self) -> str:
-        order, rule = self._selection.order, self._selection.rule
+        order, rule = self._selection.order.volumes, self._selection.rule
         size = (
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )
@@ -352,6 +362,16 @@ class Volume(EpochDataset):
         return used, infos
 
 
+def _memory(cache_gib: Any, cache_device: Any, place: Device) -> tuple[int, bool]:
+    """Return the limit in bytes for volumes in memory, and whether that is the GPU's."""
+    on_gpu = _CACHE_DEVICE.check(cache_device) == "cuda"
+    if on_gpu and place.kind == "cpu":
+        raise ParameterError(
+            "cache_device='cuda' and device='cpu' exclude one another", allowed="device='cuda'"
+        )
+    return int(_CACHE.check(cache_gib) * 2**30), on_gpu
+
+
 def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: bool) -> list[Case]:
     if fold is None:
         if validation:
@@ -410,5 +430,5 @@ def _check_fits(case: Case, info: VolumeInfo, rule: Rule) -> None:
         raise ParameterError(
             f"patch_size={rule.patch} is larger than the volume of {'×'.join(map(str, info.grid))} voxels",
             source=case.key,
-            advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )

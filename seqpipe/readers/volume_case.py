@@ -12,13 +12,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray
+from ..array import FloatArray, to_cupy
 from ..errors import SourceError, UnreadableSourceError
+from ..padding import PadMode
 from ..param import Param, choice
 from ..sequence import Sequence
 from ..volume.disk import DiskCache
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import ClassIndex, PatchPad, WeightIndex, centered, cut_patch, uniform_start
+from ..volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ..volume.reader import VolumeReader
 from ..volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
 from ..volume.source import AnyArray, Box
@@ -114,7 +115,7 @@ class Rule:
     class_weights: tuple[tuple[int, float], ...]
     weights: str | None
     label: str | None
-    pad: PatchPad
+    pad: PadMode
     fill: float
 
 
@@ -151,6 +152,20 @@ class Opened:
     def grid(self) -> tuple[int, int, int]:
         """Slices, rows and columns that patches are cut from."""
         return self.region.shape
+
+    def on_gpu(self, number: int) -> Opened:
+        """The same with its volumes on a GPU; what is to be interpolated stays in main memory.
+
+        Args:
+            number: of the GPU.
+        """
+        there = {
+            name: part
+            if name in self.grids
+            else part.with_pixels(to_cupy(np.ascontiguousarray(part.data), number), part.layout)
+            for name, part in self.parts.items()
+        }
+        return replace(self, parts=there)
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
         """Return the voxel of the region that is nearest to a voxel of a part's index."""
@@ -335,7 +350,7 @@ def cut(
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
         # what the case holds is for the next sample too
-        return {n: replace(part, data=np.array(part.data)) for n, part in whole.items()}, ""
+        return {n: replace(part, data=part.data.copy()) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])

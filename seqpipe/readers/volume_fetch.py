@@ -6,14 +6,16 @@ import math
 import os
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from ..array import FloatArray, IntArray, to_cupy
+from ..array import FloatArray, IntArray, on_gpu, to_cupy
 from ..errors import ParameterError, SeqpipeError
 from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws
@@ -72,7 +74,7 @@ class PatchSelection:
         """Return one sample of an epoch by its index within the dataset."""
         volume = index // self.order.per_volume
         source = next(iter(self.cases[volume].parts.values()))
-        return PatchSample(index, volume, source, patch_draws(self.order.seed, epoch, index))
+        return PatchSample(index, volume, source, patch_draws(self.order.volumes.seed, epoch, index))
 
     def at(self, epoch: int, positions: IntArray | None = None) -> list[PatchSample]:
         """Return the samples at positions of the rank's epoch; by default all of them."""
@@ -94,11 +96,7 @@ class PatchSelection:
             preparation=[repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
             sampler=repr(self.rule),
             patches=[order.per_volume, order.block],
-            seed=order.seed,
-            shuffle=order.shuffle,
-            shard=list(order.shard),
-            stick_to_shard=order.stick_to_shard,
-            even_shards=order.even,
+            **order.volumes.fingerprint_fields(),
         )
 
 
@@ -118,12 +116,19 @@ class OpenCases:
         least: number of volumes that are always kept.
         room: limit in bytes for further volumes.
         disk: cache on disk, or None.
+        gpu: number of the GPU whose memory holds the volumes; None for main memory.
     """
 
     def __init__(
-        self, selection: PatchSelection, least: int, room: int, disk: DiskCache | None = None
+        self,
+        selection: PatchSelection,
+        least: int,
+        room: int,
+        disk: DiskCache | None = None,
+        gpu: int | None = None,
     ) -> None:
         self._selection, self._least, self._room, self._disk = selection, least, room, disk
+        self.gpu = gpu
         self._process = os.getpid()
         self._slots: OrderedDict[int, _Slot] = OrderedDict()
         self._lock = threading.Lock()
@@ -146,7 +151,8 @@ class OpenCases:
                 self.counts["volumes"] += 1
                 selection, case = self._selection, self._selection.cases[volume]
                 try:
-                    slot.found = opened(case, selection.preparation, selection.rule, self._disk)
+                    found = opened(case, selection.preparation, selection.rule, self._disk)
+                    slot.found = found if self.gpu is None else found.on_gpu(self.gpu)
                 except SeqpipeError as error:
                     slot.found = error
             if isinstance(slot.found, SeqpipeError):
@@ -154,7 +160,7 @@ class OpenCases:
             return slot.found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenCases, (self._selection, self._least, self._room, self._disk)
+        return OpenCases, (self._selection, self._least, self._room, self._disk, self.gpu)
 
     def clear(self) -> None:
         """Drop all volumes."""
@@ -213,6 +219,17 @@ class _Reads:
             future.cancel()
 
 
+@contextmanager
+def _finished_on(gpu: int | None) -> Iterator[None]:
+    """Run a block on a GPU, if any, and wait for its work, since whoever takes the arrays may use another stream."""
+    if gpu is None:
+        yield
+        return
+    with on_gpu(gpu) as device:
+        yield
+        device.synchronize()
+
+
 @dataclass(frozen=True, eq=False)
 class _PendingCase:
     """Samples that are being read."""
@@ -259,6 +276,8 @@ class VolumeFetcher:
         book: ReportBook,
         room: int,
         disk: DiskCache | None,
+        *,
+        on_gpu: bool = False,
     ) -> VolumeFetcher:
         """Make the fetcher of a selection.
 
@@ -270,8 +289,10 @@ class VolumeFetcher:
             book: records losses.
             room: limit in bytes for cached volumes beyond those in use.
             disk: cache on disk, or None.
+            on_gpu: whether the memory of the device, a GPU, holds cached volumes.
         """
-        cases = OpenCases(selection, 2 * selection.order.block, room, disk)
+        gpu = device.number if on_gpu else None
+        cases = OpenCases(selection, 2 * selection.order.block, room, disk, gpu)
         return cls(selection, cases, _LazyWorkers(threads), device, on_error, book)
 
     def size(self, epoch: int, positions: IntArray) -> int:
@@ -327,7 +348,8 @@ class VolumeFetcher:
         selection = self.selection
         try:
             case = self.open.get(sample.volume)
-            parts, note = cut(case, selection.rule, selection.preparation.labels, sample.draws)
+            with _finished_on(self.open.gpu):
+                parts, note = cut(case, selection.rule, selection.preparation.labels, sample.draws)
         except SeqpipeError as error:
             return error
         if note:

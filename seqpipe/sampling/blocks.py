@@ -21,86 +21,60 @@ DRAWS = 6
 class BlockOrder:
     """Which patch stands at each position of a rank's epoch.
 
-    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. Volumes are put in order and
-    shared by the ranks as :class:`~seqpipe.sampling.order.EpochOrder` does it with samples; a rank then goes
-    through its volumes in blocks of ``block``, the patches of a block in an order of their own. So a rank needs no
-    more than a block of volumes at once, and each of them once an epoch.
+    Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. The ranks share the volumes in the
+    order of ``volumes``. A rank goes through its volumes in blocks of ``block``, whose patches are shuffled together.
+    So a rank needs one block of volumes in memory at a time, and reads each volume once an epoch.
 
     Attributes:
-        volumes: in the dataset.
-        per_volume: patches of each.
-        block: volumes whose patches are mixed.
-        seed: of the shuffling.
-        shuffle: whether every epoch has an order of its own; otherwise patches come as they are numbered.
-        shard: ``(rank, world)``; a volume belongs to one rank.
-        stick_to_shard: whether the rank keeps its volumes.
-        even: whether all ranks get equally many patches: a rank with a volume less sees its first patches again.
+        volumes: order of the volumes; each belongs to one rank. If its ``shuffle`` is set, patches are shuffled, too.
+        per_volume: patches of each volume.
+        block: number of volumes whose patches are mixed.
 
     Raises:
-        ParameterError: a parameter is out of bounds; or ``even`` is asked for with fewer volumes than ranks.
+        ParameterError: ``per_volume`` or ``block`` is less than 1.
     """
 
-    volumes: int
+    volumes: EpochOrder
     per_volume: int = 1
     block: int = 4
-    seed: int = 0
-    shuffle: bool = False
-    shard: tuple[int, int] = (0, 1)
-    stick_to_shard: bool = False
-    even: bool = False
 
     def __post_init__(self) -> None:
         for name in ("per_volume", "block"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name}={getattr(self, name)} is not valid", allowed="1 or more")
-        object.__setattr__(self, "shard", self._order.shard)
-        object.__setattr__(self, "seed", self._order.seed)
-
-    @property
-    def _order(self) -> EpochOrder:
-        """Of the volumes."""
-        return EpochOrder(
-            size=self.volumes,
-            seed=self.seed,
-            shuffle=self.shuffle,
-            shard=self.shard,
-            stick_to_shard=self.stick_to_shard,
-            even=self.even,
-        )
 
     @property
     def size(self) -> int:
-        """Patches in the dataset."""
-        return self.volumes * self.per_volume
+        """Number of patches of the dataset."""
+        return self.volumes.size * self.per_volume
 
     def length(self, epoch: int = 0) -> int:
-        """How many patches the rank gets in an epoch."""
-        return self._order.length(epoch) * self.per_volume
+        """Return the number of patches of the rank in an epoch."""
+        return self.volumes.length(epoch) * self.per_volume
 
     @property
     def longest(self) -> int:
-        """The most patches that any rank gets in any epoch."""
-        return self._order.longest * self.per_volume
+        """Largest number of patches of a rank in an epoch."""
+        return self.volumes.longest * self.per_volume
 
     def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
-        """The patches at many positions of the rank's epoch, or at all of them.
+        """Return the patches at positions of the rank's epoch; by default all of them.
 
         Raises:
             ParameterError: a position is outside.
         """
-        length = self.length(epoch)
+        order, length = self.volumes, self.length(epoch)
         places = np.arange(length) if positions is None else np.asarray(positions, dtype=np.int64)
         if places.size and (places.min() < 0 or places.max() >= length):
             bad = int(places[(places < 0) | (places >= length)][0])
             raise ParameterError(
-                f"position={bad} is not valid in epoch {epoch} of rank {self.shard[0]}",
+                f"position={bad} is not valid in epoch {epoch} of rank {order.shard[0]}",
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no volumes",
             )
-        order = self._order
         own = np.unique(order.samples(epoch)).size if length else 0
         whole = own * self.per_volume
         places = np.where(places < whole, places, places - whole)
-        if not self.shuffle:
+        if not order.shuffle:
             volumes = order.samples(epoch, places // self.per_volume)
             result: IntArray = volumes * self.per_volume + places % self.per_volume
             return result
@@ -111,7 +85,7 @@ class BlockOrder:
             first = number * self.block
             count = min(self.block, own - first)
             members = order.samples(epoch, np.arange(first, first + count))
-            mixed = Permutation(count * self.per_volume, self.seed, f"block of {int(members[0])}", epoch)
+            mixed = Permutation(count * self.per_volume, order.seed, f"block of {int(members[0])}", epoch)
             drawn = mixed[places[here] - number * wide]
             found[here] = members[drawn // self.per_volume] * self.per_volume + drawn % self.per_volume
         return found

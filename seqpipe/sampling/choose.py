@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import ParameterError
+from ..padding import PadMode
 from .clip import Sampler
-from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, PadMode, SegmentMode
+from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, SegmentMode
 from .rate import RandomRateClips, RateWindows
 from .segments import UniformSegments
-from .windows import EvenClips, RandomClips, Windows
+from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 __all__ = ["choose_sampler"]
 
@@ -25,11 +26,13 @@ def choose_sampler(
     segment_mode: SegmentMode = "random",
     fps: float | None = None,
     pad_mode: PadMode = "none",
+    min_motion: float | None = None,
 ) -> Sampler:
     """The sampler that parameters describe.
 
     ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` clips, random or even; otherwise windows. With
-    ``fps``, windows and clips go by time, and lengths and distances count frames of that rate.
+    ``fps``, windows and clips go by time, and lengths and distances count frames of that rate. ``min_motion`` leaves
+    out windows and clips by frame numbers in which little moves.
 
     Raises:
         ParameterError: a parameter is out of bounds, or two of them contradict each other.
@@ -52,7 +55,10 @@ def choose_sampler(
         "fps": fps,
         "stride": stride if stride != 1 else None,
         "pad_mode": pad_mode if pad_mode != "none" else None,
+        "min_motion": min_motion,
     }
+    if min_motion is not None:
+        _refuse("min_motion", min_motion, {"fps": fps}, "goes by frame numbers: choose a stride instead")
     if segments is not None:
         _refuse(
             "segments", segments, given, "takes one frame of each part of the video, so its length is that"
@@ -67,14 +73,18 @@ def choose_sampler(
         wanted = {"sequence_length": sequence_length, "stride": stride, "clips_per_video": clips_per_video}
         if CLIP_MODE.check(clip_mode) == "even":
             _refuse("clips_per_video", clips_per_video, {"fps": fps}, "spreads evenly by frames, not by time")
-            return EvenClips(**wanted, pad_mode=pad_mode)
+            return _moving(EvenClips(**wanted, pad_mode=pad_mode), min_motion)
         clips = RandomClips(**wanted, pad_mode=pad_mode)
-        return clips if fps is None else RandomRateClips(fps, clips)
+        return _moving(clips, min_motion) if fps is None else RandomRateClips(fps, clips)
     windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
-    return windows if fps is None else RateWindows(fps, windows)
+    return _moving(windows, min_motion) if fps is None else RateWindows(fps, windows)
 
 
-def _refuse(name: str, value: int, others: Mapping[str, object], why: str) -> None:
+def _moving(clips: Windows | RandomClips | EvenClips, min_motion: float | None) -> Sampler:
+    return clips if min_motion is None else MovingClips(clips=clips, min_motion=min_motion)
+
+
+def _refuse(name: str, value: float, others: Mapping[str, object], why: str) -> None:
     for other, given in others.items():
         if given is not None:
             raise ParameterError(f"{name}={value!r} and {other}={given!r} exclude each other: {name} {why}")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError
-from .params import PadMode
+from ..padding import PadMode, source_indices
 
 __all__ = ["FrameClip", "Sampler", "Span", "check_sample", "padded"]
 
@@ -138,15 +138,14 @@ def check_sample(sampler: Sampler, span: Span, k: int) -> int:
 
 
 def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
-    """A clip of ``length`` positions from the frames that exist, filled as ``numpy.pad`` would fill them up.
+    """Make a clip of ``length`` positions from the frames that exist, filled as ``numpy.pad`` does.
 
     Args:
         real: the frames of the first positions, at least one, at most ``length``.
         length: positions of the clip.
-        mode: "edge" repeats the last frame, "reflect" goes back and forth without repeating the ends, "wrap"
-            begins again, "constant" gives -1; "none" only fits if nothing is missing.
+        mode: how missing positions are filled, see :mod:`seqpipe.padding`; "constant" marks them by -1, "none" is
+            allowed only if no frame is missing.
     """
-    position = np.arange(length, dtype=np.int64)
     have = len(real)
     if have == length:
         return FrameClip.whole(real.copy())
@@ -154,15 +153,7 @@ def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
         raise ParameterError(
             f"{length - have} of {length} frames lie past the end", advice="Choose a pad_mode"
         )
-    if mode == "wrap":
-        index = position % have
-    elif mode == "reflect":
-        period = max(2 * (have - 1), 1)
-        index = np.minimum(position % period, period - position % period) if have > 1 else position * 0
-    else:
-        index = np.minimum(position, have - 1)
-    padding = position >= have
-    frames = real[index]
-    if mode == "constant":
-        frames[padding] = -1
+    index = source_indices(0, length, have, mode)
+    padding = np.arange(length) >= have
+    frames = np.where(index < 0, -1, real[index])
     return FrameClip(frames, padding)

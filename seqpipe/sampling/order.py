@@ -17,39 +17,38 @@ __all__ = ["EpochOrder"]
 
 @dataclass(frozen=True, kw_only=True)
 class EpochOrder:
-    """Which sample stands at each position of a rank's epoch.
+    """The sample at each position of a rank's epoch.
 
-    The samples 0 … size - 1 are cut into ``world`` parts that follow each other and differ by at most one
-    sample; in every epoch each part belongs to exactly one rank, so the ranks together give every sample
-    exactly once.
+    The samples 0 … size - 1 are divided into ``world`` consecutive parts whose sizes differ by at most one. In every
+    epoch each part belongs to exactly one rank, so the ranks together read every sample exactly once.
 
-    ========  ====================================================  ==========================================
-    shuffle   ``stick_to_shard=False``                              ``stick_to_shard=True``
-    ========  ====================================================  ==========================================
-    False     parts of the samples in their own order; the rank     the rank keeps part ``rank`` of the
-    samples
-              takes part ``(rank + epoch) % world``                 in their own order, in every epoch
-    True      parts of one full permutation of the epoch, the       the rank keeps part ``rank`` of the
-    samples
-              same on all ranks; part ``(rank + epoch) % world``    and goes through it in a new order each
-              epoch
-    ========  ====================================================  ==========================================
+    =======  ==================================================  ===============================================
+    shuffle  ``stick_to_shard=False``                            ``stick_to_shard=True``
+    =======  ==================================================  ===============================================
+    False    parts of the samples in dataset order; the rank     the rank keeps part ``rank`` of the samples, in
+             reads part ``(rank + epoch) % world``               dataset order, in every epoch
+    True     parts of one permutation of all samples for each    the rank keeps part ``rank`` of the samples, in
+             epoch, the same on all ranks; the rank reads part   a new order in each epoch
+             ``(rank + epoch) % world``
+    =======  ==================================================  ===============================================
 
-    To stick means to keep the same *samples*, neighbors in the dataset, so that a rank only ever touches its
-    own files and can cache them. Data sorted by class then gives each rank few classes; shuffle the list of
-    files once before, if that matters.
+    With ``stick_to_shard``, a rank reads the same neighboring samples in every epoch and can cache their files. If the
+    dataset is sorted by class, each rank then sees few classes; shuffle the list of files once to avoid that.
 
     Attributes:
-        size: samples in the dataset.
-        seed: the seed of the shuffling.
-        shuffle: whether every epoch has an order of its own.
+        size: number of samples of the dataset.
+        seed: seed of the permutations.
+        shuffle: whether each epoch has a new random order.
         shard: ``(rank, world)``.
         stick_to_shard: whether the rank keeps its samples.
-        even: whether all ranks get equally many samples, ``ceil(size / world)``, as training in lockstep
-            needs: a rank with one less sees the first sample of its epoch again at the end of it.
+        even: whether all ranks get equally many samples, as training in lockstep needs: a rank with one sample less
+            repeats the first sample of its epoch at the end.
+        block: number of consecutive samples, such as the clips of a video, that stay together in every epoch. Parts
+            and permutations then consist of blocks instead of samples; ``size`` is a multiple of ``block``.
 
     Raises:
-        ParameterError: a parameter is out of bounds; or ``even`` is asked for with fewer samples than ranks.
+        ParameterError: a parameter is out of bounds; ``even`` is set with fewer blocks than ranks; or ``size`` is not a
+            multiple of ``block``.
     """
 
     size: int
@@ -58,6 +57,7 @@ class EpochOrder:
     shard: tuple[int, int] = (0, 1)
     stick_to_shard: bool = False
     even: bool = False
+    block: int = 1
 
     def __post_init__(self) -> None:
         keep_checked(self, SEED, SHUFFLE, STICK_TO_SHARD)
@@ -66,36 +66,49 @@ class EpochOrder:
         object.__setattr__(self, "shard", shard)
         if self.size < 0:
             raise ParameterError(f"size={self.size} is not valid", allowed="a whole number of at least 0")
-        if self.even and self.size < world:
+        if self.block < 1 or self.size % self.block:
+            raise ParameterError(
+                f"{self.size} samples are not whole blocks of {self.block}", allowed="a multiple of block"
+            )
+        if self.even and self._blocks < world:
             raise ParameterError(
                 f"{self.size} samples cannot be shared evenly by {world} ranks",
-                allowed=f"at least {world} samples",
+                allowed=f"at least {world * self.block} samples",
                 advice="Use fewer ranks, a smaller step or more clips per video",
             )
 
     def length(self, epoch: int = 0) -> int:
-        """How many samples the rank gets in an epoch."""
+        """Return the number of samples of the rank in an epoch."""
         first, end = self._part(epoch)
-        return -(-self.size // self.shard[1]) if self.even else end - first
+        return self.longest if self.even else end - first
 
     @property
     def longest(self) -> int:
-        """The most samples that any rank gets in any epoch."""
-        return -(-self.size // self.shard[1])
+        """Largest number of samples of a rank in an epoch."""
+        return -(-self._blocks // self.shard[1]) * self.block
+
+    @property
+    def shortest(self) -> int:
+        """Smallest number of samples of a rank in an epoch."""
+        return self.longest if self.even else self._blocks // self.shard[1] * self.block
+
+    @property
+    def _blocks(self) -> int:
+        return self.size // self.block
 
     def sample(self, epoch: int, position: int) -> int:
-        """The sample at a position, from 0 to ``length(epoch) - 1``, of the rank's epoch.
+        """Return the sample at a position, 0 to ``length(epoch) - 1``, of the rank's epoch.
 
         Raises:
-            ParameterError: the position is outside.
+            ParameterError: the position is outside of the epoch.
         """
         return int(self.samples(epoch, np.array([position]))[0])
 
     def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
-        """The samples at many positions of the rank's epoch, or at all of them.
+        """Return the samples at positions of the rank's epoch; by default all of them.
 
         Raises:
-            ParameterError: a position is outside.
+            ParameterError: a position is outside of the epoch.
         """
         length = self.length(epoch)
         places = np.arange(length) if positions is None else _whole_numbers(positions)
@@ -106,15 +119,29 @@ class EpochOrder:
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no samples",
             )
         first, end = self._part(epoch)
-        return self._at(epoch, first, end, np.where(places < end - first, places, 0))
+        own = end - first
+        return self._at(epoch, first, end, np.where(places < own, places, places - own))
+
+    def fingerprint_fields(self) -> dict[str, object]:
+        """Return what determines the order besides ``size`` and ``block``, as keywords of :func:`fingerprint`."""
+        return {
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "shard": list(self.shard),
+            "stick_to_shard": self.stick_to_shard,
+            "even_shards": self.even,
+        }
 
     def _at(self, epoch: int, first: int, end: int, places: IntArray) -> IntArray:
         if not self.shuffle:
             return first + places
+        blocks, within = np.divmod(places, self.block)
         if self.stick_to_shard:
-            # Parts of equal size must not be gone through in the same order by their ranks.
-            return first + self._permutation(epoch, end - first, f"shard {self.shard[0]}")[places]
-        return self._permutation(epoch, self.size, "shuffle")[first + places]
+            # The name of the stream keeps ranks with parts of equal size from going through them in the same order.
+            own = self._permutation(epoch, (end - first) // self.block, f"shard {self.shard[0]}")
+            return first + own[blocks] * self.block + within
+        every = self._permutation(epoch, self._blocks, "shuffle")
+        return every[first // self.block + blocks] * self.block + within
 
     def _permutation(self, epoch: int, size: int, name: str) -> Permutation:
         return Permutation(size, self.seed, name, epoch)
@@ -123,7 +150,7 @@ class EpochOrder:
         """The rank's part of the epoch, half-open."""
         rank, world = self.shard
         part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
-        return self.size * part // world, self.size * (part + 1) // world
+        return self._blocks * part // world * self.block, self._blocks * (part + 1) // world * self.block
 
 
 def _whole_numbers(positions: object) -> IntArray:

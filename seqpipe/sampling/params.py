@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from ..errors import ParameterError
+from ..padding import PAD_MODES
 from ..param import Param, choice
 
 __all__ = [
     "BATCH_SIZE",
     "CLIPS_PER_VIDEO",
+    "CLIPS_TOGETHER",
     "CLIP_MODE",
     "COUNT",
     "EPOCH",
@@ -21,6 +23,7 @@ __all__ = [
     "MIN_MOTION",
     "ON_ERROR",
     "PAD_MODE",
+    "REPEATS",
     "SEED",
     "SEGMENTS",
     "SEGMENT_MODE",
@@ -32,12 +35,10 @@ __all__ = [
     "ClipMode",
     "LastBatch",
     "OnError",
-    "PadMode",
     "SegmentMode",
     "check_shard",
 ]
 
-PadMode: TypeAlias = Literal["none", "edge", "constant", "reflect", "wrap"]
 SegmentMode: TypeAlias = Literal["random", "center"]
 ClipMode: TypeAlias = Literal["random", "even"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
@@ -60,6 +61,12 @@ STEP: Final = Param(
 CLIPS_PER_VIDEO: Final = Param(
     name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
 )
+CLIPS_TOGETHER: Final = Param(
+    name="clips_together", doc="Whether the clips of a video follow one another in every epoch", kind=bool
+)
+REPEATS: Final = Param(
+    name="repeats", doc="How often each sample comes in an epoch, one time after the other", lo=1, hi=_MOST
+)
 CLIP_MODE: Final = choice(
     "clip_mode",
     "Where the sequences of a video begin: at random, or spread evenly, the same in every epoch",
@@ -81,7 +88,7 @@ COUNT: Final = Param(
 PAD_MODE: Final = choice(
     "pad_mode",
     "How a sequence that reaches past the end is filled; 'none' leaves such sequences out",
-    ("none", "edge", "constant", "reflect", "wrap"),
+    PAD_MODES,
 )
 SHUFFLE: Final = Param(name="shuffle", doc="A new order of all samples in every epoch", kind=bool)
 SEED: Final = Param(name="seed", doc="The seed of every random choice")

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
+from ..padding import PadMode
 from ..param import keep_checked
 from .clip import FrameClip, Span, check_sample, padded
-from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE, PadMode
+from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE
 
 __all__ = ["EvenClips", "MovingClips", "RandomClips", "Windows", "fitting", "require_rng"]
 

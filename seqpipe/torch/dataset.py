@@ -1,4 +1,4 @@
-"""Dataset: a reader as a torch ``IterableDataset``, whose workers divide the batches among themselves."""
+"""Dataset: a reader, or a reader and a chain, as a torch ``IterableDataset``, whose workers divide the batches."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import torch.utils.data
 
-from ..errors import BackendError, StateError
+from ..errors import BackendError, ParameterError, StateError
+from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
-from ..pipeline.source import Indexed, PipelineLastBatch
+from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
 from .tensors import PixelLayout, check_layout, tensor_of
 
 __all__ = ["Dataset"]
 
-_AHEAD: Final = 2
+_AHEAD: Final = 3  # batches begun, with the one that is waited for
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
@@ -27,13 +28,17 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
     of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
     the loader's pinned batches to the GPU in the training loop.
 
-    Keys are ``pixels``, ``label``, ``timestamps``, ``frames`` and ``index``.
+    Keys are ``pixels``, ``label``, ``timestamps``, ``frames``, ``index``, ``video`` (the position of the video in
+    the dataset), and the further columns of the dataset. Texts, and arrays of different shapes, are lists.
 
     Args:
-        reader: the reader.
+        reader: a :class:`seqpipe.readers.Video`, or an :class:`seqpipe.pipeline.Augmented`, whose chain runs in the
+            workers.
         batch_size: samples in a batch.
         last_batch: policy for an incomplete last batch; see :func:`seqpipe.pipeline.read`.
         layout: axes of the pixels: "NFHWC", "NFCHW" or "NCFHW"; None keeps the reader's.
+        device: device of the tensors, such as "cuda:0"; None keeps the reader's. Not supported in workers.
+        pin_memory: whether to pin tensors in main memory. Not supported in workers: set it in the DataLoader.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -41,79 +46,77 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
 
     def __init__(
         self,
-        reader: Video,
+        reader: Video | Augmented,
         batch_size: int,
         *,
         last_batch: PipelineLastBatch = "partial",
         layout: PixelLayout | None = None,
+        device: Any = None,
+        pin_memory: bool = False,
     ) -> None:
         super().__init__()
-        self._clips = Clips(reader)
+        if not isinstance(reader, (Video, Augmented)):
+            raise ParameterError(
+                f"reader is a {type(reader).__name__}",
+                source="torch.Dataset",
+                allowed="a readers.Video, or a pipeline.Augmented",
+            )
+        self._reader = reader
+        parts = reader.parts if isinstance(reader, Augmented) else None
+        source = reader.reader if isinstance(reader, Augmented) else reader
+        self._clips = Clips(source, None if parts is None else parts.head)
+        self._tail = None if parts is None else parts.tail
         self._source = Indexed(self._clips, batch_size, last_batch)
         self._layout = check_layout(layout, "torch.Dataset")
+        self._device, self._pinned = device, pin_memory
         self._start = self._given = 0
 
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
-        return self._source.batches(self._clips.reader.epoch)
+        return self._source.batches(self._reader.epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Select the epoch of the next ``iter()``; call it before the workers start."""
-        self._clips.reader.set_epoch(epoch)
-        self._start = 0
+        self._reader.set_epoch(epoch)
+        self._start = self._given = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker, count = self._worker()
-        epoch = self._clips.reader.epoch
         numbers = range(self._start + worker, len(self), count)
         self._given, self._start = self._start, 0
-        waiting: deque[tuple[int, Any]] = deque()
-        cut = self._source.cut(epoch)
-        ahead = iter(numbers)
-
-        def begin() -> None:
-            number = next(ahead, None)
-            if number is not None:
-                positions, _ = cut.positions(number * self._source.batch_size)
-                waiting.append((number, self._clips.begin(epoch, positions)))
-
-        for _ in range(_AHEAD):
-            begin()
-        while waiting:
-            number, work = waiting.popleft()
-            values, _, _ = self._clips.finish(work)
-            begin()
-            self._given = number + 1
-            yield {
-                name: tensor_of(value, name, self._layout if name == "pixels" else None)
-                for name, value in zip(self._clips.parts, values, strict=True)
-            }
+        return _Pass(self, numbers)
 
     def _worker(self) -> tuple[int, int]:
         """Return the number of this worker, and the number of workers.
 
         Raises:
-            BackendError: this is a worker process, and the reader's device is a GPU.
+            BackendError: this is a worker process, and the reader or the tensors are to use a GPU or pinned memory.
         """
         info = torch.utils.data.get_worker_info()
         if info is None:
             return 0, 1
-        if self._clips.reader.device != "cpu":
+        device = self._clips.reader.device
+        if device != "cpu" or self._device is not None or self._pinned:
+            what = f"a reader of {device}" if device != "cpu" else "device or pin_memory"
             raise BackendError(
-                f"a reader of {self._clips.reader.device} in a worker of a DataLoader",
+                f"{what} in a worker of a DataLoader",
                 source="torch.Dataset",
-                advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu'",
+                advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu', and set "
+                "pin_memory in the DataLoader",
             )
         return int(info.id), int(info.num_workers)
+
+    @property
+    def _fingerprint(self) -> str:
+        return f"{self._reader.fingerprint} batch={self._source.batch_size}"
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of returned batches: of the whole iteration in one process, of this worker in a worker."""
         worker, count = self._worker()
-        reader = self._clips.reader
         return {
-            "epoch": reader.epoch,
+            "epoch": self._reader.epoch,
             "position": self._given,
-            "fingerprint": f"{reader.fingerprint} batch={self._source.batch_size}",
+            "fingerprint": self._fingerprint,
             "workers": count,
             "worker": worker,
         }
@@ -124,8 +127,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         Raises:
             StateError: the state belongs to another dataset, batch size or number of workers.
         """
-        reader = self._clips.reader
-        found = check_state(state, f"{reader.fingerprint} batch={self._source.batch_size}")
+        found = check_state(state, self._fingerprint)
         worker, count = self._worker()
         if state.get("workers") != count:
             raise StateError(
@@ -133,7 +135,45 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 source="torch.Dataset",
                 allowed="as many",
             )
-        reader.set_epoch(found["epoch"])
+        self._reader.set_epoch(found["epoch"])
         given = found["position"]
         # the position is that of the worker's last batch; its next batch is `count` batches later
         self._start = given if count == 1 else (given - 1 - worker + count if given else 0)
+        self._given = given
+
+    def _made(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
+        """Convert a batch to a dictionary of tensors."""
+        named = dict(zip(self._clips.parts, values, strict=True))
+        if self._tail is not None:
+            named["pixels"] = self._tail(named["pixels"], epoch=epoch, index=named["index"])
+        return {
+            name: tensor_of(
+                value, name, self._layout if name == "pixels" else None, self._device, pinned=self._pinned
+            )
+            for name, value in named.items()
+        }
+
+
+class _Pass(Iterator[dict[str, Any]]):
+    """An iterator over an epoch; after an error it continues with the next batch."""
+
+    def __init__(self, dataset: Dataset, numbers: range) -> None:
+        self._dataset, self._numbers = dataset, iter(numbers)
+        self._epoch = dataset._reader.epoch
+        self._cut = dataset._source.cut(self._epoch)
+        self._waiting: deque[tuple[int, Any]] = deque()
+
+    def __next__(self) -> dict[str, Any]:
+        while True:
+            while len(self._waiting) < _AHEAD and (number := next(self._numbers, None)) is not None:
+                positions, _ = self._cut.positions(number * self._cut.batch_size)
+                self._waiting.append((number, self._dataset._clips.begin(self._epoch, positions)))
+            if not self._waiting:
+                raise StopIteration
+            number, work = self._waiting.popleft()
+            self._dataset._given = number + 1
+            try:
+                values, _, _ = self._dataset._clips.finish(work)
+            except EmptyBatchError:
+                continue
+            return self._dataset._made(values, self._epoch)

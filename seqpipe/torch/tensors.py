@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
+import torch
 
-from ..array import to_torch
+from ..array import Array, to_torch
 from ..errors import ParameterError
 from ..pipeline.value import Value, value_of
 from ..sequence import Batch
@@ -37,27 +38,38 @@ def tensor_of(
     """Convert a value to a tensor; values other than videos keep their axes.
 
     Args:
-        given: a Batch, a Value, or an array.
+        given: a Batch, a Value, or an array. Texts and tuples, such as arrays of different shapes, become lists.
         name: name of the output, for messages.
         layout: axes of videos; None keeps them.
-        device: device of the tensor; None keeps the value's.
-        pinned: whether a tensor that stays in main memory is pinned.
+        device: the target device; None keeps the current one.
+        pinned: whether to pin tensors that stay in main memory; ignored without a usable GPU.
 
     Raises:
         ParameterError: samples differ in shape.
     """
+    if isinstance(given, tuple):
+        return [_moved(one, device, pinned) if isinstance(one, np.ndarray) else one for one in given]
+    if isinstance(given, np.ndarray):
+        # labels are the tensor's own: what comes next does not change them
+        return given.tolist() if given.dtype.kind == "U" else _moved(given.copy(), device, pinned)
     value = value_of(given)
     array = value.stacked(f"the output {name}")
-    tensor = to_torch(array)
-    if isinstance(array, np.ndarray) and not isinstance(given, (Batch, Value)):
-        tensor = tensor.clone()  # the tensor owns its labels: later batches do not overwrite them
     known = f"N{value.layout}"
     if layout is not None and known != layout and sorted(known) == sorted(_LETTERS):
-        tensor = tensor.permute(*(known.index(letter) for letter in layout)).contiguous()
+        order = [known.index(letter) for letter in layout]
+        return _moved(to_torch(array).permute(*order).contiguous(), device, pinned)
+    owned = isinstance(given, (Batch, Value)) or not isinstance(array, np.ndarray)
+    return _moved(array if owned else array.copy(), device, pinned)
+
+
+def _moved(array: Array, device: Any, pinned: bool) -> Any:
+    """An array as a tensor, where it is to be."""
+    tensor = to_torch(array)
     if device is None:
-        return tensor.pin_memory() if pinned and tensor.device.type == "cpu" else tensor
-    place = getattr(device, "type", str(device))
-    if not str(place).startswith("cpu") and tensor.device.type == "cpu":
-        # a copy from pinned memory does not block the calling thread
+        usable = pinned and tensor.device.type == "cpu" and torch.cuda.is_available()
+        return tensor.pin_memory() if usable else tensor
+    place = str(getattr(device, "type", device))
+    if not place.startswith("cpu") and tensor.device.type == "cpu":
+        # from pinned memory the copy does not hold up who asks for it
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

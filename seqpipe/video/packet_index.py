@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ from ..array import BoolArray, FloatArray, IntArray
 from ..errors import FrameRangeError
 from .probe.info import StreamInfo
 
-__all__ = ["LEARNED", "PacketIndex", "PacketTable"]
+__all__ = ["LEARNED", "NO_PACKETS", "PacketIndex", "PacketTable"]
 
 LEARNED = ("reference", "undecodable", "self_contained", "known")
 """The columns of a table that are added to as runs of packets are read."""
@@ -107,6 +108,19 @@ class PacketTable:
         """Whether some packets are leading pictures by their times, or by what they say of themselves."""
         result: BoolArray = self.leading[packets] | self.undecodable[packets]
         return result
+
+
+NO_PACKETS: Final = PacketTable(
+    pts=np.empty(0, np.int64),
+    size=np.empty(0, np.int32),
+    offset=np.empty(0, np.int64),
+    checksum=np.empty(0, np.uint32),
+    **{
+        name: np.empty(0, bool)
+        for name in ("key", "reference", "shown", "damaged", "undecodable", "self_contained")
+    },
+)
+"""The table of a stream that is not indexed."""
 
 
 @dataclass(frozen=True, eq=False)

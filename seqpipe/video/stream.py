@@ -24,9 +24,9 @@ import numpy as np
 
 from ..array import Array
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, SourceError
+from ..padding import PadMode
 from ..param import Param
 from ..sampling.clip import FrameClip, Span, padded
-from ..sampling.params import PadMode
 from ..sampling.windows import Windows
 from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
@@ -34,7 +34,7 @@ from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
-from .packet_index import PacketIndex, PacketTable
+from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo
 from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
 from .source.source import Source, open_source
@@ -260,7 +260,7 @@ class _Opened:
             extradata=bytes(context.extradata or b""),
             codec_tag=context.codec_tag,
             coded_bits=context.bits_per_coded_sample,
-            packets=_NO_PACKETS,
+            packets=NO_PACKETS,
             dropped_at_start=0,
             end_s=0.0,
         )
@@ -445,15 +445,3 @@ def _stalled(source: Source, error: TimeoutError) -> SourceError:
         source=source.name,
         advice="Give more time: open_timeout_s, read_timeout_s",
     )
-
-
-_NO_PACKETS: Final = PacketTable(
-    pts=np.empty(0, np.int64),
-    size=np.empty(0, np.int32),
-    offset=np.empty(0, np.int64),
-    checksum=np.empty(0, np.uint32),
-    **{
-        name: np.empty(0, bool)
-        for name in ("key", "reference", "shown", "damaged", "undecodable", "self_contained")
-    },
-)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .info import VolumeInfo
     from .patches.grid import GridAggregator, GridSampler
     from .reader import VolumeReader
+    from .resampling.align import align
     from .resampling.regrid import reorient, resample, to_canonical
 
 _LAZY = {
@@ -24,6 +25,7 @@ _LAZY = {
     "GridSampler": "patches.grid",
     "VolumeInfo": "info",
     "VolumeReader": "reader",
+    "align": "resampling.align",
     "reorient": "resampling.regrid",
     "resample": "resampling.regrid",
     "save": "formats.write",
@@ -39,6 +41,7 @@ __all__ = [
     "GridSampler",
     "VolumeInfo",
     "VolumeReader",
+    "align",
     "reorient",
     "resample",
     "save",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Sequence as Seq
 from functools import partial
 from types import TracebackType
@@ -15,10 +14,10 @@ from ..array import Array, FloatArray, to_cupy
 from ..errors import FrameRangeError, ParameterError
 from ..sequence import Sequence
 from ..video.device import parse_device
-from .formats.open import open_volume
+from .formats.open import open_volume, stamp_of
 from .info import VolumeInfo
 from .resampling.regrid import RegridInterpolation, TargetGrid, grid_of, resampled_window
-from .source import AnyArray, Box, Origin, chosen_times, open_source
+from .source import AnyArray, Box, Origin, chosen_times
 from .space import Turn, moved, turn_to
 
 __all__ = ["VolumeReader"]
@@ -57,7 +56,7 @@ class VolumeReader:
         key: str | None = None,
     ) -> None:
         self._again = partial(type(self), origin, device=device, series=series, key=key)
-        self._origin = origin
+        self._origin, self._chosen = origin, [series, key]
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)
         self._turn = Turn()
@@ -206,15 +205,12 @@ class VolumeReader:
         return self._grid
 
     def stamp(self) -> list[Any] | None:
-        """The identity of the file's present content, as plain values; None where there is none, as of bytes.
+        """Return the identity of the present content of all its files, as plain values.
 
-        That of a volume in several files, such as a DICOM series, is not known.
+        None where there is none, as of bytes and of Zarr arrays.
         """
-        path = self._origin if isinstance(self._origin, (str, os.PathLike)) else None
-        if path is None or os.path.isdir(path) or self._source.info.format == "zarr":  # noqa: PTH112
-            return None
-        found = open_source(os.fspath(path)).stamp()
-        return None if found is None else [*found, *self._source.info.shape]
+        found = stamp_of(self._origin, self._source)
+        return None if found is None else [found, self._chosen, *self._source.info.shape]
 
     def on_own_grid(self) -> VolumeReader:
         """A reader of the same volume without resampling, in the orientation that it had before that."""

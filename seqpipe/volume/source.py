@@ -87,6 +87,10 @@ class VolumeSource(Protocol):
 
     info: VolumeInfo
 
+    @property
+    def sources(self) -> Seq[Source]:
+        """The files that hold the voxels; empty where they are too many to be looked at, as chunks of Zarr."""
+
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
         """Voxels as they are stored, in the machine's byte order; ``DHWC``, or ``FDHWC`` for a series.
 

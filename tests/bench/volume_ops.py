@@ -118,7 +118,7 @@ def _each_operator() -> dict[str, Any]:
         if cls.traits.takes == "volumes"
         and cls.traits.of_seqpipe
         and name != "resample3d"
-        and not cls.on_labels
+        and not cls.traits.on_labels
         and name not in ("crop3d", "pad3d")
         and cls.traits.examples[0].get("of") != "mask"
     }

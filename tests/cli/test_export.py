@@ -17,6 +17,7 @@ from seqpipe.cli.output.manifest import read_rows
 from tests.support.decoders import count_packets
 from tests.support.ffmpeg import frame_times
 from tests.support.media import entry, made
+from tests.support.motion import shifted_video
 
 from .written import files, lines, numbers
 
@@ -39,6 +40,27 @@ def test_every_frame_is_exported_in_order(run, tmp_path, name, jobs):
     sizes = [(tmp_path / "o" / row["output"]).stat().st_size for row in written]
     assert [row["bytes"] for row in written] == sizes
     assert {row["status"] for row in written} == {"done"}
+
+
+def test_sequences_in_which_something_moves(run, tmp_path):
+    """A film that is still at first, beside one that stays so; the choice is part of what --resume compares."""
+    moving = shifted_video(tmp_path / "a.mp4", [0] * 20 + [3 * k for k in range(20)])
+    still = shifted_video(tmp_path / "b.mp4", [0] * 20)
+    out, manifest = tmp_path / "o", tmp_path / "m.jsonl"
+    command = ["export", moving, still, "--out", out, "--sequence-length", 5, "--format", "npz"]
+    command += ["--manifest", manifest, "--cache-dir", tmp_path / "cache"]
+    told = run(*command, "--min-motion", 20, code=1).stderr
+    assert "b.mp4: none of its 4 sequences moves by 20 % of the longer side per second" in told
+    assert "Use a smaller --min-motion" in told
+    done = [row for row in rows(manifest) if row["status"] == "done"]
+    assert [(row["output"], row["frame"]) for row in done] == [
+        (f"a/{n:06d}.npz", frame) for n, frame in enumerate([20, 25, 30, 35])
+    ]
+    with np.load(out / "a/000000.npz") as first, seqpipe.open(moving) as video:
+        assert (first["data"] == video[20:25].data).all()
+    run(*command, "--min-motion", 0, "--resume")
+    assert len(files(out)) == 12
+    assert sorted(row["frame"] for row in rows(manifest) if row["source"] == moving) == [*range(0, 40, 5)]
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ import pytest
 
 import seqpipe
 from seqpipe import flow, fn
+from seqpipe.video.convert.converter import Converter
 from tests.support.ffmpeg import frame_times
 from tests.support.media import made
 
 from .written import files, lines
 
 SMALL = ["--max-side", 96, "--preset", "fast"]
-OUTPUT = seqpipe.OutputSpec(max_side=96)
+OUTPUT = seqpipe.OutputSpec(color="GRAY", max_side=96)
 
 
 def wanted(frames, name="h264"):
@@ -97,6 +98,22 @@ def test_a_film_of_a_video(run, tmp_path, name):
         height, width = judge.shape[1:3]
         assert np.abs(found.data[:, :height, :width].astype(int) - judge).mean() < 6
     assert (tmp_path / "contact_sheet.html").read_text().count("<figure>") == 24
+
+
+def test_no_colors_are_made_on_the_way(run, tmp_path, monkeypatch):
+    """Nor for the contact sheet, so that what is written does not depend on it."""
+    made_of, whole = [], Converter.__init__
+
+    def noting(self, info, output, *given):
+        made_of.append(output.color)
+        whole(self, info, output, *given)
+
+    monkeypatch.setattr(Converter, "__init__", noting)
+    command = ["flow", made("h264"), "--end", "5f", "--contact-sheet", *SMALL]
+    run(*command, "--out", tmp_path / "a")
+    run(*command, "--out", tmp_path / "b", "--format", "mp4")
+    assert set(made_of) == {"GRAY"}
+    assert (tmp_path / "a/contact_sheet.html").read_text().count("<figure>") == 5
 
 
 def test_resume_keeps_what_is_whole_and_was_made_alike(run, tmp_path):

@@ -160,8 +160,9 @@ def test_a_video_without_frames_is_an_error(template):
             {"num": 1, "keyframes": True, "frames": (0,)},
             "--frames and --num and --keyframes exclude one another",
         ),
-        ({"stride": 2}, "--stride and --step belong to --sequence-length"),
-        ({"step": 2, "num": 3}, "--stride and --step belong to --sequence-length"),
+        ({"stride": 2}, "--stride, --step and --min-motion belong to --sequence-length"),
+        ({"min_motion": 2.0}, "--stride, --step and --min-motion belong to --sequence-length"),
+        ({"step": 2, "num": 3}, "--stride, --step and --min-motion belong to --sequence-length"),
         ({"frames": (1,), "within": TimeRange(frames(1))}, "--frames and a range exclude one another"),
     ],
 )

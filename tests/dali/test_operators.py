@@ -177,6 +177,20 @@ def test_arithmetic_wraps_cuts_off_and_broadcasts():
         one(lambda: array(np.arange(5), np.int32)[7])
 
 
+@pytest.mark.parametrize(
+    ("border", "mode"),
+    [("clamp", "edge"), ("reflect_101", "reflect"), ("reflect_1001", "symmetric"), ("wrap", "wrap")],
+)
+def test_borders_have_dalis_names(border, mode):
+    image = np.arange(20, dtype=np.float32).reshape(4, 5, 1)
+    kernel = [[0.0, 0.0, 0.0, 0.0, 1.0]]
+    ((_, values, _),) = one(
+        lambda: fn.experimental.filter(array(image, np.float32, "HWC"), kernel=kernel, border=border)
+    )
+    wanted = np.pad(image, ((0, 0), (0, 2), (0, 0)), mode)[:, 2:]
+    assert np.array_equal(values, wanted)
+
+
 def test_math():
     found = one(lambda: (math.sqrt(array([4], np.int32)), math.clamp(array([200], np.uint8), 0, 100)))
     assert [part[:2] for part in found] == [("FLOAT", [2.0]), ("INT32", [100])]

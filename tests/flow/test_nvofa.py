@@ -146,6 +146,21 @@ def test_sessions_are_kept_for_their_kind(fake):
     assert fake.fake_counts(0) == pool.MOST_IDLE
 
 
+def test_ten_thousand_pairs_of_changing_sizes_find_their_sessions(fake):
+    """Each has its own answer, as many sessions are kept as may be, and all buffers are those of sessions."""
+    rng, pairs = np.random.default_rng(0), 0
+    sizes = [tuple(rng.integers(32, 64, 2).tolist()) for _ in range(30)]
+    while pairs < 10_000:
+        values = rng.integers(0, 100, 21)
+        grid = int(rng.choice([2, 4]))
+        given = {"output_grid": grid, "preset": str(rng.choice(["fast", "medium", "slow"]))}
+        found = fn.optical_flow(levels(*values, size=sizes[rng.integers(30)]), backend="nvofa", **given)
+        assert (found[..., 0] == np.diff(values)[:, None, None]).all()
+        pairs += len(found)
+        assert fake.fake_counts(0) <= pool.MOST_IDLE
+    assert fake.fake_counts(1) <= pool.MOST_IDLE * 40
+
+
 @pytest.mark.parametrize(
     ("function", "code", "said"),
     [

@@ -11,6 +11,7 @@ import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.flow.nvofa import engine
 from seqpipe.ops.motion import optical_flow
+from seqpipe.pipeline import Augmented, Pipeline, read
 from seqpipe.sequence import Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -167,25 +168,69 @@ def test_what_is_done_with_flow_is_the_same_there(cupy):
     assert np.allclose(both.flow.get(), judge.flow, atol=1e-4, equal_nan=True)
 
 
+def compared(cupy, frames):
+    """The engine beside DIS: the median distance of their vectors where both pass the forward-backward check."""
+    asked = {"output_grid": 4, "direction": "both", "occlusion": True}
+    found = fn.optical_flow(cupy.asarray(frames), preset="slow", **asked)
+    judge = fn.optical_flow(frames, **asked)
+    known, judged = ~found.occlusion[..., 0].get(), ~judge.occlusion[..., 0]
+    apart = np.linalg.norm(found.forward.get() - judge.forward, axis=-1)
+    both = known & judged
+    size, first, second = frames.shape[1:3], frames[:-1].astype(float), frames[1:]
+
+    def left(field):
+        return float(np.abs(flow.warp(second, flow.upsample(field, size)) - first).mean())
+
+    return {
+        "median": float(np.median(apart[both])) if both.any() else np.inf,
+        "median_where_the_engine_alone_passes": float(np.median(apart[known])) if known.any() else np.inf,
+        "share_of_both": float(both.mean()),
+        "share_of_engine": float(known.mean()),
+        "share_of_dis": float(judged.mean()),
+        "length_of_engine": float(np.median(np.linalg.norm(found.forward.get(), axis=-1))),
+        "length_of_dis": float(np.median(np.linalg.norm(judge.forward, axis=-1))),
+        "error_unmoved": float(np.abs(second.astype(float) - first).mean()),
+        "error_of_engine": left(found.forward.get()),
+        "error_of_dis": left(judge.forward),
+    }
+
+
 def test_real_clips_agree_with_dis(cupy):
-    apart = {}
+    """In still, flat scenes (mpeg4_960x400, noduration_vfr) DIS follows noise, and fails its own check there."""
+    figures = {}
     for path in there():
         if any(word in str(path) for word in ("corrupt", "4k60", "counter")):
             continue
         with seqpipe.open(path, output=seqpipe.OutputSpec(max_side=640)) as video:
             start = len(video) // 3
             frames = video[start : start + 3].data
-        if min(frames.shape[1:3]) < 32:
-            continue
-        found = fn.optical_flow(
-            cupy.asarray(frames), output_grid=4, preset="slow", direction="both", occlusion=True
-        )
-        judge = fn.optical_flow(frames, output_grid=4)
-        known = ~found.occlusion[..., 0].get()
-        assert known.any(), path.name
-        apart[path.name] = float(np.median(np.linalg.norm(found.forward.get() - judge, axis=-1)[known]))
-    assert len(apart) > 8
-    assert max(apart.values()) < 1, apart
+        if min(frames.shape[1:3]) >= 32:
+            figures[path.name] = compared(cupy, frames)
+    assert len(figures) > 8
+    far = [
+        f"{name}: {', '.join(f'{what} {value:.2f}' for what, value in found.items())}"
+        for name, found in figures.items()
+        if found["median"] >= 1
+    ]
+    assert not far, "\n".join(far)
+
+
+def test_straight_from_the_decoder(cupy):
+    """Of a video on the GPU, by a chain and by a pipeline: what the engine makes of the luma of its surfaces."""
+    given = {"files": [str(media.made("h264"))], "sequence_length": 9, "device": "cuda"}
+    operator = ops.OpticalFlow(output_grid=4, preset="slow", backend="nvofa")
+    with seqpipe.readers.Video(**given, color="GRAY") as dataset:
+        wanted = [operator(batch).data.get() for batch in dataset.batches(2)]
+    with Augmented(seqpipe.readers.Video(**given), operator) as dataset:
+        found = [batch.data.get() for batch in dataset.batches(2)]
+    clip = read(seqpipe.readers.Video(**given), batch_size=2)
+    motion = fn.optical_flow(clip.luma, output_grid=4, preset="slow", backend="nvofa")
+    with Pipeline(motion, clip.pixels) as pipeline:
+        both = [(flows.data.get(), pixels.shape[-1]) for flows, pixels in pipeline]
+    for one, other, (third, channels) in zip(wanted, found, both, strict=True):
+        assert (one == other).all()
+        assert (one == third).all()
+        assert channels == 3
 
 
 def test_the_command_line(cupy, tmp_path):

@@ -11,8 +11,10 @@ import pytest
 import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.errors import BackendError, ParameterError
-from seqpipe.flow.cpu import dense_flow
+from seqpipe.flow.cpu import FlowWorkspace, dense_flow
+from seqpipe.flow.pairs import flow_on_cpu
 from seqpipe.ops import Flows
+from seqpipe.ops.motion import optical_flow as optical_flow_module
 from seqpipe.pipeline import Graph, Input, Pipeline, read
 from seqpipe.sequence import Batch, Sequence
 from tests.support import media
@@ -133,6 +135,22 @@ def test_results_do_not_depend_on_earlier_pairs():
     assert (dense_flow("dis", "medium", first, second) == fresh).all()
 
 
+@pytest.mark.parametrize("preset", ["slow", "medium", "fast"])
+def test_memory_that_is_kept_from_pair_to_pair_changes_nothing(preset):
+    """Frames that move, that differ altogether, and of other sizes, one after the other, beside a call for each."""
+    workspace, rng = FlowWorkspace(), np.random.default_rng(0)
+    sizes = [(256, 288), (64, 80), (270, 480), (30, 300), (300, 257)]
+    for seed in range(20):
+        size = sizes[rng.integers(len(sizes))]
+        first, second = clip(2, size, seed=seed)[..., 0]
+        if seed % 3 == 2:
+            second = rng.integers(0, 256, size, dtype=np.uint8)
+        start = rng.normal(0, 5, (*size, 2)).astype(np.float32) if seed % 4 == 3 else None
+        found = dense_flow("dis", preset, first, second, start, workspace)
+        assert (found == dense_flow("dis", preset, first, second, start)).all(), (seed, size)
+    assert {shape for *_, shape in workspace.kept} == {(256, 288), (270, 480), (300, 257)}
+
+
 @pytest.mark.parametrize("method", ["dis", "farneback"])
 def test_hints_help_with_large_motion(method):
     """A motion too large for what a method searches, found from a hint of the whole of it."""
@@ -251,6 +269,23 @@ def test_the_number_of_threads_changes_nothing():
     finally:
         ops.set_threads(None)
     assert ops.threads() == before
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "NFHWC", "FCHW"])
+def test_threads_fill_the_result_itself(layout, monkeypatch):
+    """Memory is slow: what the calling thread cleared and copied by itself took as long as four threads' DIS."""
+    kept = []
+
+    def keeping(*given):
+        kept.append(flow_on_cpu(*given))
+        return kept[-1]
+
+    monkeypatch.setattr(optical_flow_module, "flow_on_cpu", keeping)
+    frames = clip(4, channels=1)
+    given = {"FHWC": frames, "NFHWC": frames[None], "FCHW": frames.transpose(0, 3, 1, 2)}[layout]
+    found = fn.optical_flow(given, layout=layout)
+    assert np.shares_memory(found, kept[0].forward) == (layout != "FCHW")
+    assert found.flags.c_contiguous
 
 
 # ------------------------------------------------------------------------------------------ refusals

@@ -27,9 +27,9 @@ from tests.support.deep import combined
 from tests.support.operators import compare
 
 SCIPY = {
-    "reflect_101": "mirror",
-    "reflect_1001": "reflect",
-    "clamp": "nearest",
+    "reflect": "mirror",
+    "symmetric": "reflect",
+    "edge": "nearest",
     "wrap": "grid-wrap",
     "constant": "constant",
 }
@@ -71,7 +71,7 @@ def test_gaussian_blur_is_scipys(host, border, dtype):
         for sigma, window in ((1.3, 0), (0.8, 5), (4.0, 0)):
             radius = window // 2 or int(np.ceil(3 * sigma))
             result = dtype if radius > 8 else "float32"
-            op = GaussianBlur(sigma=sigma, window_size=window, border=border, fill_value=0.5, dtype=result)
+            op = GaussianBlur(sigma=sigma, window_size=window, pad_mode=border, fill_value=0.5, dtype=result)
             fill = np.rint(0.5) if dtype == "uint8" else 0.5
             wanted = each_channel(
                 lambda c, s=sigma, r=radius, f=fill: ndimage.gaussian_filter(
@@ -112,7 +112,7 @@ def test_box_blur_is_scipys(host, border, dtype):
             wanted = each_channel(
                 lambda c, w=window: ndimage.uniform_filter(c, w, mode=SCIPY[border], cval=7.0), x
             )
-            close(host(BoxBlur(window_size=window, border=border, fill_value=7.0), x), wanted)
+            close(host(BoxBlur(window_size=window, pad_mode=border, fill_value=7.0), x), wanted)
 
 
 def test_means_of_eight_bits_are_rounded_once_half_to_even(host):
@@ -130,7 +130,7 @@ def test_median_blur_is_scipys_to_the_last_bit(host, border, dtype):
     for size in SIZES:
         x = image(size, dtype) - (100 if dtype == "int16" else 0)
         for window in (2, 3, 4, 5, 7, 9):
-            op = MedianBlur(window_size=window, border=border, fill_value=9.0)
+            op = MedianBlur(window_size=window, pad_mode=border, fill_value=9.0)
             wanted = each_channel(
                 lambda c, w=window: ndimage.median_filter(
                     c, w, mode=SCIPY[border].removeprefix("grid-"), cval=9.0
@@ -159,10 +159,10 @@ def test_laplacian_is_opencvs(host, window, smoothing, aperture):
 def test_the_smallest_laplacian_is_scipys_and_exact(host, border):
     x = image((20, 33))
     wanted = each_channel(lambda c: ndimage.laplace(c, mode=SCIPY[border], cval=3.0), x)
-    op = Laplacian(smoothing_size=1, border=border, fill_value=3.0)
+    op = Laplacian(smoothing_size=1, pad_mode=border, fill_value=3.0)
     compare(host(op, x), wanted.clip(0, 255).astype(np.uint8))
     compare(
-        host(Laplacian(smoothing_size=1, border=border, fill_value=3.0, dtype="int16"), x),
+        host(Laplacian(smoothing_size=1, pad_mode=border, fill_value=3.0, dtype="int16"), x),
         wanted.astype("i2"),
     )
 
@@ -182,7 +182,7 @@ def test_filter_is_scipys_correlation(host, border, dtype):
                 ),
                 x,
             )
-            op = Filter(kernel=kernel, anchor=anchor, border=border, fill_value=3.0)
+            op = Filter(kernel=kernel, anchor=anchor, pad_mode=border, fill_value=3.0)
             close(host(op, x), wanted)
 
 
@@ -213,7 +213,7 @@ def test_sharpen_adds_what_a_gaussian_takes(host, dtype):
 def test_kernels_give_the_references_bits(emulated):
     """Where the widest windows reach from one tile over others and beyond the border."""
     x = image((70, 45))
-    for op in (GaussianBlur(sigma=21.0, dtype="float32"), BoxBlur(window_size=126), Sharpen(border="wrap")):
+    for op in (GaussianBlur(sigma=21.0, dtype="float32"), BoxBlur(window_size=126), Sharpen(pad_mode="wrap")):
         compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
 
@@ -225,10 +225,10 @@ def test_windows_reach_from_tile_to_tile(place, channels, dtype):
     wide = tuple(rng.normal(0, 0.1, 30).tolist())
     small = tuple(map(tuple, rng.normal(0, 0.3, (4, 7)).tolist()))
     for op in (
-        MedianBlur(window_size=3, border="wrap"),
-        MedianBlur(window_size=4, border="reflect_1001"),
-        Filter(kernel=(wide,), border="constant", fill_value=7.0),
-        Filter(kernel=small, anchor=(3, 1), border="clamp"),
+        MedianBlur(window_size=3, pad_mode="wrap"),
+        MedianBlur(window_size=4, pad_mode="symmetric"),
+        Filter(kernel=(wide,), pad_mode="constant", fill_value=7.0),
+        Filter(kernel=small, anchor=(3, 1), pad_mode="edge"),
     ):
         compare(place(op, x), apply(op, x, backend="reference"), place.tolerance(op))
 
@@ -301,11 +301,11 @@ def test_strips_reach_over_one_another(emulated, border, channels):
     x = np.random.default_rng(channels).integers(0, 256, (70, 72, channels), dtype=np.uint8)
     small = tuple(map(tuple, np.random.default_rng(1).normal(0, 0.3, (3, 3)).tolist()))
     for op in (
-        GaussianBlur(sigma=1.2, border=border, fill_value=9.0),
-        BoxBlur(border=border, fill_value=200.0, dtype="float32"),
-        Laplacian(smoothing_size=1, border=border, dtype="int16"),
-        Filter(kernel=small, border=border, fill_value=77.0),
-        MedianBlur(border=border, fill_value=100.0),
+        GaussianBlur(sigma=1.2, pad_mode=border, fill_value=9.0),
+        BoxBlur(pad_mode=border, fill_value=200.0, dtype="float32"),
+        Laplacian(smoothing_size=1, pad_mode=border, dtype="int16"),
+        Filter(kernel=small, pad_mode=border, fill_value=77.0),
+        MedianBlur(pad_mode=border, fill_value=100.0),
     ):
         compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))
 
@@ -319,7 +319,7 @@ def test_strips_hold_every_type(emulated, dtype):
         .astype(dtype)
     )
     for op in (
-        GaussianBlur(sigma=0.9, border="constant", fill_value=0.3),
+        GaussianBlur(sigma=0.9, pad_mode="constant", fill_value=0.3),
         Sharpen(),
         BoxBlur(window_size=5),
         MedianBlur(),

@@ -17,9 +17,9 @@ from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare
 
 BORDERS = {
-    "reflect_101": "mirror",
-    "reflect_1001": "reflect",
-    "clamp": "nearest",
+    "reflect": "mirror",
+    "symmetric": "reflect",
+    "edge": "nearest",
     "wrap": "grid-wrap",
     "constant": "constant",
 }
@@ -42,7 +42,7 @@ def steps(weights):
     return np.array([*ends, 4096 - 2 * sum(ends), *ends[::-1]], np.float64)
 
 
-def smoothed(x, across, down, border="reflect_101", part=None):
+def smoothed(x, across, down, border="reflect", part=None):
     """By SciPy, in float64: rows, rounded to 1/16 if weights are 4096ths, and then columns."""
     mode = BORDERS[border]
     rows = ndimage.correlate1d(x.astype(np.float64), across, axis=1, mode=mode, cval=FILL)
@@ -52,7 +52,7 @@ def smoothed(x, across, down, border="reflect_101", part=None):
     return ndimage.correlate1d(rows, down, axis=0, mode=mode, cval=fill)
 
 
-def in_fixed_point(x, sigma, taps, border="reflect_101"):
+def in_fixed_point(x, sigma, taps, border="reflect"):
     weights = steps(gaussian(sigma, taps))
     return smoothed(x, weights, weights, border, part=256) / 65536
 
@@ -82,11 +82,11 @@ def test_bytes_are_smoothed_in_fixed_point(backend, border):
         for sigma, window in (*((sigma, 0) for sigma in SIGMAS), (21.0, 17), (0.3, 9)):
             taps = window or taps_of(sigma)
             wanted = np.stack([in_fixed_point(x[..., c], sigma, taps, border) for c in range(3)], axis=-1)
-            op = GaussianBlur(sigma=sigma, window_size=window, border=border, fill_value=FILL)
+            op = GaussianBlur(sigma=sigma, window_size=window, pad_mode=border, fill_value=FILL)
             compare(apply(op, x, backend=backend), np.rint(wanted).astype(np.uint8))
             sharp = (x + 1.5 * (x - wanted)).clip(0, 255)
             if not window:
-                op = Sharpen(sigma=sigma, amount=1.5, border=border, fill_value=FILL)
+                op = Sharpen(sigma=sigma, amount=1.5, pad_mode=border, fill_value=FILL)
                 compare(apply(op, x, backend=backend), np.rint(sharp).astype(np.uint8))
 
 
@@ -156,17 +156,15 @@ def test_bytes_of_bytes_by_small_windows_are_in_fixed_point(op, dtype, fixed):
     assert (constant_of(op, Spec(1, 8, 8, 3, dtype)).p.steps > 0) == fixed
 
 
-@pytest.mark.parametrize(
-    ("border", "channels"), combined(["reflect_101", "constant", "wrap"], [1, 2, 3, 4, 5])
-)
+@pytest.mark.parametrize(("border", "channels"), combined(["reflect", "constant", "wrap"], [1, 2, 3, 4, 5]))
 def test_products_of_matrices_are_the_references(emulated, channels, border):
     """Over the edges of tiles and of strips, of whole words and of others, from images smaller than a tile on."""
     rng = np.random.default_rng(channels)
     for height, width in ((1, 2), (5, 3), (45, 72), (18, 37)):
         x = rng.integers(0, 256, (height, width, channels), dtype=np.uint8)
         for op in (
-            GaussianBlur(window_size=17, sigma=5.0, border=border, fill_value=FILL),
-            Sharpen(amount=1.3, sigma=1.2, border=border, fill_value=FILL),
+            GaussianBlur(window_size=17, sigma=5.0, pad_mode=border, fill_value=FILL),
+            Sharpen(amount=1.3, sigma=1.2, pad_mode=border, fill_value=FILL),
         ):
             for given in (x, x[:, ::-1]):
                 compare(

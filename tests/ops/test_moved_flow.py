@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import ndimage
 
 from seqpipe import flow, fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import per_frame
+from seqpipe.ops import REGISTRY, per_frame
+from seqpipe.ops.geometry.base import Geometry
 from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 from tests.support.motion import epe, inner, moved, texture
@@ -56,6 +58,49 @@ def test_to_warp_by_the_moved_flow_is_to_move_what_was_warped(op, name):
     assert np.abs(found - judge)[known].mean() < 2.5
     still = both.image[1][..., 0] - judge[..., 0]
     assert np.abs(found - judge)[known].mean() < 0.5 * np.abs(still[known[..., 0]]).mean()
+
+
+NOTHING_LEFT = {("resize", 8), ("resize_crop_mirror", 4), ("resize_crop_mirror", 5)}
+"""Examples of which less than two rows or columns of the image are left."""
+MOVERS = [
+    pytest.param(name, arguments, id=f"{name}-{number}")
+    for name, kind in sorted(REGISTRY.items())
+    if issubclass(kind, Geometry)
+    for number, arguments in enumerate(kind.traits.examples)
+    if (name, number) not in NOTHING_LEFT
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), MOVERS)
+def test_flow_leads_where_points_go(name, arguments):
+    """Of every operator that moves pixels, policies among them: flow is the way between two places that move along."""
+    known = np.concatenate([ways_apart(name, arguments, seed) for seed in range(3)])
+    assert len(known) > 15
+    # perspective does not move flow in straight lines between pixels
+    assert known.max() < (0.5 if name == "warp_perspective" else 1e-3)
+
+
+def ways_apart(name, arguments, seed):
+    """How far the moved flow is from the way between two points that were moved, at many places where it is known."""
+    rng, (height, width) = np.random.default_rng(seed), (24, 32)
+    turn, shift = rng.normal(0, 0.05, (2, 2)), rng.normal(0, 2, 2)
+    y, x = np.mgrid[:height, :width]
+    field = (np.stack([x + 0.5, y + 0.5], -1) @ turn + shift)[
+        None
+    ]  # linear: exact between its own values too
+    field[:, [0, -1]] = field[:, :, [0, -1]] = np.nan  # beyond the outermost centers it would be repeated
+    start = rng.uniform((0.5, 0.5), (width - 0.5, height - 0.5), (3000, 2))
+    points = np.concatenate([start, start + start @ turn + shift])
+    frames = rng.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    found = together(REGISTRY[name](**arguments))(frames, flow=field, points=points, index=seed)
+    sides = found.image.shape[1:3] if found.image.shape[-1] == 3 else found.image.shape[2:]
+    assert found.flow.shape == (1, *sides, 2)
+    start, end = np.split(found.points, 2)
+    inside = ((start >= 0.5) & (start <= np.array(sides[::-1]) - 0.5)).all(-1)
+    places, way = (start[inside] - 0.5).T[::-1], (end - start)[inside]
+    flows = [ndimage.map_coordinates(found.flow[0, ..., n], places, order=1) for n in range(2)]
+    apart = np.abs(np.stack(flows, -1) - way).max(-1)
+    return apart[np.isfinite(apart)]
 
 
 def test_whole_pixels_move_exactly():

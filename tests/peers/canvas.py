@@ -11,7 +11,7 @@ from tests.peers.dali import Case
 
 __all__ = ["CANVAS"]
 
-_SHADE: Final = {"out_of_bounds_policy": "pad", "fill_values": (9.0, 80.0, 255.0)}
+_SHADE: Final = {"pad_mode": "constant", "fill_value": (9.0, 80.0, 255.0)}
 _PLACES: Final = 12
 
 
@@ -26,7 +26,7 @@ def _slices() -> Iterator[Case]:
             _slice("sequence", **_SHADE, start=start, end=start + shape, axis_names="HW"),
             _slice("image", **_SHADE, rel_start=first, rel_shape=extent),
             _slice("signed", **_SHADE, rel_start=first, rel_end=first + extent),
-            _slice("floats", out_of_bounds_policy="trim_to_shape", start=start, rel_shape=extent),
+            _slice("floats", trim=True, start=start, rel_shape=extent),
             _slice("image", rel_start=np.abs(first), end=(90, 60)),
         )
     yield from (

@@ -147,7 +147,7 @@ def asked(case: Case) -> dict[str, Any]:
     samples = list(picture) if picture.ndim == 5 else [picture]
     inputs, layouts = [samples], ["FHWC"[-samples[0].ndim :] if samples[0].ndim > 2 else None]
     asked: dict[str, Any] = {"arguments": {}, "per_sample": {}, "per_frame": {}}
-    for name, value in {**case.arguments, **case.changes}.items():
+    for name, value in (_named(case.operator, *one) for one in {**case.arguments, **case.changes}.items()):
         if name == _INPUTS.get(case.operator):
             inputs.append([np.array(value, np.float32)] * len(samples))
             layouts.append(None)
@@ -160,6 +160,22 @@ def asked(case: Case) -> dict[str, Any]:
         elif value is not None:
             asked["arguments"][name] = value
     return {"operator": case.peer or case.operator, "inputs": inputs, "layouts": layouts, **asked}
+
+
+def _named(operator: str, name: str, value: Any) -> tuple[str, Any]:
+    """The name and the value that DALI has for an argument."""
+    if operator == "slice":
+        same = {
+            "trim": ("out_of_bounds_policy", "trim_to_shape"),
+            "pad_mode": ("out_of_bounds_policy", "pad"),
+            "fill_value": ("fill_values", value),
+        }
+        return same.get(name, (name, value))
+    if name == "pad_mode":
+        return "border", {"edge": "clamp", "reflect": "reflect_101", "symmetric": "reflect_1001"}.get(
+            value, value
+        )
+    return name, value
 
 
 def _as_dali_has_it(name: str, values: Any) -> NDArray[Any]:

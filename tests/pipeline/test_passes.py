@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+import threading
+import time
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -140,10 +144,68 @@ def test_what_is_no_dataset(given: tuple[Any, Any], message: str) -> None:
 
 def test_what_is_no_chain_or_no_way_to_fuse() -> None:
     with reader("cpu", "h264") as dataset:
-        with pytest.raises(ParameterError, match="chain is a list; allowed: a Chain or an operator"):
-            Augmented(dataset, [ops.Flip()])  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match=r"Chain: .*str"):
+            Augmented(dataset, "flip")
         with pytest.raises(
             ParameterError, match="fuse='all' is not valid; allowed: 'exact', 'surface', 'planes', 'none'"
         ):
             Augmented(dataset, TRAIN, fuse="all")  # type: ignore[arg-type]
     assert seqpipe.pipeline.Augmented is Augmented
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [ops.RandomResizedCrop(size=(40, 48), seed=3), ops.Flip(p=0.5)],
+        ops.OneOf([ops.Flip(), ops.Brightness(brightness=(0.5, 1.5))]),
+        [ops.SomeOf(1, [ops.Flip(), ops.Brightness(brightness=(0.5, 1.5))]), ops.Resize(size=(24, 24))],
+    ],
+    ids=["list", "choice", "both"],
+)
+def test_lists_and_choices(members: Any) -> None:
+    whole = ops.Chain(*members) if isinstance(members, list) else ops.Chain(members)
+    with Augmented(reader("cpu", "h264", "hevc"), members, fuse="exact") as dataset:
+        found = list(dataset.batches(3))
+    with reader("cpu", "h264", "hevc") as plain:
+        for one, batch in zip(found, plain.batches(3), strict=True):
+            np.testing.assert_array_equal(one.numpy(), whole(batch, epoch=0).numpy())
+
+
+def test_the_chain_runs_on_a_thread_of_its_own_a_few_batches_ahead() -> None:
+    seen: list[tuple[str, int]] = []
+    given = 0
+
+    @seqpipe.operator
+    def tells_its_thread(images: Any) -> Any:
+        """Note the thread, and how many batches were given out."""
+        seen.append((threading.current_thread().name, given))
+        return images
+
+    with Augmented(reader("cpu", "h264", "hevc"), tells_its_thread.op()) as dataset:
+        batches = dataset.batches(1)
+        for number, _ in enumerate(batches, 1):
+            given = number
+            time.sleep(0.01)
+        assert batches.stats()["stages"]["compute"]["batches"] >= given
+    assert {name for name, _ in seen} == {"seqpipe-compute_0"}
+    assert max(place - then for place, (_, then) in enumerate(seen)) <= 3
+
+
+def test_a_break_an_end_and_another_epoch() -> None:
+    with Augmented(reader("cpu", "h264", "hevc"), TRAIN) as dataset:
+        whole = [batch.indices.tolist() for batch in dataset.batches(3)]
+        batches = dataset.batches(3)
+        first = [next(batches).indices.tolist() for _ in range(2)]
+        assert batches.position == 6
+        dataset.close()
+        assert first + [batch.indices.tolist() for batch in batches] == whole, (
+            "it goes on after it was closed"
+        )
+        assert [batch.indices.tolist() for batch in batches] == whole, "it begins anew after its end"
+        next(iter(batches))
+        dataset.set_epoch(1)
+        other = [batch.indices.tolist() for batch in batches]
+        assert sorted(chain(*other)) == sorted(chain(*whole))
+        assert other != whole
+        copied = pickle.loads(pickle.dumps(batches))
+        assert copied.state_dict() == batches.state_dict()

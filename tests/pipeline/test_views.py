@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
 from seqpipe.pipeline import VideoScores, crop_views
-from seqpipe.readers import Video
+from seqpipe.readers import Range, Video
 from seqpipe.sampling import EvenClips, Span
 from tests.support.datasets import files, shown
 
@@ -51,6 +51,29 @@ def test_views_of_real_videos():
             scores.add(np.arange(18.0).reshape(9, 2), views.sources)
         assert list(scores.counts().values()) == [9, 9]
         assert all(mean.tolist() == [8, 9] for mean in scores.mean().values())
+
+
+def test_parts_of_one_file_are_videos_of_their_own_and_labels_may_be_vectors():
+    parts = [Range(end_frame=20), Range(start_frame=20)]
+    with Video(
+        files=files("h264", "h264"),
+        labels=["0", "0 1"],
+        label_type="classes",
+        ranges=parts,
+        sequence_length=4,
+        clips_per_video=2,
+        clip_mode="even",
+        layout="CFHW",
+    ) as reader:
+        scores = VideoScores()
+        for batch in reader.batches(3):
+            views = crop_views(batch, (96, 96), count=3)
+            assert views.layout == "NCFHW"
+            assert views.labels.tolist() == np.repeat(batch.labels, 3, axis=0).tolist()
+            videos = reader.videos(views.indices)
+            scores.add(np.stack([videos, views.indices], axis=1), videos)
+        assert scores.counts() == {0: 6, 1: 6}
+        assert {key: mean.tolist() for key, mean in scores.mean().items()} == {0: [0, 0.5], 1: [1, 2.5]}
 
 
 def test_what_is_refused():

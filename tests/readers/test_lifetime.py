@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import seqpipe.readers
-from seqpipe.readers import Video
-from seqpipe.readers import clock as clock_module
-from seqpipe.readers.clock import Clock
+from seqpipe.readers import Video, frame_values
+from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
 from seqpipe.video.index.open import open_index
 from seqpipe.video.source.source import open_source
@@ -185,19 +184,19 @@ def test_two_iterators_in_two_threads_share_a_dataset():
 
 
 def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
-    monkeypatch.setattr(clock_module, "_KEPT_FRAMES", 100)
+    monkeypatch.setattr(frame_values, "_KEPT_FRAMES", 100)
     clock = Clock(None)
     for name in files("h264", "vp9", "av1", "hevc", "h264", "h264_long_gop"):
-        times = clock.timestamps(name)
+        times = clock.of(name)
         assert np.array_equal(times, open_index(name).timestamps)
         assert clock.kept_frames <= 100
-    assert clock.timestamps(name) is times
+    assert clock.of(name) is times
 
 
 def test_names_are_fetched_lazily():
     assert sorted(seqpipe.readers.__all__) == dir(seqpipe.readers)
     for name in seqpipe.readers.__all__:
-        assert getattr(seqpipe.readers, name).__name__ == name
+        assert getattr(seqpipe.readers, name).__name__.rpartition(".")[2] == name
     with pytest.raises(AttributeError, match=r"'seqpipe\.readers' has no attribute 'Audio'"):
         _ = seqpipe.readers.Audio
     out = subprocess.run(

@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
+from seqpipe.padding import FILL_MODES
 from seqpipe.random import stream
 from seqpipe.sampling import EvenClips, MovingClips, RandomClips, Sampler, Span, Windows
-
-PADDED = ("edge", "constant", "reflect", "wrap")
 
 spans = st.builds(lambda first, size: Span(first, first + size), st.integers(0, 30), st.integers(0, 60))
 lengths = st.integers(1, 12)
 strides = st.integers(1, 6)
 steps = st.none() | st.integers(1, 25)
-modes = st.sampled_from(("none", *PADDED))
+modes = st.sampled_from(("none", *FILL_MODES))
 
 
 def model_windows(span, length, stride, step, mode):
@@ -79,6 +78,15 @@ def test_windows_in_figures(frames, length, stride, step, mode, starts):
     sampler = Windows(sequence_length=length, stride=stride, step=step, pad_mode=mode)
     span = Span(0, frames)
     assert [int(sampler.clip(span, k).frames[0]) for k in range(sampler.count(span))] == starts
+
+
+@given(st.integers(0, 9), lengths, lengths, st.sampled_from(FILL_MODES))
+def test_padding_is_numpys(first, frames, length, mode):
+    span = Span(first, first + frames)
+    clip = Windows(sequence_length=max(length, frames), pad_mode=mode).clip(span, 0)
+    options = {"constant_values": -1} if mode == "constant" else {}
+    wanted = np.pad(np.arange(first, first + frames), (0, max(length, frames) - frames), mode, **options)
+    assert clip.frames.tolist() == wanted.tolist()
 
 
 def test_padding_reflects_inside_of_the_range():
@@ -172,7 +180,7 @@ def test_samplers_keep_the_protocol_and_are_values(sampler):
         ({"sequence_length": True}, r"sequence_length=True is not valid"),
         (
             {"sequence_length": 2, "pad_mode": "zero"},
-            r"pad_mode='zero' is not valid; allowed: 'none', 'edge'",
+            r"pad_mode='zero' is not valid; allowed: 'none', 'constant', 'edge'",
         ),
     ],
 )

@@ -97,6 +97,6 @@ def fake_cupy() -> Any:
     )
     same = {
         name: getattr(np, name)
-        for name in ("asarray", "clip", "dtype", "full", "multiply", "nan_to_num", "rint", "zeros")
+        for name in ("asarray", "clip", "dtype", "empty", "multiply", "nan_to_num", "rint")
     }
     return SimpleNamespace(cuda=cuda, ndarray=_array, ElementwiseKernel=lambda *_: _luma, **same)

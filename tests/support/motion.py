@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SCENES", "epe", "inner", "moved", "texture"]
+__all__ = ["SCENES", "epe", "inner", "moved", "shifted_video", "texture"]
 
 Places = tuple[NDArray[np.float64], NDArray[np.float64]]
 Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], Places]
@@ -74,3 +77,18 @@ def inner(field: NDArray[np.float32], border: int = 16) -> NDArray[np.float32]:
 def epe(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> float:
     """The mean end-point error in pixels."""
     return float(np.linalg.norm(found.astype(np.float64) - wanted, axis=-1).mean())
+
+
+def shifted_video(path: Path, shifts: Sequence[int]) -> str:
+    """A video of 160×96 pixels at 25 Hz of a texture, shifted by so many pixels in each frame; returns its path."""
+    picture = texture(96, 160 + max(shifts)).astype(np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"crf": "18"})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for number, shift in enumerate(shifts):
+            luma = picture[:, shift : shift + 160]
+            frame = av.VideoFrame.from_ndarray(np.repeat(luma[..., None], 3, -1), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return str(path)

@@ -10,11 +10,12 @@ from torch.utils.data import DataLoader
 
 import seqpipe.torch
 from data_scripts.frame_code import read as shown
-from seqpipe import fn
-from seqpipe.errors import ParameterError, StateError
-from seqpipe.pipeline import Pipeline, read
+from seqpipe import fn, ops
+from seqpipe.errors import BackendError, ParameterError, SourceError, StateError
+from seqpipe.pipeline import Augmented, Pipeline, read
 from seqpipe.readers import Video
 from tests.support.datasets import files
+from tests.support.media import made
 
 
 def reader(**options):
@@ -94,3 +95,89 @@ def test_a_dataset_goes_on_from_a_state():
         assert [batch["index"].tolist() for batch in other] == rest
         with pytest.raises(StateError, match="the state is of 4 workers, and there are 1"):
             other.load_state_dict({**state, "workers": 4})
+        other.load_state_dict(state)
+        assert other.state_dict()["position"] == 1, "before it is iterated too"
+
+
+def test_augmented_batches_in_one_process():
+    chain = [ops.RandomResizedCrop(size=(32, 40)), ops.Flip(p=0.5), ops.Brightness(brightness=(0.5, 1.5))]
+    with Augmented(reader(shuffle=True), chain) as augmented:
+        wanted = list(augmented.batches(3))
+        dataset = augmented.as_torch(batch_size=3)
+        found = list(dataset)
+        assert len(dataset) == len(found) == len(wanted)
+        for one, batch in zip(found, wanted, strict=True):
+            assert one["index"].tolist() == batch.indices.tolist()
+            assert torch.equal(one["pixels"], batch.torch())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+def test_augmented_batches_of_workers():
+    with Augmented(reader(shuffle=True, threads=1), ops.RandomResizedCrop(size=(32, 40))) as augmented:
+        alone = list(augmented.as_torch(batch_size=3))
+        loader = DataLoader(augmented.as_torch(batch_size=3), batch_size=None, num_workers=2)
+        for one, other in zip(loader, alone, strict=True):
+            assert one["index"].tolist() == other["index"].tolist()
+            assert torch.equal(one["pixels"], other["pixels"])
+
+
+def test_further_columns_and_the_video_of_a_sample(tmp_path):
+    one, two = files("h264", "hevc")
+    path = tmp_path / "list.csv"
+    path.write_text(f"path,label,age,name,frames\n{one},a dog,3,x,7\n{two},a cat,4,y,8\n", encoding="utf-8")
+    with Video(manifest=path, label_type="text", sequence_length=4, clips_per_video=2) as videos:
+        (batch,) = videos.as_torch(batch_size=4)
+        assert batch["label"] == ["a dog", "a dog", "a cat", "a cat"]
+        assert batch["age"].tolist() == [3, 3, 4, 4]
+        assert batch["name"] == ["x", "x", "y", "y"]
+        assert batch["column_frames"].tolist() == [7, 7, 8, 8]
+        assert batch["video"].tolist() == [0, 0, 1, 1]
+        clip = read(videos, 4)
+        names = ("pixels", "label", "age", "name")
+        batches = seqpipe.torch.Iterator(
+            Pipeline(clip.pixels, clip.label, clip.columns["age"], clip.columns["name"]), names=names
+        )
+        again = next(batches)
+        assert (again["label"], again["age"].tolist(), again["name"]) == (
+            batch["label"],
+            [3, 3, 4, 4],
+            batch["name"],
+        )
+        batches.close()
+
+
+def test_labels_are_tensors_of_their_own():
+    with Video(files=files("h264", "hevc"), labels=["0 1", "2"], label_type="classes", segments=2) as videos:
+        dataset = videos.as_torch(batch_size=1)
+        first, second = dataset
+        assert first["label"].tolist() == [[1, 1, 0]]
+        first["label"] += 5
+        assert second["label"].tolist() == [[0, 0, 1]]
+        assert [batch["label"].tolist() for batch in dataset] == [[[1, 1, 0]], [[0, 0, 1]]]
+
+
+def test_it_goes_on_behind_an_error(tmp_path):
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(made("h264").read_bytes())
+    with Video(files=[broken, *files("hevc")], sequence_length=4, step=48, prefetch=0) as videos:
+        broken.unlink()
+        batches = iter(videos.as_torch(batch_size=1))
+        with pytest.raises(SourceError, match=r"broken\.mp4"):
+            next(batches)
+        assert next(batches)["index"].tolist() == [1]
+    broken.write_bytes(made("h264").read_bytes())
+    with Video(files=[broken, *files("hevc")], sequence_length=4, step=48, on_error="skip") as videos:
+        broken.unlink()
+        assert [batch["index"].tolist() for batch in videos.as_torch(batch_size=1)] == [[1]]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+def test_pinned_memory_is_not_for_workers():
+    with reader(threads=1) as videos:
+        batch = next(iter(videos.as_torch(batch_size=3, pin_memory=True)))
+        assert batch["pixels"].is_pinned() == torch.cuda.is_available()
+        loader = DataLoader(videos.as_torch(batch_size=3, pin_memory=True), batch_size=None, num_workers=1)
+        with pytest.raises(BackendError, match="device or pin_memory in a worker of a DataLoader"):
+            next(iter(loader))
+        with pytest.raises(ParameterError, match=r"reader is a str; allowed: a readers\.Video"):
+            seqpipe.torch.Dataset("videos", 3)

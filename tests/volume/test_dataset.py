@@ -12,6 +12,7 @@ import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
+from seqpipe.sampling import EpochOrder
 from seqpipe.sampling.blocks import BlockOrder
 from seqpipe.volume import save
 
@@ -443,7 +444,9 @@ def test_blocks_give_every_patch_once_and_keep_volumes_together():
         for epoch in range(2):
             orders = [
                 BlockOrder(
-                    volumes=volumes, per_volume=per, block=block, seed=3, shuffle=True, shard=(rank, world)
+                    volumes=EpochOrder(size=volumes, seed=3, shuffle=True, shard=(rank, world)),
+                    per_volume=per,
+                    block=block,
                 )
                 for rank in range(world)
             ]
@@ -456,4 +459,4 @@ def test_blocks_give_every_patch_once_and_keep_volumes_together():
                 some = np.arange(len(own))[::2]
                 assert np.array_equal(order.samples(epoch, some), order.samples(epoch)[some])
     with pytest.raises(ParameterError, match="position=9 is not valid"):
-        BlockOrder(volumes=3, per_volume=3).samples(0, np.array([9]))
+        BlockOrder(volumes=EpochOrder(size=3), per_volume=3).samples(0, np.array([9]))

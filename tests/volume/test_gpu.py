@@ -48,11 +48,14 @@ def test_patches_of_a_dataset_are_the_same_on_any_device():
         "sampler": "balanced",
         "shuffle": True,
     }
-    with Volume(**options) as host, Volume(**options, device="cuda") as card:
-        for one, other in zip(host.batches(3), card.batches(3), strict=True):
-            for name in ("image", "label"):
-                assert other[name].device == "cuda:0"
-                assert np.array_equal(one[name].numpy(), other[name].numpy())
+    kept = {"device": "cuda", "cache_device": "cuda", "cache_gib": 1, "dtype": "float32", "crop_above": 5}
+    for more in ({"device": "cuda"}, kept):
+        plain = {name: value for name, value in more.items() if name in ("dtype", "crop_above")}
+        with Volume(**options, **plain) as host, Volume(**options, **more) as there:
+            for one, other in zip(host.batches(3), there.batches(3), strict=True):
+                for name in ("image", "label"):
+                    assert other[name].device == "cuda:0"
+                    assert np.array_equal(one[name].numpy(), other[name].numpy())
 
 
 def test_a_grid_is_put_together_on_the_device():

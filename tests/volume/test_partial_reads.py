@@ -48,23 +48,58 @@ def test_windows_are_those_of_the_array(files, data):
             assert np.array_equal(reader.sequence(times=times).data, array[times])
 
 
-def test_a_window_reads_its_rows_alone(files):
+class Watched(io.BytesIO):
+    """A file that knows how many bytes were read of it."""
+
+    taken = 0
+
+    def read(self, size=-1):
+        data = super().read(size)
+        self.taken += len(data)
+        return data
+
+
+@pytest.mark.parametrize("ending", [".nii", ".npy", ".nrrd", ".mha"])
+def test_a_window_reads_its_rows_alone(files, tmp_path, ending):
     path, array = files[3]
-
-    class Watched(io.BytesIO):
-        taken = 0
-
-        def read(self, size=-1):
-            data = super().read(size)
-            self.taken += len(data)
-            return data
-
+    if ending == ".npy":
+        np.save(path := tmp_path / "v.npy", array[0, ..., 0])
+    elif ending == ".nrrd":
+        path = tmp_path / "v.nrrd"
+        needs("nrrd").write(str(path), array[0, ..., 0].T, {"encoding": "raw"})
+    elif ending == ".mha":
+        sitk, path = needs("SimpleITK"), tmp_path / "v.mha"
+        sitk.WriteImage(sitk.GetImageFromArray(array[0, ..., 0]), str(path), useCompression=False)
     file = Watched(path.read_bytes())
     with VolumeReader(file) as reader:
         before = file.taken
         window = reader[2:4, 1:3, 0:5]
         assert np.array_equal(window.data[..., 0], array[0, 2:4, 1:3, 0:5, 0])
         assert file.taken - before == 2 * 2 * 5 * 2
+
+
+@pytest.mark.parametrize("ome", [True, False])
+def test_a_window_of_zarr_reads_its_chunks_alone(tmp_path, ome):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed: it reads Zarr arrays")
+    array = np.arange(8 * 12 * 10, dtype=np.int16).reshape(8, 12, 10)
+    attributes = {}
+    if ome:
+        axes = [{"name": name, "type": "space", "unit": "millimeter"} for name in "zyx"]
+        change = [{"type": "scale", "scale": [2.0, 1.0, 0.5]}]
+        levels = [{"path": "0", "coordinateTransformations": change}]
+        attributes = {"multiscales": [{"version": "0.4", "axes": axes, "datasets": levels}]}
+    group = zarr.create_group(tmp_path / "v.zarr", zarr_format=2, attributes=attributes)
+    group.create_array("0", data=array, chunks=(4, 6, 5))
+    chunks = sorted((tmp_path / "v.zarr/0").glob("[0-9]*"))
+    assert len(chunks) == 8
+    for chunk in chunks:
+        if chunk.name != "0.1.1":
+            chunk.write_bytes(b"not a chunk")
+    with VolumeReader(tmp_path / "v.zarr") as reader:
+        assert reader.spacing_mm == ((2.0, 1.0, 0.5) if ome else (1.0, 1.0, 1.0))
+        assert np.array_equal(reader[1:3, 7:12, 6:9].data[..., 0], array[1:3, 7:12, 6:9])
+        with pytest.raises(DamagedSourceError, match="chunks cannot be read"):
+            reader[1:3, 5:12, 6:9]
 
 
 def test_a_file_that_was_cut_after_it_was_opened_is_damaged(tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import seqpipe
 from seqpipe.errors import ParameterError
-from seqpipe.readers import Volume
+from seqpipe.readers import Volume, volume_case, volume_fetch
+from seqpipe.video.device import Device
 from seqpipe.volume import save
 
 SHAPE = (20, 30, 40)
@@ -113,5 +116,55 @@ def test_wrong_preparation_is_refused(case):
         Volume(files=[case], interp="cubic")
     with pytest.raises(ParameterError, match="crop_above='air' is not valid; allowed: a number"):
         Volume(files=[case], crop_above="air")
+    with pytest.raises(ParameterError, match="cache_device='cuda' and device='cpu' exclude one another"):
+        Volume(files=[case], cache_device="cuda")
     with pytest.raises(ParameterError, match="cache_compression='zip' is not valid; allowed: 'none', 'lz4'"):
         Volume(files=[case], cache_compression="zip")
+
+
+class _Gpu:
+    """Stands for a GPU: knows the copies in its memory, and how often its work was waited for."""
+
+    def __init__(self):
+        self.copies, self.waited = [], 0
+
+    def copied(self, array, number):
+        assert number == 0
+        self.copies.append(np.array(array))
+        return self.copies[-1]
+
+    @contextlib.contextmanager
+    def current(self, number):
+        assert number == 0
+        yield self
+
+    def synchronize(self):
+        self.waited += 1
+
+
+@pytest.mark.parametrize("spacing_mm", [None, 1.0])
+def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_mm, monkeypatch):
+    gpu = _Gpu()
+    monkeypatch.setattr(volume_case, "to_cupy", gpu.copied)
+    monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
+    monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
+    monkeypatch.setattr("seqpipe.readers.volume.parse_device", lambda name: Device(name, 0))
+    options = {"files": [case], "patch_size": 6, "patches_per_volume": 5, "spacing_mm": spacing_mm}
+    options |= {
+        "sampler": "balanced",
+        "dtype": "float32",
+        "crop_above": -500,
+        "cache_gib": 1,
+        "prefetch_gib": 1,
+    }
+    with Volume(**options) as here, Volume(**options, device="cuda", cache_device="cuda") as there:
+        wanted = [here.sample(index) for index in range(5)]
+        there.sample(0)
+        for copy in gpu.copies:  # what is cut is cut there: the copies are all that is looked at
+            copy += 1
+        shift = 1 if spacing_mm is None else 0
+        for index, one in enumerate(wanted):
+            for name in ("image", "label"):
+                assert np.array_equal(there.sample(index)[name].data, one[name].data + shift)
+    assert len(gpu.copies) == (2 if spacing_mm is None else 0)
+    assert gpu.waited == 11

@@ -13,6 +13,7 @@ import seqpipe.volume.resampling.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
 from seqpipe import Sequence
 from seqpipe.errors import ParameterError
+from seqpipe.padding import FILL_MODES
 from seqpipe.sequence import orientation_of, spacing_of
 from seqpipe.volume import (
     GridAggregator,
@@ -24,6 +25,7 @@ from seqpipe.volume import (
     to_sitk,
     to_torchio,
 )
+from seqpipe.volume.patches.cutting import cut_patch
 from seqpipe.volume.patches.grid import grid_starts, window_weights
 from seqpipe.volume.resampling.gather import gather
 from seqpipe.volume.space import Turn, check_orientation, grids_agree, to_axes, turn_to
@@ -282,6 +284,17 @@ def test_patches_of_a_model_that_changes_nothing_make_the_volume(weights, patch,
     for number, one in enumerate(sampler):
         together.add(number, one)
     assert np.abs(together.result().data - floats.data).max() <= 1e-6 * np.ptp(floats.data)
+
+
+@pytest.mark.parametrize("mode", FILL_MODES)
+def test_patches_are_padded_as_numpy_does(mode):
+    before = volume()
+    start, patch = (-7, 3, -40), (30, 40, 90)
+    widths = [(7, 5), (0, 17), (40, 18), (0, 0)]
+    wanted = np.pad(before.data, widths, mode)[:, 3:]
+    found = cut_patch(before, start, patch, mode)
+    assert np.array_equal(found.data, wanted)
+    np.testing.assert_allclose(found.affine @ (7, -3, 40, 1), before.affine @ (0, 0, 0, 1))
 
 
 def test_grids_refuse_what_does_not_fit():

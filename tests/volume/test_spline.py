@@ -12,15 +12,16 @@ from seqpipe.volume.resampling.gather import gather
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
 
 
+@pytest.mark.parametrize("parallel", [True, False])
 @pytest.mark.parametrize(
     ("fill", "mode"), [(0.0, "grid-constant"), (7.0, "grid-constant"), (None, "nearest")]
 )
-def test_it_is_scipy_s_order_three(fill, mode):
+def test_it_is_scipy_s_order_three(fill, mode, parallel):
     ndimage = pytest.importorskip("scipy.ndimage")
     rng = np.random.default_rng(0)
     array = rng.random((9, 11, 13), np.float32)
     matrix = np.eye(4)
-    matrix[:3, :3] += rng.normal(0, 0.15, (3, 3))
+    matrix[:3, :3] += rng.normal(0, 0.15, (3, 3)) * (np.eye(3) if parallel else 1)
     matrix[:3, 3] = -1.2, 0.4, 0.7
     expected = ndimage.affine_transform(
         array.astype(float), matrix, order=3, mode=mode, cval=fill or 0, output_shape=(8, 12, 10)

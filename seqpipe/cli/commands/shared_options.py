@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ...sampling.params import COUNT, EVERY, FPS, SEQUENCE_LENGTH, STEP, STRIDE
+from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, STEP, STRIDE
 from ...video.convert.output import CROP, MAX_SIDE, SHORT_SIDE, SIZE
 from ...video.device import DECODE, STREAM
 from ..plan.pattern import FIELDS
@@ -37,6 +37,7 @@ _FRAMES: Final = (
     options.option(SEQUENCE_LENGTH),
     options.option(STRIDE),
     options.option(STEP),
+    options.option(MIN_MOTION),
     click.option(
         "--start",
         type=MARK,

@@ -67,6 +67,7 @@ class FlowOptions(Options):
             largest=65_500 if self.format == "jpg" else None,
             pairs=True,
             streamed=self.format == "mp4",
+            color="GRAY",  # flow looks at the luma alone: the decoded surface has it
             settings=f"{operator!r}, {self.max_motion}",
             operator=operator,
             max_motion=self.max_motion,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import threading
-from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,15 +20,15 @@ from ...video.reader import VideoReader
 from ..input.files import InputFile, find_inputs, write_whole
 from ..input.indexing import for_each_index
 from ..input.volumes import refuse_mixture, split
-from ..job.claims import claimed
-from ..job.lock import held
-from ..job.record import NOTE, OptionDigests, note, own_path
+from ..job.claims import SHEET, own_names, reserved
+from ..job.record import OptionDigests, note
 from ..job.resume import Finished, finished
-from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows, written_by_manifest
+from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
 from ..plan.request import ExportRequest, Options
 from ..plan.source_plan import SourcePlan, check_collisions, first_existing, make_plan
 from ..terminal.progress import progress_bar
+from .ahead import export_ahead
 from .frames import ExportWork, SourceOutcome
 from .report import ExportReport
 from .source import export_source
@@ -40,7 +37,6 @@ __all__ = ["run", "show_plans"]
 
 _DONE, _FAILED = 0, 1
 _FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
-_SHEET = "contact_sheet.html"
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
 
@@ -63,47 +59,42 @@ def run(options: Options) -> int:
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
     request = ExportRequest.of(options)
     report = ExportReport(as_json=options.as_json)
-    planned = _plan_all(request)
-    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
-    _refuse_collisions(plans, request)
     if options.dry_run:
+        planned = _plan_all(request)
+        plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with working(_FAREWELL), _claimed(plans, request):
-        before = _look_back(plans, request)
-        sources = (plan.source for plan in plans)
-        note(request.folder, sources, OptionDigests.of(request), anew=options.overwrite)
-        try:
-            _export_to_manifest(planned, before, request, report)
-        except KeyboardInterrupt:
-            _sum_up(planned, before, request, report)
-            raise
-    _sum_up(planned, before, request, report)
+    with working(_FAREWELL):
+        _export(request, report, others)
     return _DONE if report.all_done else _FAILED
 
 
-def _sum_up(
-    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
-) -> None:
-    kept = sum(int(files.sum()) for files in before.files)
-    report.summary(sources=len(planned), kept=kept, out=request.options.out)
+def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile | SeqpipeError]) -> None:
+    """Plan and export, ahead of the plan where that can be; the totals are reported after an interruption too."""
+    sources, kept, options = len(found), 0, request.options
+    try:
+        ahead = export_ahead(request, report, found)
+        planned = _plan_all(request) if ahead is None else [ahead.planned(request)]
+        plans = _plans_of(planned, request)
+        with reserved(plans, request):
+            before = _look_back(plans, request) if ahead is None else ahead.finished(plans, request.folder)
+            sources = len(planned)
+            kept = sum(int(files.sum()) for files in before.files) if ahead is None else 0
+            names = (plan.source for plan in plans)
+            note(request.folder, names, OptionDigests.of(request), anew=options.overwrite)
+            _export_to_manifest(planned, before, request, report)
+    except KeyboardInterrupt:
+        report.summary(sources=sources, kept=kept, out=options.out)
+        raise
+    report.summary(sources=sources, kept=kept, out=options.out)
 
 
-@contextlib.contextmanager
-def _claimed(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
-    """Keep other exports off the files, the manifest and the contact sheet.
-
-    Raises:
-        OutputError: another export is writing one of them.
-    """
-    with contextlib.ExitStack() as stack:
-        if request.manifest is not None:
-            stack.enter_context(held(request.manifest, "this manifest"))
-        if request.options.contact_sheet:
-            stack.enter_context(held(own_path(request.folder, _SHEET), "the contact sheet of this folder"))
-        stack.enter_context(claimed(plans, request.folder, request.options.out))
-        yield
+def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
+    """The plans among plans and errors, whose files all have names of their own."""
+    plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
+    _refuse_collisions(plans, request)
+    return plans
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,7 @@ def _export_to_manifest(
         _export_all(planned, before, _ExportRun(request, report, manifest, gallery))
         if gallery is not None:
             page = gallery.page().encode("utf-8")
-            write_whole(request.folder / _SHEET, lambda file: file.write(page))
+            write_whole(request.folder / SHEET, lambda file: file.write(page))
     finally:
         manifest.close()
 
@@ -183,14 +174,8 @@ def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
 
 
 def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
-    note_place = own_path(request.folder, NOTE)
-    others = {os.path.relpath(note_place, request.folder): "the note of what is in this folder"}
-    if request.options.contact_sheet:
-        others[_SHEET] = "the contact sheet"
-    for path in () if request.manifest is None else written_by_manifest(request.manifest):
-        others[os.path.relpath(path, request.folder)] = "the manifest"
     try:
-        check_collisions(plans, others)
+        check_collisions(plans, own_names(request))
     except OutputError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
 
@@ -203,7 +188,7 @@ def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
             plans, request.folder, read_rows(manifest) if manifest else (), OptionDigests.of(request)
         )
     if not options.overwrite:
-        there = first_existing(plans, request.folder, *[_SHEET] * options.contact_sheet)
+        there = first_existing(plans, request.folder, *[SHEET] * options.contact_sheet)
         if there is None and manifest is not None and manifest_exists(manifest):
             there = manifest
         if there is not None:

@@ -24,7 +24,7 @@ from ..plan.source_plan import SourcePlan
 from .flow import FlowEncoder
 from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["export_films", "export_source"]
+__all__ = ["Assembler", "Piece", "export_films", "export_source", "write_pieces"]
 
 Piece: TypeAlias = tuple[int, Sequence]
 """Position of a file among the files to be written, and its content."""
@@ -52,10 +52,34 @@ def export_source(
     encoder = work.request.encoder
     if encoder.streamed:
         return export_films(plan, todo, pictures, work, device)
-    long = plan.sequence is not None and encoder.packed
-    assembler = _Assembler(plan.frames[todo], together=long or encoder.pairs)
+    assembler = Assembler(
+        plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
+    )
+    host = encoder.form(device, work.threads).host
+    pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=host)
+    write_pieces(plan, todo, pieces, work, device)
+    if not work.stop.is_set():
+        record_losses(plan, todo[~assembler.delivered], work, outcome)
+    return outcome
+
+
+def write_pieces(
+    plan: SourcePlan, todo: IntArray, pieces: Iterator[Piece], work: ExportWork, device: Device
+) -> None:
+    """Encode and write files, and add their rows to the manifest.
+
+    Args:
+        plan: what to export.
+        todo: the numbers of the files.
+        pieces: their contents, by their positions in ``todo``.
+        work: what all sources share.
+        device: where frames are decoded.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    encoder = work.request.encoder
     form = encoder.form(device, work.threads)
-    pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=form.host)
 
     def write(batch: Seq[Piece]) -> list[ManifestRow]:
         rows = []
@@ -67,16 +91,14 @@ def export_source(
         return rows
 
     # A packed file is as large as its sequence, so only one at a time is kept in memory.
+    long = plan.sequence is not None and encoder.packed
     for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
         for row in rows:
             work.manifest.add(row)
             work.bar.advance(plan.frames.shape[1])
-    if not work.stop.is_set():
-        record_losses(plan, todo[~assembler.delivered], work, outcome)
-    return outcome
 
 
-class _Assembler:
+class Assembler:
     """Collects frames, which arrive in ascending order, into the contents of files.
 
     Args:
@@ -114,7 +136,7 @@ def _pieces(
     plan: SourcePlan,
     pictures: IntArray,
     work: ExportWork,
-    assembler: _Assembler,
+    assembler: Assembler,
     outcome: SourceOutcome,
     device: Device,
     *,

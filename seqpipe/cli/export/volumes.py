@@ -38,7 +38,7 @@ _DONE, _FAILED = 0, 1
 _ARRAYS = ("npy", "npz", "nii.gz")
 _FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
 _VIDEOS_ONLY = (
-    *("fps", "keyframes", "sequence_length", "stride", "step", "start", "end", "duration"),
+    *("fps", "keyframes", "sequence_length", "stride", "step", "min_motion", "start", "end", "duration"),
     *("size", "short_side", "max_side", "crop", "contact_sheet"),
 )
 

@@ -21,13 +21,49 @@ from numpy.typing import NDArray
 from ...errors import OutputError, printable
 from ...interrupts import tidied
 from ..input.files import told
+from ..output.manifest import written_by_manifest
+from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan
 from .lock import ADVICE, WAIT_S, Lock, held
-from .record import own_path
+from .record import NOTE, own_path
 
-__all__ = ["claimed"]
+__all__ = ["SHEET", "claimed", "own_names", "reserved"]
+
+SHEET = "contact_sheet.html"
 
 _Digests: TypeAlias = NDArray[np.uint64]
+
+
+def own_names(request: ExportRequest) -> dict[str, str]:
+    """The names in the output folder that an export uses for itself, with a description of each."""
+    names = {
+        os.path.relpath(own_path(request.folder, NOTE), request.folder): "the note of what is in this folder"
+    }
+    if request.options.contact_sheet:
+        names[SHEET] = "the contact sheet"
+    for path in () if request.manifest is None else written_by_manifest(request.manifest):
+        names[os.path.relpath(path, request.folder)] = "the manifest"
+    return names
+
+
+@contextlib.contextmanager
+def reserved(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
+    """Keep other exports off the files, the manifest and the contact sheet while the block runs.
+
+    Args:
+        plans: what is exported.
+        request: says what else is written.
+
+    Raises:
+        OutputError: another export is writing one of them.
+    """
+    with contextlib.ExitStack() as stack:
+        if request.manifest is not None:
+            stack.enter_context(held(request.manifest, "this manifest"))
+        if request.options.contact_sheet:
+            stack.enter_context(held(own_path(request.folder, SHEET), "the contact sheet of this folder"))
+        stack.enter_context(claimed(plans, request.folder, request.options.out))
+        yield
 
 
 @contextlib.contextmanager

@@ -43,11 +43,12 @@ class OptionDigests:
         """The digests of an export's options."""
         encoder = request.encoder
         others: list[Any] = [encoder.settings] if encoder.settings else []
-        # added only with a stream, so that the digests of other exports stay as they were before --stream existed
+        # added only where they are given, so that the digests of other exports stay as they were before these existed
         others += [] if request.options.stream is None else [request.options.stream]
+        motion = [] if request.selection.min_motion is None else [request.selection.min_motion]
         return cls.by(
             (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
-            (request.selection, request.pattern.text),
+            (request.selection, request.pattern.text, *motion),
         )
 
     @classmethod

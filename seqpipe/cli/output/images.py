@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...array import Array
     from ...sequence import Sequence
+    from ...video.convert.output import Color
     from ...video.device import Device
 
 __all__ = [
@@ -98,6 +99,7 @@ class Encoder:
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
         streamed: whether a file is written while its frames are decoded, as films are.
+        color: of the frames that it is given.
         settings: further options that determine the content, recorded in the folder's note.
     """
 
@@ -112,6 +114,7 @@ class Encoder:
     encode: Encode = "auto"
     pairs: bool = False
     streamed: bool = False
+    color: Color = "RGB"
     settings: str = ""
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
@@ -220,13 +223,15 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
 
 
 def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
-    """A small JPEG of one RGB frame, ``(H, W, 3)`` uint8 or uint16, at most ``width`` pixels wide."""
+    """A small JPEG of one frame, RGB or gray, ``(H, W, C)`` uint8 or uint16, at most ``width`` pixels wide."""
     import cv2
 
     shrunk = pixels
     if pixels.shape[1] > width:
         height = max(1, round(pixels.shape[0] * width / pixels.shape[1]))
         shrunk = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
+    if pixels.shape[2] == 1:  # which OpenCV's resize gives without its axis of channels
+        shrunk = cv2.cvtColor(shrunk, cv2.COLOR_GRAY2RGB)
     if shrunk.dtype == "uint16":
         shrunk = (shrunk >> 8).astype("uint8")
     return _jpeg(shrunk, _THUMBNAIL_QUALITY)

@@ -38,12 +38,17 @@ class Pattern:
         text: a format string over :data:`FIELDS`, relative to the output folder.
         sequences: whether sequences are exported, which have the fields ``sequence`` and ``position``.
 
+    Attributes:
+        text: the format string.
+        fields: those that it names.
+
     Raises:
         ParameterError: the format string is invalid, names an unknown field, or leads out of the output folder.
     """
 
     def __init__(self, text: str, *, sequences: bool) -> None:
         self.text = text
+        self.fields = frozenset(_fields(text))
         for field in _fields(text):
             if field not in FIELDS:
                 raise _invalid(text, f"has the unknown field {{{field}}}")

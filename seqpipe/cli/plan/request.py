@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ...errors import ParameterError
-from ...video.convert.output import OutputSpec, transposed
+from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import Decode, Device, parse_devices
 from ...volume.axes import SliceAxis
 from ..output.images import Encode, Encoder, encoder
@@ -33,6 +33,7 @@ class Options:
     sequence_length: int | None
     stride: int | None
     step: int | None
+    min_motion: float | None
     start: Mark | None
     end: Mark | None
     duration: Mark | None
@@ -143,7 +144,7 @@ class ExportRequest:
         return cls(
             options,
             selection,
-            _output(options),
+            _output(options, writer.color),
             writer,
             Pattern(pattern, sequences=selection.sequences),
             Path(options.out),
@@ -163,12 +164,14 @@ def _selection(options: Options) -> FrameSelection:
         sequence_length=options.sequence_length,
         stride=options.stride,
         step=options.step,
+        min_motion=options.min_motion,
         within=within,
     )
 
 
-def _output(options: Options) -> OutputSpec:
+def _output(options: Options, color: Color) -> OutputSpec:
     return OutputSpec(
+        color,
         dtype=options.dtype,
         crop=transposed(options.crop),
         size=transposed(options.size),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...array import IntArray, distinct
 from ...errors import FrameRangeError, ParameterError
@@ -13,13 +15,15 @@ from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S
 from ...sampling.rate import at_rate
 from ...sampling.segments import every, uniform
-from ...sampling.windows import Windows
+from ...sampling.windows import MovingClips, Windows
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
     from ...video.packet_index import PacketIndex
 
-__all__ = ["FrameSelection", "TimeRange"]
+__all__ = ["FrameSelection", "MotionArray", "TimeRange"]
+
+MotionArray: TypeAlias = npt.NDArray[np.float32]
 
 _FIRST = Mark(0, in_frames=True)
 
@@ -105,10 +109,11 @@ class FrameSelection:
         sequence_length: number of frames in a sequence.
         stride: distance between the frames of a sequence.
         step: distance between the starts of neighboring sequences.
+        min_motion: sequences in which less moves on average are left out, in percent of the longer side per second.
         within: the range of each video.
 
     Raises:
-        ParameterError: several rules are given, or stride or step without sequences.
+        ParameterError: several rules are given, or stride, step or min_motion without sequences.
     """
 
     fps: float | None = None
@@ -119,6 +124,7 @@ class FrameSelection:
     sequence_length: int | None = None
     stride: int | None = None
     step: int | None = None
+    min_motion: float | None = field(default=None, repr=False)
     within: TimeRange = TimeRange()
 
     def __post_init__(self) -> None:
@@ -126,9 +132,9 @@ class FrameSelection:
         given = [f"--{name.replace('_', '-')}" for name in rules if getattr(self, name) not in (None, False)]
         if len(given) > 1:
             raise ParameterError(f"{' and '.join(given)} exclude one another", allowed="one of them, or none")
-        if self.sequence_length is None and not (self.stride is None and self.step is None):
+        if self.sequence_length is None and {self.stride, self.step, self.min_motion} != {None}:
             raise ParameterError(
-                "--stride and --step belong to --sequence-length", advice="Give the length too"
+                "--stride, --step and --min-motion belong to --sequence-length", advice="Give the length too"
             )
         if self.frames is not None and self.within != TimeRange():
             raise ParameterError(
@@ -140,17 +146,22 @@ class FrameSelection:
         """Whether sequences are exported, not single frames."""
         return self.sequence_length is not None
 
-    def of(self, index: PacketIndex) -> IntArray:
+    def of(self, index: PacketIndex, motion: Callable[[], MotionArray] | None = None) -> IntArray:
         """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row.
 
+        Args:
+            index: of the video.
+            motion: gives how much each frame moves, as :class:`seqpipe.sampling.Span` has it; called where it matters.
+
         Raises:
-            FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits.
+            FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits or moves.
         """
         if self.frames is not None:
             return distinct(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
-            return self._sequences(index, span, self.sequence_length)
+            windows = Windows(sequence_length=self.sequence_length, stride=self.stride or 1, step=self.step)
+            return self._sequences(index, span, windows, motion)
         chosen = self._frames(index, span)
         if not len(chosen):
             raise FrameRangeError(
@@ -170,18 +181,28 @@ class FrameSelection:
             return keys[(keys >= span.first) & (keys < span.end)]
         return every(span, self.every or 1)
 
-    def _sequences(self, index: PacketIndex, span: Span, length: int) -> IntArray:
-        stride = self.stride or 1
-        windows = Windows(sequence_length=length, stride=stride, step=self.step)
-        count = windows.count(span)
+    def _sequences(
+        self, index: PacketIndex, span: Span, windows: Windows, motion: Callable[[], MotionArray] | None
+    ) -> IntArray:
+        count, length = windows.count(span), windows.sequence_length
         if not count:
             raise FrameRangeError(
-                f"no sequence of {length} frames with a stride of {stride} fits into {len(span)} frames",
+                f"no sequence of {length} frames with a stride of {windows.stride} fits into {len(span)} frames",
                 source=index.info.source,
                 allowed=f"sequences that span at most {len(span)} frames",
                 advice="Use a smaller --sequence-length or --stride",
             )
-        return np.stack([windows.clip(span, k).frames for k in range(count)])
+        chosen: Windows | MovingClips = windows
+        if self.min_motion is not None and motion is not None:
+            span = replace(span, motion=motion())
+            chosen = MovingClips(clips=windows, min_motion=self.min_motion)
+            if not chosen.count(span):
+                raise FrameRangeError(
+                    f"none of its {count} sequences moves by {self.min_motion:g} % of the longer side per second",
+                    source=index.info.source,
+                    advice="Use a smaller --min-motion",
+                )
+        return np.stack([chosen.clip(span, k).frames for k in range(chosen.count(span))])
 
 
 def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from ...video.packet_index import PacketIndex
 from ..input.files import InputFile
 from ..output.manifest import ManifestRow
 from .pattern import Pattern
-from .request import ExportRequest
+from .request import ExportRequest, Options
+from .select import MotionArray
 
 __all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan"]
 
@@ -123,7 +125,8 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
     height, width = request.output.place(index.info).shape
     width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, found.path)
-    frames, sequence, position = _files_of(request.selection.of(index), request, found.path)
+    selected = request.selection.of(index, partial(_motion_of, found.path, request.options))
+    frames, sequence, position = _files_of(selected, request, found.path)
     firsts = frames[:, 0]
     return SourcePlan(
         input=found,
@@ -141,6 +144,12 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
         cut=index.cut,
         between=int(request.encoder.pairs),
     )
+
+
+def _motion_of(path: str, options: Options) -> MotionArray:
+    from ...readers.frame_values import FrameMotion  # most exports do without
+
+    return FrameMotion(options.cache_dir, options.stream).of(path)
 
 
 def _files_of(

@@ -158,6 +158,8 @@ class _EngineRun:
                 known = pairs.is_known(sample, pair)
                 if known:
                     self._begin(sample, pair, temporal=before and pairs.settings.temporal_hints)
+                else:
+                    self._found.forget((sample, pair))
                 before = known
         session.last = session.outputs.record()
         here.wait_event(session.last)

@@ -14,6 +14,7 @@ from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED, Spec
+from ..core.value_map import ValueMap
 
 __all__ = ["Cast", "LookupTable"]
 
@@ -36,6 +37,10 @@ class Cast(Op):
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
         """The type that is asked for."""
         return self.dtype
+
+    def value_map(self) -> ValueMap:
+        """See :meth:`Op.value_map`."""
+        return ValueMap(self.dtype)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  the type of the result is all there is
         """The values."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, TypeAlias
@@ -12,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace, to_numpy
+from ...array import Array, namespace, on_device_of, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ..core.blocks import Block, joined, values_of, values_of_all
@@ -35,7 +34,6 @@ __all__ = [
     "run",
 ]
 
-_HERE: Final[AbstractContextManager[Any]] = nullcontext()
 _TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
 _SHARED: Final = 1 << 20  # values from which threads pay
 _CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
@@ -43,17 +41,6 @@ _CACHED: Final = 1 << 16  # values of a frame from which what is between must be
 _WIDE: Final = frozenset(map(np.dtype, WIDE))
 
 BackendForm: TypeAlias = Callable[[Array, Any], Array]
-
-
-def on_device_of(array: Array) -> AbstractContextManager[Any]:
-    """A context in which memory is taken where an array lies, and kernels run there."""
-    if isinstance(array, np.ndarray):
-        return _HERE
-    cuda, number = namespace(array).cuda, _number(array)
-    if cuda.runtime.getDevice() == number:  # to enter it takes time
-        return _HERE
-    device: AbstractContextManager[Any] = cuda.Device(number)
-    return device
 
 
 def run(

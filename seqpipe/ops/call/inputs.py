@@ -110,11 +110,6 @@ class Given(NamedTuple):
         held = self.value is self.array or isinstance(self.value, (Sequence, Batch))
         return out if held else like(self.value, out)
 
-    @property
-    def channels_axis(self) -> int | None:
-        """The axis of the channels; None if there is none."""
-        return self.view.places.index(4) if 4 in self.view.places else None
-
 
 def like(value: Any, array: Array) -> Any:
     """An array as the library of another has it: a torch tensor for a tensor."""

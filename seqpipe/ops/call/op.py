@@ -10,6 +10,7 @@ import numpy as np
 from ..core.declaration import Declaration
 from ..core.deferred import node_of
 from ..core.nodes import DataNode
+from ..core.value_map import ValueMap
 from .dispatch import apply
 
 __all__ = ["Op"]
@@ -25,6 +26,10 @@ class Op(Declaration, register=False):
     declared by :func:`seqpipe.ops.param`; what else it states are attributes and methods of
     :class:`seqpipe.ops.Declaration`. :mod:`seqpipe.ops` says how to write one.
     """
+
+    def value_map(self) -> ValueMap | None:
+        """Return the affine map of values, if that is what the operator applies, and ``"levels"`` is converted."""
+        return None
 
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
         """The result for images, a sequence, a volume, or a batch.

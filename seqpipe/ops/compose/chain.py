@@ -1,8 +1,9 @@
 """Chain: operators one after the other, with as few passes over the pixels as their meaning allows.
 
 A member of a chain is an operator on images, on the samples of a batch (Mixup), on arrays (Transpose), on sequences
-(ElementExtract) or on volumes, a choice (OneOf, SomeOf), or a chain with another ``fuse``; other chains and lists in it
-are the members that they hold. Neighbors that act on images are a line, which is done in as few passes as can be.
+(ElementExtract) or on volumes, a choice (OneOf, SomeOf), operators for some images of a sample (Only), or a chain with
+another ``fuse``; other chains and lists in it are the members that they hold. Neighbors that act on images are a line,
+which is done in as few passes as can be.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..call.dispatch import apply
 from ..call.functions import call_of
 from ..call.inputs import gathered
 from ..call.op import Op
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, Named, parts_of
@@ -74,7 +76,7 @@ class Chain(Maker):
 
     Args:
         *ops: in their order: operators on images, batches, arrays, sequences or volumes, :class:`OneOf`,
-            :class:`SomeOf`, other chains, and lists of all these, which are as if their members stood here.
+            :class:`SomeOf`, :class:`Only`, other chains, and lists of all these, as if their members stood here.
         fuse: ``"exact"``, or ``"compose"``; a chain in this one that has the other keeps it.
 
     Attributes:
@@ -479,7 +481,7 @@ def _refusal(op: Any) -> ParameterError:
     return ParameterError(
         fact,
         source="Chain",
-        allowed="operators on images, batches, arrays, sequences and volumes, OneOf, SomeOf, chains and lists of these",
+        allowed="operators on images, batches, arrays, sequences and volumes, OneOf, SomeOf, Only, chains and lists",
         advice=advice,
     )
 
@@ -508,7 +510,7 @@ def _done(
         data, labels = found if labels is not None else (found, None)
         return data, labels, _layout_after((member,), data, layout)
     if isinstance(member, Member):
-        found = member.done(x, **options, **how)
+        found = member.done(x, CallOptions(**options, **how))
         return found, labels, _layout_after((member,), found, layout)
     if isinstance(member, VolumeChain):
         return member(x, **options, **how), labels, layout

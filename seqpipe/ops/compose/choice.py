@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...param import Param
 from ...random import place_number, streams
 from ..call.dispatch import indices_of
+from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
-from ..core.spec import Backend
 from ..core.traits import Traits
 from .chain import Chain
 from .member import Member
@@ -216,38 +215,30 @@ class SomeOf(Member):
         """The result, as that of a :class:`Chain` of it alone; arguments as that has them."""
         return Chain(self)(x, **options)
 
-    def done(
-        self,
-        x: Any,
-        *,
-        layout: str | None,
-        epoch: int,
-        index: Any,
-        backend: Backend | None = None,
-        device: KernelDevice | None = None,
-    ) -> Any:
+    def done(self, x: Any, options: CallOptions) -> Any:
         """See :meth:`Member.done`."""
-        how: dict[str, Any] = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
-        count, known = count_of(x, layout), getattr(reference_of(x), "indices", None)
-        indices = indices_of(self, known if index is None else index, 1 if count is None else count)  # type: ignore[arg-type]  # it has a name
-        drawn = self.drawn(epoch, indices)
+        count, index = count_of(x, options.layout), options.index
+        if index is None:
+            index = getattr(reference_of(x), "indices", None)
+        indices = indices_of(self, index, 1 if count is None else count)  # type: ignore[arg-type]  # it has a name
+        drawn = self.drawn(options.epoch, indices)
         if len(set(drawn)) == 1:
-            return self._together(drawn[0], x, how, indices if count is not None else indices[0])
+            same = replace(options, index=indices if count is not None else indices[0])
+            return self._together(drawn[0], x, same)
         groups: dict[tuple[int, ...], list[int]] = {}
         for place, numbers in enumerate(drawn):
             groups.setdefault(numbers, []).append(place)
         made = []
         for numbers, places in groups.items():
-            some, own = taken(x, places), [indices[place] for place in places]
-            made.append((places, self._together(numbers, some, how, own, places)))
+            own = replace(options, index=[indices[place] for place in places])
+            made.append((places, self._together(numbers, taken(x, places), own, places)))
         return merged(x, made, self.name)
 
     def _together(
         self,
         numbers: tuple[int, ...],
         x: Any,
-        how: dict[str, Any],
-        index: Any,
+        options: CallOptions,
         places: Seq[int] | None = None,
     ) -> Any:
         """Samples that have drawn the same parts; ``places`` are their numbers within the batch, None for all of it."""
@@ -256,7 +247,7 @@ class SomeOf(Member):
                 own = (
                     line if places is None else line.rebuilt([_for_samples(op, places) for op in line.makers])
                 )
-                x = own(x, **how, index=index)
+                x = own(x, **vars(options))
         return x
 
 

@@ -1,59 +1,45 @@
-"""Member: what stands in a chain beside operators, and decides by itself what each sample goes through."""
+"""Member: base of what a chain may hold besides operators, such as a choice for each sample."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from ...kernel import KernelDevice
+from ..core.call_options import CallOptions
 from ..core.deferred import Maker
-from ..core.spec import Backend
 
 __all__ = ["Member"]
 
 
 class Member(Maker):
-    """A member of a chain that is no operator.
+    """A member of a chain that is not an operator.
 
     Attributes:
-        how: how it is done, in a clause.
+        how: how it runs, as a clause for ``explain``.
     """
 
     how: ClassVar[str] = ""
 
     @abstractmethod
-    def done(
-        self,
-        x: Any,
-        *,
-        layout: str | None,
-        epoch: int,
-        index: Any,
-        backend: Backend | None = None,
-        device: KernelDevice | None = None,
-    ) -> Any:
-        """The result, of the same type.
+    def done(self, x: Any, options: CallOptions) -> Any:
+        """Apply the member; the result has the type of ``x``.
 
         Args:
             x: images, a sequence, a batch, a list, or a sample of several parts.
-            layout: of arrays.
-            epoch: the epoch that draws are for.
-            index: the samples' indices, or that of the first.
-            backend: who does it.
-            device: what kernels run on.
+            options: options of the call.
 
         Raises:
-            ParameterError: an operator does not take its samples, or results of one array differ in shape or type.
+            ParameterError: an operator does not accept its samples, or results of one array differ in shape or type.
         """
 
     @abstractmethod
     def result_layout(self, layout: str) -> str:
-        """The layout of the result of images of another one.
+        """Return the layout of the result for images of a layout.
 
         Raises:
-            ParameterError: samples would have different ones.
+            ParameterError: the layouts of samples would differ.
         """
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What it is, as JSON knows it, but for nodes, which stay what they are."""
+        """Return the settings as JSON values, except for nodes, which are kept."""

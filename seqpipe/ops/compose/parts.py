@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,15 +13,17 @@ import numpy as np
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Boxes, Flow, Image, Labels, Part, Points, Sample, part_of
+from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
+from ..core.blocks import Block
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Maker, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import placed
-from ..core.spec import MOVED, Backend
+from ..core.spec import MOVED, Backend, Spec
 from ..core.views import DEFAULT_LAYOUTS, view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
@@ -150,29 +153,30 @@ def moved_sample(
             allowed="one image at least, which draws are for",
         )
     where = _Where(epoch, index, {"backend": backend, "device": device})
-    history = [*getattr(sample, "history", ())]
+    made = sample if isinstance(sample, Sample) else Sample({})
     for step in maker.passes() if hasattr(maker, "passes") else (maker,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            parts, layout = _by_itself(step, parts, layout, where)
-            history += getattr(parts, "history", ())
+            moved, layout = _by_itself(step, parts, layout, where)
+            parts, made = dict(moved), made.with_parts({}, *moved.history)
             continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
         )
         taken = _Step.of(op, parts, layout, where)
-        history += taken.entries()
+        made = made.with_parts({}, partial(_entries, op, taken.call.specs, taken.call.block, where))
         parts, layout = taken.moved()
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     found = {name: one.data if name in bare else one for name, one in parts.items()}
-    return Sample(found, history)
+    return made.with_parts(found)
 
 
 def _by_itself(
     step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
-) -> tuple[dict[str, Part], str | None]:
-    """The parts moved by a choice or a chain, and the layout of arrays of images then."""
-    call = getattr(step, "done", step)
-    moved = call(parts, layout=layout, epoch=where.epoch, index=where.index, **where.how)
+) -> tuple[Sample, str | None]:
+    """Apply a choice or a chain to the parts; return them, and the layout of arrays of images then."""
+    options = CallOptions(layout=layout, epoch=where.epoch, index=where.index, **where.how)
+    done = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
+    moved = done if isinstance(done, Sample) else Sample(done)  # what nothing is done to comes back as it is
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
@@ -200,6 +204,26 @@ class _Where(NamedTuple):
     epoch: int
     index: Any
     how: dict[str, Any]
+
+
+def _entries(op: Declaration, specs: Seq[Spec], block: Block, where: _Where) -> list[dict[str, Any]]:
+    """What the history says of an operator, for one sample; nothing of several, which have draws of their own.
+
+    Parameters that are drawn for each frame are lists of their values.
+    """
+    if len(specs) != 1:
+        return []
+    rows = block.of(0, specs[0].frames)
+    several = {name: rows[name].tolist() for name in rows.dtype.names or ()}
+    drawn = {name: values[0] if len(rows) == 1 else values for name, values in several.items()}
+    return [
+        {
+            "op": op.state(),
+            "epoch": int(where.epoch),
+            "index": 0 if where.index is None else int(np.ravel(where.index)[0]),
+            "drawn": _known(drawn),
+        }
+    ]
 
 
 class _Step(NamedTuple):
@@ -245,25 +269,6 @@ class _Step(NamedTuple):
         """Whether pixels or frames are moved."""
         return isinstance(self.op, Geometry) or not self.op.traits.keeps_frames
 
-    def entries(self) -> list[dict[str, Any]]:
-        """What the history says of the operator, for one sample; nothing of several, which have draws of their own.
-
-        Parameters that are drawn for each frame are lists of their values.
-        """
-        if len(self.call.specs) != 1:
-            return []
-        rows = self.call.block.of(0, self.call.specs[0].frames)
-        several = {name: rows[name].tolist() for name in rows.dtype.names or ()}
-        drawn = {name: values[0] if len(rows) == 1 else values for name, values in several.items()}
-        index = 0 if self.where.index is None else int(np.ravel(self.where.index)[0])
-        entry = {
-            "op": self.op.state(),
-            "epoch": int(self.where.epoch),
-            "index": index,
-            "drawn": _known(drawn),
-        }
-        return [entry]
-
     def moved(self) -> tuple[dict[str, Part], str | None]:
         """The parts moved, and the layout of arrays of images then."""
         by_kind: dict[type[Part], Callable[[str, Any], Any]] = {
@@ -272,6 +277,7 @@ class _Step(NamedTuple):
             Boxes: self._places,
             Points: self._places,
             Flow: self._flow,
+            Metadata: lambda _, part: part.data,
         }
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
@@ -299,7 +305,7 @@ class _Step(NamedTuple):
                 f"their corners are up to {np.abs(apart).max():.3g} voxels apart",
                 source=self.op.name,
                 allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-                advice="Resample one onto the grid of the other first",
+                advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
             )
 
     # ------------------------------------------------------------------ images

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...parts import Image, Part, Sample, part_of
+from ...parts import Image, Metadata, Part, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..core.views import DEFAULT_LAYOUTS
 
@@ -86,6 +86,8 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
             for name, value in whole.items()
         }
         return Sample(found, getattr(whole, "history", ()))
+    if isinstance(whole, Metadata):
+        return whole
     if isinstance(whole, Part):
         return whole.with_data(merged(whole.data, [(places, made.data) for places, made in pairs], source))
     if isinstance(whole, Batch):

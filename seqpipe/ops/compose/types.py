@@ -11,7 +11,7 @@ import numpy as np
 from ...array import device_of
 from ...errors import ParameterError
 from ...layout import LAYOUTS
-from ...parts import Boxes, Flow, Labels, Part, Points
+from ...parts import Boxes, Flow, Labels, Metadata, Part, Points
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, Shaping
 from ..batch.base import Mixing
@@ -23,6 +23,7 @@ from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from .chain import Chain
 from .choice import SomeOf
+from .only import Only
 from .parts import Sampled
 
 __all__ = ["Type", "ValueKind", "type_of_value", "types_after"]
@@ -94,6 +95,8 @@ class Type:
 
 def type_of_value(value: Any) -> Type:
     """The type of a batch that is there: a Batch, an array ``(N, …)``, or a list of arrays."""
+    if isinstance(value, Metadata):
+        return Type()
     if isinstance(value, Part):
         return replace(type_of_value(value.data), kind=_KINDS.get(type(value), "images"))
     if isinstance(value, (Batch, Sequence)):
@@ -149,6 +152,8 @@ def types_after(maker: Any, given: Seq[Type], layout: str | None = None) -> tupl
         for member in maker.ops:
             found = types_after(member, (found[0], *(others if isinstance(member, Mixing) else ())))[:1]
         return (*found, *(replace(one, kind="labels", dtype="float32", shape=None) for one in others))
+    if isinstance(maker, Only):
+        raise maker.refusal(f"{first}")
     if isinstance(maker, SomeOf):
         return (_of_choice(maker, first),)
     if isinstance(maker, Mixing):

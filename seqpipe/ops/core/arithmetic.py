@@ -8,7 +8,7 @@ random numbers, stays that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 
-__all__ = ["SIGNS", "cast_array", "computed", "number_of", "result_type"]
+__all__ = ["cast_array", "computed", "number_of", "result_type"]
 
 _COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")
 _BITS: Final = ("&", "|", "^", "<<", ">>")
@@ -92,42 +92,43 @@ def _quotient(xp: Any, before: Array, behind: Array) -> Array:
     return found + ((found * behind != before) & ((before < 0) != (behind < 0))).astype(found.dtype)
 
 
-SIGNS: Final[dict[str, Callable[[Any, Array, Array], Array]]] = {
-    "+": lambda xp, a, b: xp.add(a, b),
-    "-": lambda xp, a, b: xp.subtract(a, b),
-    "*": lambda xp, a, b: xp.multiply(a, b),
-    "/": lambda xp, a, b: xp.true_divide(a, b),
-    "//": _quotient,
-    "%": lambda xp, a, b: xp.fmod(a, b),
-    "**": lambda xp, a, b: xp.power(a, b),
-    "<": lambda xp, a, b: xp.less(a, b),
-    "<=": lambda xp, a, b: xp.less_equal(a, b),
-    ">": lambda xp, a, b: xp.greater(a, b),
-    ">=": lambda xp, a, b: xp.greater_equal(a, b),
-    "==": lambda xp, a, b: xp.equal(a, b),
-    "!=": lambda xp, a, b: xp.not_equal(a, b),
-    "&": lambda xp, a, b: xp.bitwise_and(a, b),
-    "|": lambda xp, a, b: xp.bitwise_or(a, b),
-    "^": lambda xp, a, b: xp.bitwise_xor(a, b),
-    "<<": lambda xp, a, b: xp.left_shift(a, b),
-    ">>": lambda xp, a, b: xp.right_shift(a, b),
+_UFUNCS: Final = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "true_divide",
+    "%": "fmod",
+    "**": "power",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "==": "equal",
+    "!=": "not_equal",
+    "&": "bitwise_and",
+    "|": "bitwise_or",
+    "^": "bitwise_xor",
+    "<<": "left_shift",
+    ">>": "right_shift",
 }
+"""Names of NumPy's and CuPy's functions; ``//`` is :func:`_quotient`."""
 
 
 def computed(sign: str, before: Any, behind: Any) -> Array:
-    """The result of a sign, in the type that :func:`result_type` says; whole numbers of one type wrap, as in NumPy.
+    """Apply an operator in the dtype of :func:`result_type`; integers wrap, as in NumPy.
 
     Args:
-        sign: of the arithmetic.
-        before: an array, or a number, which is taken as exactly as the arithmetic can.
-        behind: likewise.
+        sign: the operator, such as ``"+"``.
+        before: an array or a number.
+        behind: an array or a number.
     """
     types = [_dtype_of(one.dtype if hasattr(one, "dtype") else one) for one in (before, behind)]
     kind = result_type(sign, *types)
     inner = _common(*types) if sign in _COMPARISONS else kind
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
-    with np.errstate(all="ignore"):  # of whole numbers that are divided by 0 it is 0
-        found = SIGNS[sign](xp, *(xp.asarray(one).astype(inner) for one in (before, behind)))
+    function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
+    with np.errstate(all="ignore"):  # integers divided by 0 are 0
+        found: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
     return found.astype(kind, copy=False)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
 from .spec import FAST
 
-__all__ = ["WORK", "Body", "KernelPass", "Work", "WorkCut"]
+__all__ = ["WORK", "Body", "KernelPass", "Work"]
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,6 @@ class Body:
 
 KernelPass: TypeAlias = tuple[str, int, int]
 """A kernel that is done with images before the next one begins: its name, blocks for each, and how many images."""
-
-
-class WorkCut(Protocol):
-    """How work is cut into launches and blocks; :class:`Work`, or that of operators side by side."""
-
-    @property
-    def scratch(self) -> Mapping[str, int]:
-        """For types of values, bytes of memory for each channel of each image, at first 0, if there are two passes."""
-
-    def launches(
-        self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
-    ) -> list[KernelPass]:
-        """The passes that some rows of parameters need, in their order; each is for the first images, or for all.
-
-        Args:
-            rows: the parameters.
-            sizes: rows and columns of the results.
-            images: how many there are.
-            threads: of a block.
-        """
 
 
 class Work(NamedTuple):
@@ -83,7 +63,14 @@ class Work(NamedTuple):
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[KernelPass]:
-        """The passes that some rows of parameters need; see :meth:`Cut.launches`."""
+        """Return the passes that rows of parameters need, in order; each is for all images.
+
+        Args:
+            rows: the parameters.
+            sizes: (height, width) of the results.
+            images: number of images.
+            threads: threads of a block.
+        """
         blocks, names = 1, self.passes
         for height, width in sizes:
             blocks = max(blocks, self.blocks(height, width, threads, images))

@@ -62,6 +62,8 @@ class Traits:
         takes: what it acts on; what does not act on images has a call of its own.
         by_frame: whether parameters may differ between the frames of a sequence.
         samples_together: whether ``sample`` also takes ``Draws`` of alike samples, and gives values of all.
+        luma_only: whether it looks at nothing of colors but their luma, so that gray images do as well; what colors are
+            is then its parameter ``image_type``.
         derived_from: the parameters in rows that ``derive`` looks at; None for any.
         rows_together: whether ``kernel_rows`` takes rows of several alike samples, though it moves frames.
         frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
@@ -91,6 +93,7 @@ class Traits:
     takes: Takes = "images"
     by_frame: bool = True
     samples_together: bool = False
+    luma_only: bool = False
     derived_from: tuple[str, ...] | None = None
     rows_together: bool = False
     frames_alike: bool = True

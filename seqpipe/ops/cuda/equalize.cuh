@@ -20,7 +20,7 @@ struct Counted {
     unsigned blocks, unused, levels[LEVELS];
 };
 __device__ __forceinline__ Counted* counted(const Job& job, const Image& image, int number) {
-    return (Counted*)scratch_of(job, image, number);
+    return (Counted*)scratch_of(job, number);
 }
 
 __device__ __forceinline__ int level_at(Address at) { return *(const typename Typed<IN>::T*)at + (IN == 2 ? 32768 : 0); }
@@ -62,7 +62,7 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
     const auto add = [own](int k, unsigned level) {
         atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u);
     };
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -93,7 +93,7 @@ struct Counting {
 };
 
 KERNEL(4, count) {
-    ROOM_FOR(Counting, shared);
+    __shared__ Counting shared;
     unsigned* const own = shared.own;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
@@ -115,7 +115,7 @@ KERNEL(4, count) {
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) shared.last = atomicAdd(&of_image->blocks, 1u) == BLOCKS_OF(image) - 1;
+    if (threadIdx.x == 0) shared.last = atomicAdd(&of_image->blocks, 1u) == gridDim.x - 1;
     __syncthreads();
     if (!shared.last) return;
     __threadfence();

@@ -190,6 +190,7 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     return stored(value);
 }
 #else
+static const float EQUAL = 1e-5f;  // sums that differ by less are equal: rounding decides nothing
 __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     T w[8];
     around(v, p, w);
@@ -197,7 +198,7 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     if (((w[0] ^ w[1]) | (w[0] ^ w[2]) | (w[0] ^ w[3]) | (w[0] ^ w[4]) | (w[0] ^ w[5]) | (w[0] ^ w[6]) | (w[0] ^ w[7])) == 0)
         return found;
     const int nearest = (p.fz >= 0.5f) * 4 + (p.fy >= 0.5f) * 2 + (p.fx >= 0.5f);
-    float worth[8], most = -1;
+    float worth[8], scores[8], most = 0;
     T near = w[0];
 #pragma unroll
     for (int t = 0; t < 8; t++) {
@@ -206,11 +207,16 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     }
 #pragma unroll
     for (int t = 0; t < 8; t++) {
-        float score = 0;
+        scores[t] = 0;
 #pragma unroll
-        for (int u = 0; u < 8; u++) score += w[u] == w[t] ? worth[u] : 0;
-        if (score > most || (score == most && (w[t] == near || (found != near && w[t] < found)))) most = score, found = w[t];
+        for (int u = 0; u < 8; u++) scores[t] += w[u] == w[t] ? worth[u] : 0;
+        most = fmaxf(most, scores[t]);
     }
+    bool chosen = false;
+#pragma unroll
+    for (int t = 0; t < 8; t++)
+        if (scores[t] >= most - EQUAL && (!chosen || w[t] == near || (found != near && w[t] < found)))
+            found = w[t], chosen = true;
     return found;
 }
 #endif

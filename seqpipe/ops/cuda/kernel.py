@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...errors import ParameterError
 from ...kernel import CudaDevice, CudaSource, KernelDevice
 from ...source_text import source_text
 from ..core.blocks import Block
-from ..core.body import WORK, Work, WorkCut
+from ..core.body import WORK, Work
 from ..core.declaration import Declaration
 from ..core.spec import FAST
 
@@ -26,15 +25,12 @@ __all__ = [
     "GRID",
     "SKELETONS",
     "TYPES",
-    "CutSource",
     "Item",
     "OpSource",
-    "Scratch",
     "address_of",
     "cuda_device",
     "defines_of",
     "launch",
-    "prelude",
     "row_text",
     "run_kernel",
     "source_of",
@@ -72,30 +68,8 @@ class Item(NamedTuple):
     sample: int
 
 
-class Scratch(NamedTuple):
-    """Memory that is kept between the passes of a work, at first 0.
-
-    Attributes:
-        memory: all of it.
-        of_image: bytes of an image.
-    """
-
-    memory: Array
-    of_image: int
-
-
 @dataclass(frozen=True)
-class CutSource(CudaSource, ABC):
-    """A source whose work on images is cut into launches and blocks."""
-
-    @property
-    @abstractmethod
-    def work(self) -> WorkCut:
-        """How it is cut."""
-
-
-@dataclass(frozen=True)
-class OpSource(CutSource):
+class OpSource(CudaSource):
     """A source put together from the prelude, a skeleton, and what an operator states.
 
     Attributes:
@@ -115,25 +89,14 @@ class OpSource(CutSource):
 
     @cached_property
     def text(self) -> str:
-        """The source."""
-        return f"{prelude()[0]}{self.own}"
-
-    @property
-    def own(self) -> str:
-        """The source without what is the same whatever a row has."""
+        """The source: the prelude with the declaration of a row in it, and the skeleton with the operator's body."""
+        head, mark, tail = source_text(SKELETONS, "prelude.cuh").partition("// One image of an item.")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
             row += "constexpr int TALL = {}, WIDE = {};\n\n".format(*self.work.tile)
         skeleton = source_text(self.package, self.name)
         skeleton = skeleton.replace("BODY", self.body).replace("NUMBERS", self.numbers)
-        return f"{row}{prelude()[1]}\n{skeleton}"
-
-
-@cache
-def prelude() -> tuple[str, str]:
-    """What every kernel begins with: before the declaration of its rows, and after it."""
-    head, mark, tail = source_text(SKELETONS, "prelude.cuh").partition("// One image of an item.")
-    return head, f"{mark}{tail}"
+        return f"{head}{row}{mark}{tail}\n{skeleton}"
 
 
 @lru_cache(maxsize=512)
@@ -182,12 +145,11 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
 
 
 def launch(
-    source: CutSource,
+    source: OpSource,
     defines: Mapping[str, int],
     items: Seq[Item],
     block: Block,
     device: KernelDevice,
-    scratch: Scratch | None = None,
 ) -> None:
     """Queue a kernel on images in device memory.
 
@@ -197,7 +159,6 @@ def launch(
         items: the images, all of one type.
         block: the rows that the kernel is given.
         device: where it runs, on CuPy's current stream.
-        scratch: what is kept between passes that are launched one by one; otherwise it is made as the work says.
     """
     entries, images = [], 0
     for x, out, sample in items:
@@ -213,16 +174,17 @@ def launch(
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
     passes = work.launches(block.rows, sizes, images, _THREADS)
+    scratch, of_image = None, 0  # memory that is kept between passes, 0 at first
     if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
-        scratch = Scratch(namespace(x).zeros(of_image * images, np.uint8), of_image)
+        scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
     room, macros = _SHORT, {**defines, **GRID}
     if len(tables) > _SHORT:
         room = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
         macros["INLINE"] = room or _SHORT
-    head = len(entries), images, len(entries) * _ITEM.size, scratch.of_image if scratch else 0
-    job, kept = _job(tables, room, head, x, scratch.memory if scratch else None)
+    head = len(entries), images, len(entries) * _ITEM.size, of_image
+    job, kept = _job(tables, room, head, x, scratch)
     for function, blocks, count in passes:
         grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)

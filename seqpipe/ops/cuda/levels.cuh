@@ -53,7 +53,7 @@ __device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
 
 // Changes the bytes of an image, when the tables are made.
 __device__ __forceinline__ void change_levels(const Image& image) {
-    const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = BLOCKS_OF(image) * THREADS;
+    const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
     const unsigned width = image.item.width, pixels = width * image.item.height;
     unsigned done = 0;
     if (together(image))

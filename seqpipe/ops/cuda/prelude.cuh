@@ -6,7 +6,6 @@
 // ALIKE     where values are computed, whether the operator's statements do not ask for the channel
 // INLINE    bytes of tables that are given by value
 // THREADS, IMAGES_IN_Y      of a block; of the grid along y, before it goes on along z
-// BESIDE    whether the kernels of several operators are parts of one, each in a namespace of its own; all 0 if not said
 
 typedef unsigned long long Address;
 
@@ -99,17 +98,8 @@ __device__ __forceinline__ int bordered(int at, int length, int border) {
     return within < length ? within : (border == REFLECT_101 ? period : period - 1) - within;
 }
 
-// The most memory that the threads of a block may share, in bytes, for every GPU to have as much. The parts of a kernel take
-// turns with it: a block does one of them.
+// The largest shared memory of a block, in bytes, on every GPU.
 [[maybe_unused]] constexpr int COMMON = 46720;
-#if BESIDE
-__shared__ __align__(16) unsigned char common[COMMON];
-#define ROOM_FOR(Type, name)                                     \
-    static_assert(sizeof(Type) <= COMMON, "more than there is"); \
-    Type& name = *(Type*)common
-#else
-#define ROOM_FOR(Type, name) __shared__ Type name
-#endif
 
 // Images of one shape, some samples of some frames each.
 struct Item {
@@ -129,12 +119,8 @@ struct Job {
     __align__(8) unsigned char bytes[INLINE];
 };
 
-// A kernel, of which so many blocks share a processor; or a part of one.
-#if BESIDE
-#define KERNEL(blocks, name) __device__ __forceinline__ void name(const Job& job)
-#else
+// A kernel, of which so many blocks share a processor.
 #define KERNEL(blocks, name) extern "C" __global__ void __launch_bounds__(THREADS, blocks) name(const __grid_constant__ Job job)
-#endif
 
 // One image of an item.
 struct Image {
@@ -170,17 +156,9 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
-// How many blocks take part in an image, of which blockIdx.x is the number; and where a work of several passes keeps what it
-// knows of one. Beside others, an image has blocks of its own, and in each launch another number.
-#if BESIDE
-#define BLOCKS_OF(image) (image).row.blocks
-#define SCRATCH_NUMBER(image, number) ((number) + (image).row.aside)
-#else
-#define BLOCKS_OF(image) gridDim.x
-#define SCRATCH_NUMBER(image, number) (number)
-#endif
-__device__ __forceinline__ Address scratch_of(const Job& job, const Image& image, int number) {
-    return job.scratch + (Address)SCRATCH_NUMBER(image, number) * job.scratch_of_image;
+// The memory that a work of several passes keeps for an image.
+__device__ __forceinline__ Address scratch_of(const Job& job, int number) {
+    return job.scratch + (Address)number * job.scratch_of_image;
 }
 
 // What a thread reads for every pixel it may have by value: else it is read again after each result that is written. A
@@ -201,7 +179,7 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
         RowOfThread row = found.row;                                                     \
         const Image image = {item, row, found.in, found.out};                            \
         begin(image);                                                                    \
-        const unsigned width = item.width, height = item.height, step = BLOCKS_OF(image) * THREADS;   \
+        const unsigned width = item.width, height = item.height, step = gridDim.x * THREADS;   \
         const unsigned first = blockIdx.x * THREADS + threadIdx.x, lines = step / width, rest = step % width; \
         unsigned y = first / width, x = first % width;                                   \
         while (y < height) {                                                             \

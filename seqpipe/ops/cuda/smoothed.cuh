@@ -93,7 +93,7 @@ KERNEL(4, each) {
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
-    const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = BLOCKS_OF(image) * THREADS;
+    const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 #if CHANNELS && IN == 0 && OUT == 0
     const int words = image.item.width * CHANNELS / 4, strips = (image.item.height + LINES - 1) / LINES;
     if (lie_together(image, CHANNELS, CHANNELS) && 4 * words == image.item.width * CHANNELS) {

@@ -223,7 +223,7 @@ template <bool FLAT> __device__ __forceinline__ void make_lines(const Image& ima
 
 // Makes the pixels of a tile; False if there is no room. All threads of a block must come here.
 __device__ __forceinline__ bool make_tile(const Image& image, Tile tile) {
-    ROOM_FOR(Staged, staged);
+    __shared__ Staged staged;
     if (threadIdx.x == 0) staged.part = part_of(image, tile);
     __syncthreads();
     if (!staged.part.fits) return false;

@@ -21,7 +21,7 @@ struct Gathered {
 constexpr int SHARED = LUMA ? 1 : 2 * TOGETHER, OFFSET = IN == 2 ? 32768 : 0;
 
 __device__ __forceinline__ Gathered* gathered(const Job& job, const Image& image, int number) {
-    return (Gathered*)scratch_of(job, image, number);
+    return (Gathered*)scratch_of(job, number);
 }
 
 __device__ __forceinline__ Real luma_of(Real red, Real green, Real blue) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& fou
 
 __device__ __forceinline__ Found survey_of(const Image& image, int) {
     Found found = {};
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS,
+    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);
@@ -136,7 +136,7 @@ struct Surveyed {
 };
 
 KERNEL(4, survey) {
-    ROOM_FOR(Surveyed, shared);
+    __shared__ Surveyed shared;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);

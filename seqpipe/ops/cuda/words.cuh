@@ -76,7 +76,7 @@ __device__ __forceinline__ void for_fours(const Image& image, bool together, uns
         OwnRow row = found.row;                                                          \
         const Image image = {item, row, found.in, found.out};                            \
         begin(image);                                                                    \
-        for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, BLOCKS_OF(image) * THREADS, \
+        for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS, \
                   [](const Image& image, unsigned four) { make_four(image, four); },     \
                   [](const Image& image, int y, int x) { make(image, y, x); });          \
         end(image);                                                                      \

@@ -10,20 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
+from ...padding import FILL_MODES, FillMode, source_indices
 from ..call.op import Op
 from ..core.blocks import values_of
 from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import COMPUTED, RANGES, Spec
 from ..cuda.kernel import widened, with_fields
-from ..geometry.borders import BORDERS, sources
 
 __all__ = ["WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended", "with_reach"]
 
 WHOLE: Final = 2.0**24
 """Up to which float32 has all whole numbers."""
 
-_OPENCV: Final = {"clamp": 1, "reflect_101": 4, "reflect_1001": 2}  # cv2.BORDER_*, that its filters take
+_OPENCV: Final = {"edge": 1, "reflect": 4, "symmetric": 2}  # cv2.BORDER_*, that its filters take
 _REACH: Final[
     dict[str, dict[tuple[int, ...], int]]
 ] = {  # the number of the kernel of summed.cuh for taps of columns and rows; 2 for those that are not here
@@ -40,8 +40,10 @@ Weights: TypeAlias = npt.NDArray[np.float32]
 class Neighbors(Op, register=False):
     """An operator whose results depend on values around a place."""
 
-    border: str = param("reflect_101", "what lies beyond the border", choices=BORDERS)
-    fill_value: float = param(0.0, "level beyond the border, if that is constant", unit="levels", drawn=False)
+    pad_mode: FillMode = param("reflect", "how pixels outside of the images are filled", choices=FILL_MODES)
+    fill_value: float = param(
+        0.0, "value of pixels outside for pad_mode='constant'", unit="levels", drawn=False
+    )
 
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("edge", "beyond", "bits")
     derived_from: ClassVar[tuple[str, ...] | None] = ()
@@ -53,11 +55,12 @@ class Neighbors(Op, register=False):
         result = self.result_dtype(spec.dtype)
         whole = {spec.dtype, result} <= RANGES.keys()
         bits = max(np.dtype(one).itemsize * 8 for one in (spec.dtype, result)) if whole else 0
-        return {"edge": BORDERS.index(self.border), "beyond": fill, "bits": bits}
+        return {"edge": FILL_MODES.index(self.pad_mode), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
         """Images and what is around them, as much as a window of some rows and columns sees; its center is at half."""
-        return extended(extended(x, 1, window[0], self.border, p.beyond), 2, window[1], self.border, p.beyond)
+        around = extended(x, 1, window[0], self.pad_mode, p.beyond)
+        return extended(around, 2, window[1], self.pad_mode, p.beyond)
 
     def opencv_border(self, x: Array, p: Any, gain: float = 1.0) -> int | None:
         """The number of the border for OpenCV; None if it cannot do this, or not as exactly as it has to be.
@@ -71,7 +74,7 @@ class Neighbors(Op, register=False):
                 whole numbers that float32 holds.
         """
         takes = p.bits and x.shape[-1] <= _CHANNELS and gain * 2.0**p.bits <= _NEAR
-        return _OPENCV.get(self.border) if takes else None
+        return _OPENCV.get(self.pad_mode) if takes else None
 
 
 class Separable(Neighbors, register=False):
@@ -172,22 +175,22 @@ def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
     return np.stack([make(frame) for frame in x]).reshape(x.shape)
 
 
-def extended(x: Array, axis: int, window: int, border: str, fill: Any, anchor: int | None = None) -> Array:
+def extended(x: Array, axis: int, window: int, mode: FillMode, fill: Any, anchor: int | None = None) -> Array:
     """An array with as much around it along one axis as a window sees.
 
     Args:
         x: the array.
         axis: the axis.
         window: how many values a window has.
-        border: one of :data:`seqpipe.ops.geometry.borders.BORDERS`.
-        fill: what is beyond a constant border.
+        mode: how values outside are filled; see :mod:`seqpipe.padding`.
+        fill: the value for ``"constant"``.
         anchor: which of its values is the center; None for ``window // 2``.
     """
     length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
         return x
-    at = sources(-before, length + window - 1, length, border)
-    if border != "constant":
+    at = source_indices(-before, length + window - 1, length, mode)
+    if mode != "constant":
         return x.take(at, axis)
     shape = [1] * x.ndim
     shape[axis] = -1

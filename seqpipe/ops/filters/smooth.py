@@ -45,12 +45,12 @@ class GaussianBlur(Gaussian):
     examples = (
         {"sigma": 1.5},
         {"sigma": (0.1, 2.0), "seed": 4},
-        {"window_size": 5, "border": "clamp", "dtype": "float32"},
-        {"sigma": 0.7, "window_size": 9, "border": "constant", "fill_value": 9.0},
+        {"window_size": 5, "pad_mode": "edge", "dtype": "float32"},
+        {"sigma": 0.7, "window_size": 9, "pad_mode": "constant", "fill_value": 9.0},
     )
     errors = (
         ({"sigma": -1}, "sigma=-1 is not valid; allowed: a number from 0 to 21 pixels"),
-        ({"border": "mirror"}, "border='mirror' is not valid; allowed: 'constant', 'clamp', 'reflect_101'"),
+        ({"pad_mode": "mirror"}, "pad_mode='mirror' is not valid; allowed: 'constant', 'edge', 'reflect'"),
     )
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class BoxBlur(Separable):
     examples = (
         {},
         {"window_size": (1, 6), "seed": 1},
-        {"window_size": 4, "border": "wrap"},
+        {"window_size": 4, "pad_mode": "wrap"},
     )
     errors = (
         ({"window_size": 0}, "window_size=0 is not valid; allowed: a whole number from 1 to 127 pixels"),
@@ -149,7 +149,7 @@ class Laplacian(Separable):
     examples = (
         {"smoothing_size": 1},
         {"scale": (0.25, 2.0), "dtype": "float32", "seed": 9},
-        {"window_size": 5, "normalized_kernel": True, "border": "reflect_1001"},
+        {"window_size": 5, "normalized_kernel": True, "pad_mode": "symmetric"},
     )
     errors = (
         ({"window_size": 4}, "window_size=4 is not valid; allowed: odd numbers"),
@@ -198,7 +198,7 @@ class Sharpen(Gaussian):
     examples = (
         {},
         {"amount": (0.5, 2.0), "sigma": (0.5, 1.5), "seed": 6},
-        {"amount": 3.0, "sigma": 0.4, "border": "wrap"},
+        {"amount": 3.0, "sigma": 0.4, "pad_mode": "wrap"},
     )
     errors = (({"amount": -0.5}, "amount=-0.5 is not valid; allowed: a number of at least 0"),)
 

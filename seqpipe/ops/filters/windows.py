@@ -48,8 +48,8 @@ class Filter(Neighbors):
     cpu_tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
     examples = (
         {"kernel": ((-1.0, 0.0, 1.0), (-2.0, 0.5, 2.0), (-1.0, 0.0, 1.0)), "p": 0.8},
-        {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "border": "clamp"},
-        {"kernel": ((0.1,), (0.7,)), "border": "constant", "fill_value": 50.0, "dtype": "float32"},
+        {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "pad_mode": "edge"},
+        {"kernel": ((0.1,), (0.7,)), "pad_mode": "constant", "fill_value": 50.0, "dtype": "float32"},
     )
     errors = (
         (
@@ -98,8 +98,8 @@ class Filter(Neighbors):
     def reference(self, x: Array, p: Any) -> Array:
         """The products of each weight, in the order of reading."""
         (rows, columns), (up, left) = self._window, self._center
-        around = extended(x, 1, rows, self.border, p.beyond, up)
-        around = extended(around, 2, columns, self.border, p.beyond, left)
+        around = extended(x, 1, rows, self.pad_mode, p.beyond, up)
+        around = extended(around, 2, columns, self.pad_mode, p.beyond, left)
         height, width = x.shape[1:3]
         total = None
         for i, line in enumerate(self.kernel):
@@ -160,7 +160,7 @@ class MedianBlur(Neighbors):
     examples = (
         {},
         {"window_size": (2, 4), "seed": 2},
-        {"window_size": 5, "border": "constant", "fill_value": 30.0},
+        {"window_size": 5, "pad_mode": "constant", "fill_value": 30.0},
     )
     errors = (
         ({"window_size": 16}, "window_size=16 is not valid; allowed: a whole number from 1 to 15 pixels"),

@@ -1,4 +1,4 @@
-"""Canvas: the base of operators whose results are windows that may reach beyond the images."""
+"""Canvas: base of operators whose results are windows that may reach outside of the images."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ...padding import FILL_MODES, FillMode, source_indices
 from ..core.body import Body
+from ..core.parameters import levels
 from ..core.rounding import typed
 from ..core.spec import Spec
 from .base import Geometry
-from .borders import BORDERS, sources
 from .mapping import Mapping, scaling
 
 __all__ = ["Canvas", "CanvasWindow"]
@@ -37,30 +38,30 @@ class CanvasWindow(NamedTuple):
 
 
 class Canvas(Geometry, register=False):
-    """An operator that shows a window of images, and beyond their border what it is told to.
+    """An operator that cuts a window out of images, and fills pixels outside of them.
 
-    It states :meth:`window`, and in ``fill_of`` the name of the parameter with the levels beyond a constant border.
+    Subclasses define :meth:`window`, :attr:`beyond` and the parameter ``fill_value``.
     """
 
     keeps_size: ClassVar[bool] = False
+    fill_value: tuple[float, ...] = levels("value outside of the images")
     body: ClassVar[Body | None] = Body("canvas")
-    fill_of: ClassVar[str] = "fill_value"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # of this object alone: refused for whatever is given, not only where a window reaches beyond it
-        levels = len(getattr(self, self.fill_of))
-        if levels > 1:
-            self.restate(channels=(levels,), channels_from=self.fill_of)
+        # checked for all inputs of this object, not only where a window reaches outside
+        count = len(self.fill_value)
+        if count > 1:
+            self.restate(channels=(count,), channels_from="fill_value")
 
     @abstractmethod
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The window that is shown of images of some rows and columns."""
 
     @property
-    def beyond(self) -> str:
-        """What lies beyond the border, one of :data:`BORDERS`."""
-        return BORDERS[0]
+    def beyond(self) -> FillMode:
+        """How pixels outside of the images are filled."""
+        return "constant"
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from."""
@@ -68,12 +69,12 @@ class Canvas(Geometry, register=False):
         return Mapping(scaling(left, 1, top, 1), rows, columns)
 
     def nearest(self) -> Geometry:
-        """The same with 0 beyond a constant border."""
-        return type(self)(**{**self.settings(), self.fill_of: (0.0,)})
+        """The same operator with ``fill_value=0``."""
+        return type(self)(**{**self.settings(), "fill_value": (0.0,)})
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """The window's begin, the border, and the bits of what is beyond it."""
+        """The window's first pixel, the padding mode, and the bits of the fill values."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
@@ -82,21 +83,21 @@ class Canvas(Geometry, register=False):
         made["fill"] = _bits_of(self._levels(spec.channels, np.dtype(spec.dtype)))
         matrices = self.mappings(rows, spec).matrices
         made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
-        made["border"] = np.where(rows["acts"], BORDERS.index(self.beyond), 0)
+        made["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
         return made
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The row and the column that each pixel is in, and levels where there is none."""
+        """Gather the source row and column of each pixel, and the fill value where there is none."""
         library = namespace(x)
         window = self.window(p, *x.shape[1:3])
-        rows = library.asarray(sources(window.top, window.height, x.shape[1], self.beyond))
-        columns = library.asarray(sources(window.left, window.width, x.shape[2], self.beyond))
+        rows = library.asarray(source_indices(window.top, window.height, x.shape[1], self.beyond))
+        columns = library.asarray(source_indices(window.left, window.width, x.shape[2], self.beyond))
         outside = (rows < 0)[:, None] | (columns < 0)
         levels = library.asarray(self._levels(x.shape[3], x.dtype))
         return library.where(outside[..., None], levels, x[:, rows[:, None], columns])
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The part of the images that is shown put on levels, or with what it has beyond its border put around it."""
+        """Copy the part inside of the images, and fill the rest."""
         height, width = x.shape[1:3]
         window, levels = self.window(p, height, width), self._levels(x.shape[3], x.dtype)
         top, left = max(window.top, 0), max(window.left, 0)
@@ -135,10 +136,10 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: there are levels for more channels than a kernel is given.
         """
-        given = getattr(self, self.fill_of)
+        given = self.fill_value
         if len(given) > _OWN:
             raise ParameterError(
-                f"{self.fill_of} has {len(given)} levels for {channels} channels",
+                f"fill_value has {len(given)} levels for {channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
@@ -157,8 +158,8 @@ def _bits_of(levels: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     return bits.reshape(-1).view(np.int32)
 
 
-def _surrounded(x: Array, out: Array, window: CanvasWindow, border: str) -> Array:
-    """Images with what lies beyond their border written around them, columns first."""
+def _surrounded(x: Array, out: Array, window: CanvasWindow, mode: FillMode) -> Array:
+    """Write images and their padding, columns first."""
     height, width = x.shape[1:3]
     lines = out[:, -window.top : height - window.top]
     lines[:, :, -window.left : width - window.left] = x
@@ -166,7 +167,7 @@ def _surrounded(x: Array, out: Array, window: CanvasWindow, border: str) -> Arra
         (lines, window.left, width, x, 2),
         (out, window.top, height, lines, 1),
     ):
-        places = sources(start, into.shape[axis], length, border)
+        places = source_indices(start, into.shape[axis], length, mode)
         beyond = np.flatnonzero(places != np.arange(start, start + len(places)))
         at = (slice(None),) * axis
         into[(*at, beyond)] = source[(*at, places[beyond])]

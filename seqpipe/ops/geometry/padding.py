@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Seq
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ...errors import ParameterError
+from ...padding import FILL_MODES, PAD_MODES, FillMode, PadMode
 from ..call.inputs import Given
 from ..core.declaration import Declaration
 from ..core.distributions import Number
-from ..core.parameters import ANY, at_most_one, levels, param
-from .borders import BORDERS
+from ..core.parameters import ANY, at_most_one, param
 from .canvas import Canvas, CanvasWindow
 
 __all__ = ["Pad", "Paste", "Slice"]
 
 _Pair: TypeAlias = tuple[int, int]
-
-_POLICIES: Final = {
-    "error": "constant",
-    "constant": "constant",
-    "pad": "constant",
-    "edge": "clamp",
-    "clamp": "clamp",
-    "reflect": "reflect_1001",
-    "reflect_1001": "reflect_1001",
-    "reflect_101": "reflect_101",
-    "wrap": "wrap",
-    "trim_to_shape": "constant",
-}
 
 
 class Pad(Canvas):
@@ -60,8 +47,7 @@ class Pad(Canvas):
         lo=1,
         size=ANY,
     )
-    fill_value: tuple[float, ...] = levels("level beyond the images")
-    border: str = param("constant", "what lies beyond the border", choices=BORDERS)
+    pad_mode: FillMode = param("constant", "how pixels outside of the images are filled", choices=FILL_MODES)
     pad_pos_x: Number = param(0.0, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
     pad_pos_y: Number = param(0.0, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
 
@@ -71,12 +57,12 @@ class Pad(Canvas):
             "axis_names": "WH",
             "shape": (1, 8),
             "align": (4, 3),
-            "border": "reflect_101",
+            "pad_mode": "reflect",
             "pad_pos_x": (0.0, 1.0),
             "pad_pos_y": (0.0, 1.0),
             "seed": 2,
         },
-        {"shape": (1,), "align": (8,), "border": "clamp", "pad_pos_x": 0.5, "pad_pos_y": 0.5},
+        {"shape": (1,), "align": (8,), "pad_mode": "edge", "pad_pos_x": 0.5, "pad_pos_y": 0.5},
         {"shape": (6, -1), "fill_value": (1.0, 2.0, 3.0)},
     )
     errors = (
@@ -103,9 +89,9 @@ class Pad(Canvas):
             )
 
     @property
-    def beyond(self) -> str:
-        """What is asked for."""
-        return self.border
+    def beyond(self) -> FillMode:
+        """See :attr:`Canvas.beyond`."""
+        return self.pad_mode
 
     def among(self, parts: Seq[Given]) -> Declaration:
         """The same with the extents of the largest of the images."""
@@ -143,7 +129,6 @@ class Paste(Canvas):
     ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0, by_frame=False)
     paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
     paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
-    fill_value: tuple[float, ...] = levels("level of the canvas")
     min_canvas_size: Number = param(
         0.0, "what no side of the canvas is less than", unit="pixels", lo=0, identity=0.0, by_frame=False
     )
@@ -212,31 +197,29 @@ class Slice(Canvas):
         None, "the same in parts of the image, a pixel at least", kind=float, lo=0, size=2, by_frame=False
     )
     axis_names: Literal["WH", "HW"] = param("WH", "the order of both numbers", choices=("WH", "HW"))
-    out_of_bounds_policy: str = param(
-        "error",
-        "what is done where the window reaches beyond the image: refuse it, take levels (constant, pad),"
-        " the nearest pixel (edge, clamp), a mirror image, repeat the image, or cut the window off (trim_to_shape)",
-        choices=tuple(_POLICIES),
+    pad_mode: PadMode = param(
+        "none",
+        "how pixels outside of the image are filled; none refuses windows that reach outside",
+        choices=PAD_MODES,
     )
-    fill_values: tuple[float, ...] = levels("level beyond the image")
+    trim: bool = param(False, "whether windows are cut off at the border of the image", drawn=False)
 
-    fill_of = "fill_values"
     examples = (
         {
             "start": ((-3.0, 3.0), (-3.0, 3.0)),
             "shape": (6.0, 4.0),
-            "out_of_bounds_policy": "pad",
-            "fill_values": 77.0,
+            "pad_mode": "constant",
+            "fill_value": 77.0,
             "seed": 3,
         },
-        {"rel_start": (0.2, 0.6), "shape": (4.0, 5.0), "out_of_bounds_policy": "reflect_101"},
-        {"start": (-2.0, 1.0), "rel_shape": (1.5, 0.5), "axis_names": "HW", "out_of_bounds_policy": "wrap"},
+        {"rel_start": (0.2, 0.6), "shape": (4.0, 5.0), "pad_mode": "reflect"},
+        {"start": (-2.0, 1.0), "rel_shape": (1.5, 0.5), "axis_names": "HW", "pad_mode": "wrap"},
         {
             "start": (-2.0, -1.0),
-            "out_of_bounds_policy": "pad",
-            "fill_values": (1.0, 2.0, 3.0),
+            "pad_mode": "constant",
+            "fill_value": (1.0, 2.0, 3.0),
         },
-        {"start": (-2.0, -1.0), "end": (4.0, 30.0), "out_of_bounds_policy": "trim_to_shape"},
+        {"start": (-2.0, -1.0), "end": (4.0, 30.0), "trim": True},
         {"rel_start": (0.2, 0.1), "rel_end": (0.7, 0.8)},
     )
     errors = (
@@ -250,18 +233,27 @@ class Slice(Canvas):
         ),
         ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixels"),
         ({"start": (0, 1, 2)}, "start.* allowed: 2 values, each a number"),
-        ({"out_of_bounds_policy": "cut"}, "out_of_bounds_policy='cut' is not valid; allowed: 'error'"),
+        (
+            {"pad_mode": "mirror"},
+            "pad_mode='mirror' is not valid; allowed: 'none', 'constant', 'edge', 'reflect'",
+        ),
+        (
+            {"pad_mode": "edge", "trim": True},
+            "slice: pad_mode and trim given; allowed: one of pad_mode, trim",
+        ),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
             at_most_one(self, *names)
+        if self.trim and self.pad_mode != "none":
+            at_most_one(self, "pad_mode", "trim")
 
     @property
-    def beyond(self) -> str:
-        """What is asked for."""
-        return _POLICIES[self.out_of_bounds_policy]
+    def beyond(self) -> FillMode:
+        """See :attr:`Canvas.beyond`."""
+        return "constant" if self.pad_mode == "none" else self.pad_mode
 
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
         """The window.
@@ -271,16 +263,14 @@ class Slice(Canvas):
         """
         size = (width, height) if self.axis_names == "WH" else (height, width)
         start, end = self._reach(p, size)
-        if self.out_of_bounds_policy == "trim_to_shape":
+        if self.trim:
             start, end = _within(start, size), _within(end, size)
-        elif self.out_of_bounds_policy == "error" and (
-            min(start) < 0 or end[0] > size[0] or end[1] > size[1]
-        ):
+        elif self.pad_mode == "none" and (min(start) < 0 or end[0] > size[0] or end[1] > size[1]):
             raise ParameterError(
                 f"a window from {start} to {end} of images of {height}×{width} pixels",
                 source=self.name,
                 allowed=f"from (0, 0) to {size}, in the order {self.axis_names}",
-                advice="Give an out_of_bounds_policy for what lies beyond",
+                advice="Choose a pad_mode, or trim=True",
             )
         turn = -1 if self.axis_names == "WH" else 1
         top, left, bottom, right = *start[::turn], *end[::turn]

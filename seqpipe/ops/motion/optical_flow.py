@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
+from ...flow.motion import occlusion
 from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
@@ -90,6 +92,7 @@ class OpticalFlow(Arrays):
 
     dtypes = ("uint8",)
     channels = (1, 3)
+    luma_only = True
     examples = (
         {},
         {"direction": "both", "output_grid": 4, "preset": "fast"},
@@ -241,7 +244,10 @@ class OpticalFlow(Arrays):
             )  # for each thread a pair; else OpenCV has its own
             found = OPENCV.alone(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
-            found = found.with_occlusion(pairs.size)
+            occluded = namespace(found.forward).empty((*pairs.shape, 1), bool)
+            hidden = partial(occlusion, size=pairs.size)
+            _each_frame(hidden, occluded[..., 0], found.forward, found.backward)
+            found = found._replace(occlusion=occluded)
         here = to_numpy if isinstance(given, np.ndarray) else to_cupy
         parts = {name: here(getattr(found, name)) for name in self.asked}
         return Flows(**parts)
@@ -266,14 +272,21 @@ class OpticalFlow(Arrays):
         return NVOFA
 
     def _typed(self, values: Array) -> Array:
-        return to_fixed(values) if self.dtype == "int16" and values.dtype == np.float32 else values
+        if self.dtype != "int16" or values.dtype != np.float32:
+            return values
+        made = namespace(values).empty(values.shape, np.int16)
+        _each_frame(to_fixed, made, values)
+        return made
 
     def _finished(self, value: Any, five: Array, letters: str) -> Any:
         """A result as the type that was given, with what that knows."""
         layout = letters if "C" in letters else f"{letters}C"
         view = view_of(layout, len(layout))
-        out = namespace(five).empty(view.shape(five.shape), five.dtype)
-        view(out)[...] = five
+        if view.axes is None:
+            out = five.reshape(view.shape(five.shape))
+        else:
+            out = namespace(five).empty(view.shape(five.shape), five.dtype)
+            _each_frame(lambda frame: frame, view(out), five)
         if isinstance(value, Batch):
             pairs = zip(value.sequences, out, strict=True)
             parts = tuple(self._sequence(one, data, layout[1:]) for one, data in pairs)
@@ -301,6 +314,19 @@ class OpticalFlow(Arrays):
         whole = np.pad(both, ((0, 0), (0, 0), (0, below), (0, right)), constant_values=True)
         grid = self.output_grid
         return np.asarray(whole.reshape(*both.shape[:2], shape[0], grid, shape[1], grid).all((3, 5)))
+
+
+def _each_frame(make: Callable[..., Array], into: Array, *fields: Any) -> None:
+    """Fill an array ``(N, F, …)`` with what is made of each frame of others: on the CPU by all threads."""
+    if _on_gpu(into):
+        into[...] = make(*fields)
+        return
+
+    def one(number: int) -> None:
+        place = divmod(number, into.shape[1])
+        into[place] = make(*(field[place] for field in fields))
+
+    side_by_side(one, into.shape[0] * into.shape[1])
 
 
 def _on_gpu(array: Array) -> bool:

@@ -21,14 +21,13 @@ from ..core.declaration import Declaration
 from ..core.parameters import at_most_one, param
 from ..core.sampling import InSteps
 from ..core.spec import LEVELS, Spec
-from ..cuda.kernel import Item
+from ..cuda.kernel import Item, run_kernel
 from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, InterpolationKind
 from ..geometry.mapping import Mapping
 from ..geometry.warped import Warped
-from .plan import Act, SamplePlan, kernel_of_steps
+from .act import Act
 from .published import MagnitudeRange
-from .schedule import Schedule, run_schedules
 from .steps import STEPS
 
 __all__ = ["DrawnStep", "Policy", "fields"]
@@ -61,8 +60,8 @@ def fields(most: int) -> tuple[tuple[str, int], ...]:
 class Policy(InSteps, Geometry, register=False):
     """An operator made of steps that are drawn for each sample, once for all of its frames.
 
-    Steps act one after the other, and what each makes is rounded to a level. On a GPU, a launch does for every sample
-    what comes next.
+    Steps act one after the other, and each rounds its result. On a GPU, one launch runs a step for all samples that
+    have the same operator at that position.
 
     Attributes:
         ranges: the magnitudes that were published, by the names of steps.
@@ -165,7 +164,7 @@ class Policy(InSteps, Geometry, register=False):
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """Where the pixels of the result come from, by all of its steps."""
         whole = Mapping.identity(height, width)
-        for step in self._plan(p, _SAMPLE._replace(height=height, width=width)).acts:
+        for step in self._plan(p, _SAMPLE._replace(height=height, width=width)):
             if isinstance(step.op, Geometry):
                 whole = whole.then(step.op.mapping(SimpleNamespace(**step.values), height, width))
         return whole
@@ -176,25 +175,36 @@ class Policy(InSteps, Geometry, register=False):
         for n, spec in enumerate(specs):
             part = mask[n : n + 1]
             (p,) = values_of_each(block.of(n, 1))
-            for step in self._plan(p, spec).acts:
+            for step in self._plan(p, spec):
                 if isinstance(step.op, Geometry):
                     part = step.op.moved_mask(part, (spec,), Block(step.rows, (0,), 0))
             moved.append(part)
         return namespace(mask).concatenate(moved)
 
     def compose(self, items: Seq[Item], specs: Seq[Spec], block: Block, device: KernelDevice | None) -> None:
-        """Write the results on a GPU: launch by launch, each of which takes all samples further."""
-        stages = [self._plan(p, spec).stages for p, spec in zip(_values_of(block), specs, strict=True)]
-        for channels in sorted({spec.channels for spec in specs}):
-            schedules = [
-                Schedule(stages[n], x, out)
-                for item in items
-                if item.x.shape[4] == channels
-                for n, (x, out) in enumerate(
-                    zip(item.x[:, None], item.out[:, None], strict=True), item.sample
-                )
-            ]
-            run_schedules(kernel_of_steps(channels), schedules, device or cuda_device_of(items[0].x))
+        """Write the results on a GPU, step by step; samples with the same operator share a launch."""
+        plans = [self._plan(p, spec) for p, spec in zip(_values_of(block), specs, strict=True)]
+        device = device or cuda_device_of(items[0].x)
+        sources, outs = _samples_of(items), _samples_of([item._replace(x=item.out) for item in items])
+        between = _samples_of([item._replace(x=namespace(item.x).empty_like(item.x)) for item in items])
+        for n, plan in enumerate(plans):
+            if not plan:
+                outs[n][...] = sources[n]
+        for place in range(max(map(len, plans))):
+            groups: dict[tuple[Declaration, int], list[int]] = {}
+            for n, plan in enumerate(plans):
+                if place < len(plan):
+                    groups.setdefault((plan[place].op, specs[n].channels), []).append(n)
+            for (op, _), members in groups.items():
+                # results alternate between two arrays, so that the last one is written to `outs`
+                targets = [(outs if (len(plans[n]) - place) % 2 else between)[n] for n in members]
+                parts = [
+                    Item(sources[n], target, row)
+                    for row, (n, target) in enumerate(zip(members, targets, strict=True))
+                ]
+                rows = np.frombuffer(b"".join(plans[n][place].row for n in members), op.kernel_dtype())
+                run_kernel(op, parts, Block(rows, tuple(range(len(rows))), 0), device)
+                sources.update(zip(members, targets, strict=True))
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
@@ -207,12 +217,12 @@ class Policy(InSteps, Geometry, register=False):
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _plan(self, p: Any, spec: Spec) -> SamplePlan:
-        """What acts on a sample with some parameters; it is kept, for these are few mostly."""
+    def _plan(self, p: Any, spec: Spec) -> list[Act]:
+        """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
         place = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
         found = self._plans.get(place)
         if found is None:
-            found = SamplePlan(self._steps(self._chosen(p), spec), spec.channels)
+            found = self._steps(self._chosen(p), spec)
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
             self._plans[place] = found
@@ -256,7 +266,7 @@ class Policy(InSteps, Geometry, register=False):
         return found
 
     @cached_property
-    def _plans(self) -> dict[tuple[Any, ...], SamplePlan]:
+    def _plans(self) -> dict[tuple[Any, ...], list[Act]]:
         return {}
 
     @cached_property
@@ -270,12 +280,17 @@ class Policy(InSteps, Geometry, register=False):
 
     def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
         """Images of one sample after all steps."""
-        for step in self._plan(p, _spec_of(x.shape, x.dtype)).acts:
+        for step in self._plan(p, _spec_of(x.shape, x.dtype)):
             if fast and step.table is not None:
                 x = looked_up(x, step.table)
             else:
                 x = applied(step.op, step.op.cpu if fast else step.op.reference, x, step.p, fast=fast)
         return x
+
+
+def _samples_of(items: Seq[Item]) -> dict[int, Array]:
+    """The images of each sample, ``(1, F, H, W, C)``, by its number."""
+    return {n: x for item in items for n, x in enumerate(item.x[:, None], item.sample)}
 
 
 def _values_of(block: Block) -> list[SimpleNamespace]:

@@ -13,6 +13,7 @@ from ..core.body import Body
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED, Spec
+from ..core.value_map import ValueMap
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
 from ..geometry.window import Windowed, mirrored, window_of
@@ -47,8 +48,10 @@ class CropMirrorNormalize(Windowed, Geometry):
     scale: float = param(1.0, "factor of the quotient", drawn=False)
     shift: float = param(0.0, "what is added in the end", drawn=False)
     dtype: str = param("float32", "type of the result", choices=COMPUTED)
-    output_layout: Literal["CHW", "HWC"] | None = param(
-        None, "order of the result's last three axes; None for that which is given", choices=("CHW", "HWC")
+    output_layout: Literal["CHW", "HWC", "CFHW"] | None = param(
+        None,
+        "order of the result's last three axes, or of the last four of clips; None for that which is given",
+        choices=("CHW", "HWC", "CFHW"),
     )
 
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
@@ -85,9 +88,13 @@ class CropMirrorNormalize(Windowed, Geometry):
     )
     errors = (
         ({"std": 0}, "std=0 is not valid; allowed: a number of at least 1e-12"),
-        ({"output_layout": "WHC"}, "output_layout='WHC' is not valid; allowed: 'CHW', 'HWC'"),
+        ({"output_layout": "WHC"}, "output_layout='WHC' is not valid; allowed: 'CHW', 'HWC', 'CFHW'"),
         ({"mean": "imagenet"}, "mean='imagenet' is not valid; allowed: one value or more, each a number"),
     )
+
+    def value_map(self) -> ValueMap:
+        """See :meth:`Op.value_map`."""
+        return ValueMap(self.dtype, self.mean, self.std, self.scale, self.shift)
 
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  whatever is given
         """The type that is asked for."""
@@ -97,10 +104,19 @@ class CropMirrorNormalize(Windowed, Geometry):
         """The layout that is asked for; of images without channels, that which is given.
 
         Raises:
-            ParameterError: a volume cannot have its channels before its rows.
+            ParameterError: a volume cannot have its channels before its rows; or images of one frame are to be clips.
         """
         if self.output_layout is None or "C" not in layout:
             return layout
+        if "F" in layout and "D" not in layout:
+            batch = layout[: layout.startswith("N")]
+            return batch + (self.output_layout if self.output_layout == "CFHW" else f"F{self.output_layout}")
+        if self.output_layout == "CFHW":
+            raise ParameterError(
+                f"output_layout='CFHW' of images of layout {layout}",
+                source=self.name,
+                allowed="'CHW', 'HWC', None",
+            )
         if self.output_layout == "CHW" and "D" in layout:
             raise ParameterError(
                 f"output_layout='CHW' of a volume of layout {layout}", source=self.name, allowed="'HWC', None"

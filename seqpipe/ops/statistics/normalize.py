@@ -20,6 +20,7 @@ from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import COMPUTED, Spec
+from ..core.value_map import ValueMap
 from ..cuda.kernel import widened, with_fields
 from .sums import inverse_of, mean_of, sum_of, variance_of
 
@@ -88,6 +89,12 @@ class Normalize(Op):
         ({"axis_names": "NHW"}, "axis_names='NHW' is not valid; .* batch=True for all samples"),
         ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of axis_names, axes"),
     )
+
+    def value_map(self) -> ValueMap | None:
+        """See :meth:`Op.value_map`; None if statistics are computed from the input."""
+        if self.mean is None or self.stddev is None:
+            return None
+        return ValueMap(self.dtype, self.mean, self.stddev, self.scale, self.shift, self.epsilon)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -12,11 +13,13 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ...philox import random_bits
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED, Spec
+from ..core.traits import Traits
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
 from .held import Grid
@@ -24,26 +27,51 @@ from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
 
-__all__ = ["Exact", "Intensity", "Spatial", "Volumetric", "alike", "bits", "generator", "spacing_of"]
+__all__ = [
+    "Exact",
+    "Intensity",
+    "Spatial",
+    "VolumeTraits",
+    "Volumetric",
+    "bits",
+    "for_each_axis",
+    "generator",
+    "spacing_of",
+]
 
 X = TypeVar("X")
 _KEY_BITS = 24  # whole numbers that float32 holds, of each of the two words of a key
 
 
+@dataclass(frozen=True, kw_only=True)
+class VolumeTraits(Traits):
+    """Traits of operators on volumes.
+
+    Attributes:
+        geometric: whether the operator moves voxels, and therefore every part of a sample.
+        on_labels: whether the operator changes labels instead of images.
+        keyed: whether the operator draws random numbers beyond its parameters, from a key for each sample.
+        for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
+    """
+
+    geometric: bool = False
+    on_labels: bool = False
+    keyed: bool = False
+    for_each_axis: tuple[str, ...] = ()
+
+
 class Volumetric(Declaration, register=False):
     """An operator on volumes."""
+
+    traits: ClassVar[VolumeTraits] = VolumeTraits()
 
     takes: ClassVar[Takes] = "volumes"
     dtypes: ClassVar[tuple[str, ...]] = MOVED
     by_frame: ClassVar[bool] = False
-    geometric: ClassVar[bool] = False
-    on_labels: ClassVar[bool] = False
-    keyed: ClassVar[bool] = False
-    alike: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in self.alike:
-            object.__setattr__(self, name, alike(getattr(self, name), self._size_of(name)))
+        for name in self.traits.for_each_axis:
+            object.__setattr__(self, name, for_each_axis(getattr(self, name), self._size_of(name)))
         super().__post_init__()
 
     @classmethod
@@ -71,19 +99,19 @@ class Volumetric(Declaration, register=False):
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.
         """
-        result: X = run((self,), x, layout=layout, epoch=epoch, index=index)
+        result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """What is drawn for one sample: its parameters, and the key of all else that is random."""
         found = super().sample(rng, spec)
-        if self.keyed:
+        if self.traits.keyed:
             found["key"] = rng.integers(0, 1 << _KEY_BITS, 2)
         return found
 
 
-def alike(value: Any, size: int) -> Any:
-    """A number, or a range of numbers, as one for each of several axes; all else as it is."""
+def for_each_axis(value: Any, size: int) -> Any:
+    """Repeat a number or a range for each of several axes; other values are returned unchanged."""
     if isinstance(value, (bool, PerFrame)) or value is None:
         return value
     if isinstance(value, (int, float, np.integer, np.floating)):
@@ -111,7 +139,7 @@ def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
 class Exact(Volumetric, register=False):
     """An operator that states where voxels come from, by whole voxels: nothing is interpolated for it."""
 
-    geometric: ClassVar[bool] = True
+    geometric = True
     warps: ClassVar[bool] = False
 
     @abstractmethod
@@ -225,7 +253,7 @@ class Intensity(Volumetric, register=False):
         drawn=False,
     )
 
-    keyed: ClassVar[bool] = True
+    keyed = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
 
     def __post_init__(self) -> None:

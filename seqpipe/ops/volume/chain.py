@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...kernel import KernelDevice
+from ..core.call_options import CallOptions
 from ..core.deferred import Maker, or_node
 from ..core.spec import Backend
 from .base import Exact, Volumetric
@@ -69,13 +70,14 @@ class VolumeChain(Maker):
             ParameterError: one of the operators does not take what it is given.
             BackendError: the data is on a GPU that cannot be used.
         """
-        result: X = run(self.ops, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        result: X = run(self.ops, x, options)
         return result
 
     def explained(self) -> list[str]:
         """What is done if all of them act, a line for each pass over the voxels."""
         return [
-            f"{' → '.join(op.name for op in group)}: {'one gather' if group[0].geometric else 'intensities'}"
+            f"{' → '.join(op.name for op in group)}: {'one gather' if isinstance(group[0], Exact) else 'intensities'}"
             for group in self.groups()
         ]
 

@@ -381,6 +381,10 @@ def _cubic(
     return _rounded(total, volume.dtype)
 
 
+_EQUAL: Final = 1e-5
+"""Sums of linear weights that differ by less are equal: rounding decides nothing, and all devices agree."""
+
+
 def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
     """The label that the eight voxels around are worth most for; of equals the nearest voxel's, else the smallest."""
     first = np.floor(places)
@@ -389,7 +393,7 @@ def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[
     labels = np.stack([_taps(volume, first + tap, fill) for tap in taps])
     worth = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
     scores = np.stack([((labels == one) * worth).sum(axis=0) for one in labels])
-    best = scores == scores.max(axis=0)
+    best = scores >= scores.max(axis=0) - _EQUAL
     number = ((part >= 0.5) * np.array([4, 2, 1])).sum(axis=-1)[None, ..., None]
     near = np.take_along_axis(labels, np.broadcast_to(number, (1, *labels.shape[1:])), axis=0)[0]
     smallest = np.where(best, labels, np.iinfo(labels.dtype).max).min(axis=0)

@@ -308,7 +308,8 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     }
 
 /* The label that most of the eight voxels around have, each as much as it is worth; of equals the nearest voxel's,
-   else the smallest. */
+   else the smallest. Sums are equal within EQUAL, so that rounding decides nothing and all devices agree. */
+#define EQUAL 1e-5f
 #define LABELS(NAME, T)                                                                                               \
     static void vote_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                 \
         HEAD(T)                                                                                                       \
@@ -335,16 +336,20 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
             T found = v[0];                                                                                           \
             if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
                  (v[0] ^ v[7])) != 0) {                                                                               \
-                float worth[8], most = -1;                                                                            \
+                float worth[8], scores[8], most = 0;                                                                  \
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
                 const T near = v[(fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f)];                                 \
                 for (int t = 0; t < 8; t++) {                                                                         \
-                    float score = 0;                                                                                  \
+                    scores[t] = 0;                                                                                    \
                     for (int u = 0; u < 8; u++)                                                                       \
-                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
-                    if (score > most || (score == most && (v[t] == near || (found != near && v[t] < found))))         \
-                        most = score, found = v[t];                                                                   \
+                        scores[t] += v[u] == v[t] ? worth[u] : 0;                                                     \
+                    most = scores[t] > most ? scores[t] : most;                                                       \
+                }                                                                                                     \
+                int chosen = 0;                                                                                       \
+                for (int t = 0; t < 8; t++) {                                                                         \
+                    if (scores[t] >= most - EQUAL && (!chosen || v[t] == near || (found != near && v[t] < found)))    \
+                        found = v[t], chosen = 1;                                                                     \
                 }                                                                                                     \
             }                                                                                                         \
             to[w * step] = found;                                                                                     \

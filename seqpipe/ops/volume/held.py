@@ -10,7 +10,7 @@ import numpy as np
 
 from ...array import Array, FloatArray, admit, device_of, namespace, to_numpy
 from ...errors import ParameterError
-from ...parts import Boxes, Image, Labels, Part, Points, part_of
+from ...parts import Boxes, Flow, Image, Labels, Part, Points, part_of
 from ...sequence import Sequence
 from ..call.inputs import like
 from ..core.spec import MOVED, Spec
@@ -162,7 +162,7 @@ def _of_layout(values: Array, layout: str) -> Array:
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
-    """A sample as operators see it.
+    """A sample as operators see it; metadata is left out, for nothing is done to it.
 
     Args:
         op: the name of what is called.
@@ -190,9 +190,15 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
     for name, part in parts.items():
         if isinstance(part, (Points, Boxes)):
             held[name] = _places(op, name, part, grid)
+        if isinstance(part, Flow):
+            raise ParameterError(
+                f"{name} is flow",
+                source=op,
+                allowed="images, labels, points, boxes and metadata, which operators on volumes move",
+            )
     if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
-    return State({name: held[name] for name in parts}, grid, op)
+    return State({name: held[name] for name in parts if name in held}, grid, op)
 
 
 def _meant(part: Part) -> Part:
@@ -274,7 +280,7 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
             f"{' × '.join(map(str, grid.size))}",
             source=op,
             allowed="one grid for all parts",
-            advice="Resample it before",
+            advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
     if grid.affine is None or own.affine is None:
         return grid if own.affine is None else own
@@ -285,6 +291,6 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
             f"{grid.affine}\n",
             source=op,
             allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-            advice="Resample it before",
+            advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
     return grid

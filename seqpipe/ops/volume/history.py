@@ -87,7 +87,7 @@ def invert(
     Raises:
         ParameterError: x is not of the size that the history ends with.
     """
-    moves = [found for found in _ops_of(history) if found[0].geometric and found[1].acts]
+    moves = [found for found in _ops_of(history) if found[0].traits.geometric and found[1].acts]
     state = state_of("invert", {ALONE: x}, layout)
     if not moves:
         return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -202,7 +202,7 @@ class ZScore(Intensity):
     )
     keep_zeros: bool = param(False, "whether only what is counted is changed", drawn=False)
 
-    keyed: ClassVar[bool] = True
+    keyed = True
     examples = ({"of": "all"}, {"of": "nonzero", "keep_zeros": True, "p": 0.5, "seed": 1})
     errors = (
         ({"of": "some"}, "zscore: of='some' is not valid; allowed: 'all', 'mask', 'nonzero'|of='some'"),

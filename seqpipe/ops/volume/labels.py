@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ...array import Array, namespace
 from ..core.parameters import param
@@ -17,7 +17,7 @@ class ReplaceLabel(Volumetric):
     label: int = param(-1, "that is replaced", drawn=False)
     by: int = param(0, "the label in its place", drawn=False)
 
-    on_labels: ClassVar[bool] = True
+    on_labels = True
     examples = ({"label": -1, "by": 0}, {"label": 2, "by": 1, "p": 0.5, "seed": 1})
     errors = (({"label": 0.5}, "replace_label: label=0.5 is not valid; allowed: a whole number"),)
 

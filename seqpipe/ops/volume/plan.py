@@ -186,11 +186,11 @@ class Plan:
         self.drawn.append((op, p, self.grid))
         if not p.acts:
             return
-        if not op.geometric:
+        if not op.traits.geometric:
             self._pending = None
-            if not op.on_labels:
+            if not op.traits.on_labels:
                 self._check_images(op)
-            self.steps.append(Rename(op) if op.on_labels else Change(op, p, self.grid.spacing_mm))
+            self.steps.append(Rename(op) if op.traits.on_labels else Change(op, p, self.grid.spacing_mm))
             return
         before = op.smoothing(p, self.grid) if self._state.images else None
         if before is not None:

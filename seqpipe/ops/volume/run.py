@@ -15,6 +15,7 @@ from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
 from ..call.inputs import admitted, gathered, like
+from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
@@ -57,34 +58,26 @@ class Doing:
 def run(
     ops: Seq[Any],
     x: Any,
-    *,
-    layout: str | None,
-    epoch: int,
-    index: Any,
-    backend: Backend | None = None,
-    device: KernelDevice | None = None,
+    options: CallOptions,
 ) -> Any:
-    """What operators make of whatever the user holds.
+    """Apply operators on volumes.
 
     Args:
         ops: the operators.
         x: a volume, a sample, or several.
-        layout: of arrays.
-        epoch: the epoch that draws are for.
-        index: of the samples.
-        backend: who does it.
-        device: what kernels run on.
+        options: options of the call.
 
     Raises:
-        ParameterError: x is not what they take.
+        ParameterError: the operators do not accept ``x``.
     """
-    check_backend(backend, ops[0].name)
+    check_backend(options.backend, ops[0].name)
+    layout, index = options.layout, options.index
 
     def done(values: Seq[Any], numbers: Seq[int], letters: str | None, *, stacked: bool = False) -> list[Any]:
         alone = [not isinstance(value, Mapping) for value in values]
         samples = [{ALONE: value} if one else value for value, one in zip(values, alone, strict=True)]
-        doing = Doing(backend, device, stacked, told=not all(alone))
-        made = samples_done(ops, samples, letters, epoch, numbers, doing)
+        doing = Doing(options.backend, options.device, stacked, told=not all(alone))
+        made = samples_done(ops, samples, letters, options.epoch, numbers, doing)
         return [
             plain(value, sample[ALONE]) if one else sample
             for value, sample, one in zip(values, made, alone, strict=True)
@@ -215,7 +208,8 @@ def samples_done(
     made = _all_done(states, plans, doing)
     found = []
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
-        parts = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        parts = {name: moved.get(name, value) for name, value in sample.items()}
         before = sample if isinstance(sample, Sample) else Sample({})
         history = (plan.history(epoch, index),) if doing.told else ()
         found.append(before.with_parts(parts, *history))

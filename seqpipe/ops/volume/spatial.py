@@ -66,7 +66,7 @@ class RandomAffine3d(Spatial):
         size=3,
     )
 
-    alike = ("rotate", "scale", "shear", "translate_mm")
+    for_each_axis = ("rotate", "scale", "shear", "translate_mm")
     examples = (
         {"rotate": (15.0, 0.0, -5.0), "scale": 1.1},
         {"rotate": (-30, 30), "scale": (0.7, 1.4), "isotropic": True, "p": 0.5, "seed": 3},
@@ -213,7 +213,7 @@ class Zoom3d(_Resized):
         None, "slices, rows and columns, in place of it", kind=int, lo=1, size=3, drawn=False
     )
 
-    alike = ("factor",)
+    for_each_axis = ("factor",)
     examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": None, "seed": 1})
     errors = (
         (
@@ -250,7 +250,7 @@ class Resample3d(_Resized):
         (1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3
     )
 
-    alike = ("spacing_mm",)
+    for_each_axis = ("spacing_mm",)
     examples = ({"spacing_mm": 2.0}, {"spacing_mm": ((1.0, 2.0), (1.0, 1.0), (1.0, 1.0)), "seed": 1})
     errors = (
         (

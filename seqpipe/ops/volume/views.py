@@ -80,7 +80,7 @@ class Crop3d(Exact):
     )
     label_fill: int = param(0, "the label outside", drawn=False)
 
-    alike = ("place",)
+    for_each_axis = ("place",)
     examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "place": (0, 1), "seed": 1})
     errors = (
         (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
     from .parameter_sets import ParameterSets, SetUp
     from .replenishment import REPLENISHED, UNREAD, Coded
-    from .select import chroma_location, classifier, highest_temporal_layer
+    from .select import chroma_location, classifier, classify_all, highest_temporal_layer
 
 _LAZY = {
     "Classifier": "kind",
@@ -29,6 +29,7 @@ _LAZY = {
     "UNREAD": "replenishment",
     "chroma_location": "select",
     "classifier": "select",
+    "classify_all": "select",
     "droppable": "kind",
     "hevc_may_hide": "hevc",
     "highest_temporal_layer": "select",
@@ -47,6 +48,7 @@ __all__ = [
     "SetUp",
     "chroma_location",
     "classifier",
+    "classify_all",
     "droppable",
     "hevc_may_hide",
     "highest_temporal_layer",

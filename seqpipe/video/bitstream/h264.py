@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ...native import load_functions, memory
 from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 from .nal import avc_format, nal_spans
 from .no_picture import h264_has_none, sei_number
 from .sps import H264Sequence, h264_sequence
+
+if TYPE_CHECKING:
+    from av.buffer import Buffer
 
 __all__ = ["H264Classifier"]
 
@@ -23,6 +34,10 @@ _HEADER_BYTES = 16
 """Enough for first_mb_in_slice and slice_type, 63 bits at most, with emulation prevention."""
 _LETTERS: tuple[Picture, ...] = ("P", "B", "I", "P", "I")
 """By slice_type modulo 5: P, B, I, SP, SI."""
+_SETS = 256
+# what an answer of h264.c is made of, and how it is told how a sequence numbers its references
+_REFERENCE, _CONTRADICTS, _ACCESS, _ACCESS_UNTOLD, _LETTER = 1, 2, 4, 8, 16
+_NUMBER_BITS, _PLANES_APART, _FRAMES_ONLY, _GAPS, _LEFT = 31, 32, 64, 128, -1
 
 
 class H264Classifier:
@@ -55,6 +70,43 @@ class H264Classifier:
         except BitstreamError:
             self._number = None
             return UNKNOWN
+
+    def classify_all(self, packets: Sequence[Buffer]) -> list[PacketKind]:
+        """What packets in a row say of themselves; by ``h264.c`` where it was compiled, in a tenth of the time."""
+        native = _native()
+        if native is None:
+            return [self.classify(bytes(packet)) for packet in packets]
+        places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
+        sizes = np.array([packet.buffer_size for packet in packets], np.int64)
+        state, answers = np.zeros(2, np.int64), np.empty(len(packets), np.uint8)
+        kinds: list[PacketKind] = []
+        while len(kinds) < len(packets):
+            state[1] = -1 if self._number is None else self._number
+            columns = map(memory, (places, sizes))
+            counts = len(packets), self._length_size
+            native.seqpipe_h264(*columns, *counts, *map(memory, (self._numbering(), state, answers)))
+            self._number = int(state[1]) if state[1] >= 0 else None
+            kinds += map(_kind_of, answers[len(kinds) : state[0]].tolist())
+            if len(kinds) < len(packets):  # one that h264.c leaves to Python
+                kinds.append(self.classify(bytes(packets[len(kinds)])))
+                state[0] += 1
+        return kinds
+
+    def _numbering(self) -> npt.NDArray[np.int32]:
+        """How the sequence of each picture parameter set numbers its references, for ``h264.c``."""
+        found = np.zeros(_SETS, np.int32)
+        for picture, number in self._sequence_of.items():
+            sequence = self._sequences.get(number)
+            if sequence is not None and picture < _SETS:
+                flags = (
+                    _PLANES_APART * sequence.planes_apart
+                    | _FRAMES_ONLY * sequence.frames_only
+                    | _GAPS * sequence.gaps
+                )
+                found[picture] = (
+                    flags | sequence.number_bits if sequence.number_bits <= _NUMBER_BITS else _LEFT
+                )
+        return found
 
     def _read(self, packet: bytes | memoryview) -> PacketKind:
         reference = idr = recovery = False
@@ -112,6 +164,24 @@ class H264Classifier:
                 bits = BitReader(unescape(unit[1:_HEADER_BYTES]))
                 picture = bits.ue()
                 self._sequence_of[picture] = bits.ue()
+
+
+@cache
+def _native() -> Any:
+    """The functions of ``h264.c``; None where there is no C compiler."""
+    count, place = ctypes.c_int64, ctypes.c_void_p
+    return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})
+
+
+@cache
+def _kind_of(answer: int) -> PacketKind:
+    """What an answer of ``h264.c`` says."""
+    return packet_kind(
+        bool(answer & _REFERENCE),
+        random_access=None if answer & _ACCESS_UNTOLD else bool(answer & _ACCESS),
+        picture_type=("I", "P", "B")[answer // _LETTER],
+        contradicts=bool(answer & _CONTRADICTS),
+    )
 
 
 def _slice_letter(header: bytes | memoryview) -> Picture:

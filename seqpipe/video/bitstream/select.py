@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import av
 import av.codec
@@ -11,7 +12,10 @@ import av.codec
 from .kind import UNKNOWN, Classifier, PacketKind
 from .replenishment import READ_THROUGH, Coded, ReplenishedClassifier
 
-__all__ = ["chroma_location", "classifier", "highest_temporal_layer"]
+if TYPE_CHECKING:
+    from av.buffer import Buffer
+
+__all__ = ["chroma_location", "classifier", "classify_all", "highest_temporal_layer"]
 
 _NOT_QUITE_INTRA = frozenset({"png"})
 """FFmpeg lists PNG as intra-only, but adds the previous picture to a QuickTime PNG that is no key frame."""
@@ -26,11 +30,11 @@ class _UniformClassifier:
     """
 
     def __init__(self, kind: PacketKind) -> None:
-        self._kind = kind
+        self.kind = kind
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:  # noqa: ARG002 - the protocol's signature
         """The answer that all packets of the stream share."""
-        return self._kind
+        return self.kind
 
 
 def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Classifier:
@@ -53,6 +57,20 @@ def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Clas
     if coded is not None and name in READ_THROUGH:
         return ReplenishedClassifier(name, coded)
     return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
+
+
+def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
+    """What packets in a row say of themselves, as they lie in a demuxer's memory.
+
+    Args:
+        by: the classifier, which has read the packets before them.
+        packets: FFmpeg's packets.
+    """
+    if isinstance(by, _UniformClassifier):
+        return [by.kind] * len(packets)
+    all_of = getattr(by, "classify_all", None)
+    found: list[PacketKind] = all_of(packets) if all_of else [by.classify(bytes(some)) for some in packets]
+    return found
 
 
 def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:

@@ -27,7 +27,7 @@ _BYTES_AT_ONCE = 16 << 20
 _MOST_HELD = 32 << 20
 
 
-def read_kind(kind: PacketKind, data: bytes, codec: str) -> PacketKind:
+def read_kind(kind: PacketKind, data: bytes | memoryview, codec: str) -> PacketKind:
     """What a packet is; a damaged one that seems to hold no picture is a lost frame, not none.
 
     Otherwise all later frames would be misnumbered. Blanked packets come from bad copies; and every temporal unit of

@@ -47,8 +47,8 @@ _log = logging.getLogger(__name__)
 class PendingRead:
     """Sequences being read; :meth:`result` waits for them."""
 
-    def __init__(self, count: int, planning: Future[list[Future[Outcomes]]]) -> None:
-        self._count, self._planning = count, planning
+    def __init__(self, numbers: range, planning: Future[list[Future[Outcomes]]]) -> None:
+        self._numbers, self._planning = numbers, planning
 
     def result(self) -> list[Sequence | SeqpipeError]:
         """One entry per request, in their order: the sequence, or why there is none.
@@ -62,7 +62,11 @@ class PendingRead:
                 found.update(future.result())
         except CancelledError as error:
             raise BackendError("it was closed while it was being read", advice=CLOSED_MEANWHILE) from error
-        return [found[i] for i in range(self._count)]
+        return [found[number] for number in self._numbers]
+
+    def part(self, first: int, end: int) -> PendingRead:
+        """The requests with numbers from ``first`` to before ``end`` alone; cancelling it cancels all."""
+        return PendingRead(range(first, end), self._planning)
 
     def cancel(self) -> None:
         """Do not begin what has not begun."""
@@ -179,7 +183,7 @@ class Engine:
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
-        return PendingRead(len(requests), self._executor.submit(partial(self._begin, requests)))
+        return PendingRead(range(len(requests)), self._executor.submit(partial(self._begin, requests)))
 
     def stats(self) -> dict[str, dict[str, int]]:
         """What was done so far: frames by decode backend, and the reasons of fallbacks with a count."""

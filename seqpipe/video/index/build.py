@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import av.error
@@ -17,8 +19,8 @@ from ..bitstream import (
     Leading,
     PacketKind,
     ParameterSets,
-    SetUp,
     classifier,
+    classify_all,
     droppable,
 )
 from ..decode.kinds import in_doubt, read_kind
@@ -27,9 +29,9 @@ from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
-    has_side_data,
     no_packets,
     open_container,
+    side_data,
     stream_info,
     unreadable,
     video_stream,
@@ -44,9 +46,10 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-__all__ = ["build_index"]
+__all__ = ["Scan", "build_index"]
 
 _HEADER_BEFORE_DATA = 64
+_PACKETS_AT_ONCE, _BYTES_AT_ONCE = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 _LAST_TICK = 1 << 62
 # where the container has no flags for them, libavformat says that every packet of these is a key frame
@@ -57,7 +60,7 @@ _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
 @dataclass
-class _Scan:
+class _Collected:
     """What one pass over the packets collects; one entry a packet."""
 
     pts: list[int | None] = field(default_factory=list)
@@ -70,7 +73,6 @@ class _Scan:
     discard: list[bool] = field(default_factory=list)
     damaged: list[bool] = field(default_factory=list)
     kind: list[PacketKind] = field(default_factory=list)
-    set_ups: tuple[SetUp, ...] = ()
     palettes: list[tuple[int, bytes]] = field(default_factory=list)
     empty: int = 0
     error: str = ""
@@ -83,36 +85,106 @@ def build_index(source: Source) -> PacketIndex:
         UnreadableSourceError: it is not a video that can be decoded.
         SourceError: it cannot be read.
     """
-    with parsing(source):
-        return _build(source)
+    with parsing(source), open_container(source) as container:
+        return Scan(source, container).index()
 
 
-def _build(source: Source) -> PacketIndex:
-    with open_container(source) as container:
-        stream = video_stream(source, container)
-        first = FirstPicture(stream)
-        scan = _scan(source, container, stream, first)
-        if not scan.size:
-            raise no_packets(source)
-        info = stream_info(source, container, stream, first)
-        context = stream.codec_context
-        index = PacketIndex(
+class Scan:
+    """One pass over a video's packets, of which its index is made.
+
+    Args:
+        source: the video.
+        container: the demuxer over it.
+
+    Attributes:
+        stream: the video's.
+        first: its first packet and picture, once they have gone by.
+        ended: whether all packets have gone by, or no more can be read.
+        whole: whether all packets have gone by.
+    """
+
+    def __init__(self, source: Source, container: InputContainer) -> None:
+        self._source, self._container = source, container
+        self.stream = video_stream(source, container)
+        self.first = FirstPicture(self.stream)
+        self.ended = self.whole = False
+        self._collected, self._some = _Collected(), _Some(source, container, self.stream)
+        self._packets = self._demuxed()
+
+    def packets(self) -> Iterator[av.Packet[Any]]:
+        """The packets that have not gone by yet.
+
+        Raises:
+            UnreadableSourceError: the first one cannot be read; a later one ends the pass.
+        """
+        return self._packets
+
+    def info(self) -> StreamInfo:
+        """The facts of the stream as far as they are known."""
+        return stream_info(self._source, self._container, self.stream, self.first)
+
+    def described(self, packets: PacketTable) -> PacketIndex:
+        """An index with the facts of the stream and some packets, nothing counted."""
+        info, context = self.info(), self.stream.codec_context
+        return PacketIndex(
             info=info,
-            extradata=_set_up(info.codec, bytes(context.extradata or b""), first.packet),
+            extradata=_set_up(info.codec, bytes(context.extradata or b""), self.first.packet),
             codec_tag=context.codec_tag,
             coded_bits=context.bits_per_coded_sample,
-            packets=_table(scan, info),
+            packets=packets,
             dropped_at_start=0,
             end_s=0.0,
-            cut=_cut(scan, info, source, _promised(stream)),
-            set_ups=scan.set_ups,
+        )
+
+    def index(self, *, rest: bool = True) -> PacketIndex:
+        """The index of the video.
+
+        Args:
+            rest: whether the packets that have not gone by are read; else it is as if the file ended here.
+
+        Raises:
+            UnreadableSourceError: there is no packet.
+            SourceError: the source cannot be read.
+        """
+        source, scan = self._source, self._collected
+        for _ in self._packets if rest else ():
+            pass
+        self._some.note(scan)
+        if not scan.size:
+            raise no_packets(source)
+        info = self.info()
+        index = replace(
+            self.described(_table(scan, info)),
+            cut=_cut(scan, info, source, _promised(self.stream)) if self.ended else "",
+            set_ups=self._some.sets.set_ups,
             palettes=tuple(scan.palettes),
         )
-    if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
-        index = order_by_decoding(source, index)
-    index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
-    frames = index.packets.frame_packet
-    return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
+        if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
+            index = order_by_decoding(source, index)
+        index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
+        frames = index.packets.frame_packet
+        return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
+
+    def _demuxed(self) -> Iterator[av.Packet[Any]]:
+        scan, first, some, size = self._collected, self.first, self._some, 0
+        try:
+            for packet in self._container.demux(self.stream):
+                if not first.done:
+                    first.offer(packet)
+                if packet.size:
+                    some.packets.append(packet)
+                    size += packet.size
+                    if len(some.packets) == _PACKETS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                        some.note(scan)
+                        size = 0
+                    yield packet
+                elif packet.dts is not None:
+                    scan.empty += 1
+        except av.error.FFmpegError as error:
+            if not scan.size and not some.packets:
+                raise unreadable(self._source, error) from error
+            scan.error = error.strerror or str(error)
+        self.ended, self.whole = True, not scan.error
 
 
 def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
@@ -124,66 +196,81 @@ def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
     return extradata if user_data in extradata else extradata + user_data
 
 
-def _scan(source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture) -> _Scan:
-    scan = _Scan()
-    context = stream.codec_context
-    codec, extradata = context.codec.canonical_name, bytes(context.extradata or b"")
-    coded = Coded(context.width, context.height, context.bits_per_coded_sample)
-    classify, sets = classifier(codec, extradata, coded).classify, ParameterSets(codec, extradata)
-    try:
-        for packet in container.demux(stream):
-            first.offer(packet)
-            if packet.size:
-                data, before, number = bytes(packet), b"", len(scan.size)
-                beside = has_side_data(packet)
-                if beside and packet.has_sidedata("new_extradata"):
-                    before = sets.replace(number, bytes(packet.get_sidedata("new_extradata")))
-                if beside and packet.has_sidedata("palette"):
-                    _note_palette(scan, number, bytes(packet.get_sidedata("palette")))
-                if packet.is_keyframe:
-                    sets.look(number, data)
-                scan.kind.append(read_kind(classify(before + data), data, codec))
-                _note(scan, source, packet, data, beside=beside)
-            elif packet.dts is not None:
-                scan.empty += 1
-    except av.error.FFmpegError as error:
-        if not scan.size:
-            raise unreadable(source, error) from error
-        scan.error = error.strerror or str(error)
-    scan.set_ups = sets.set_ups
-    return scan
+class _Some:
+    """Packets in a row, which are looked at together where they lie in FFmpeg's memory.
+
+    Attributes:
+        packets: those that were not looked at yet.
+        sets: the parameter sets up to here.
+    """
+
+    def __init__(self, source: Source, container: InputContainer, stream: VideoStream) -> None:
+        context = stream.codec_context
+        self._source, self._codec = source, context.codec.canonical_name
+        # there something is beside most packets, which costs time to look at and tells nothing
+        self._scattered = container.format.name == "mpegts"
+        extradata = bytes(context.extradata or b"")
+        coded = Coded(context.width, context.height, context.bits_per_coded_sample)
+        self._classifier = classifier(self._codec, extradata, coded)
+        self.sets = ParameterSets(self._codec, extradata)
+        self.packets: list[av.Packet[Any]] = []
+
+    def note(self, scan: _Collected) -> None:
+        """Look at the packets, and forget them."""
+        packets, begin = self.packets, len(scan.size)
+        scan.pts += [packet.pts for packet in packets]
+        scan.dts += [packet.dts for packet in packets]
+        scan.duration += [packet.duration or 0 for packet in packets]
+        scan.size += [packet.size for packet in packets]
+        scan.key += [packet.is_keyframe for packet in packets]
+        scan.discard += [packet.is_discard for packet in packets]
+        scan.damaged += [packet.is_corrupt for packet in packets]
+        scan.checksum += map(zlib.crc32, packets)
+        beside = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
+        # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
+        sound = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
+        for packet, kinds in zip(packets, beside, strict=True):
+            scan.offset.append(_locate(self._source, packet) if sound and not kinds else -1)
+            sound = scan.offset[-1] >= 0
+        at = 0
+        for place, (packet, kinds) in enumerate(zip(packets, beside, strict=True)):
+            before = b""
+            if "new_extradata" in kinds:
+                before = self.sets.replace(begin + place, bytes(packet.get_sidedata("new_extradata")))
+            if "palette" in kinds:
+                _note_palette(scan, begin + place, bytes(packet.get_sidedata("palette")))
+            if packet.is_keyframe:
+                self.sets.look(begin + place, bytes(packet))
+            if before:
+                self._classify(packets[at:place], scan)
+                kind = self._classifier.classify(before + bytes(packet))
+                scan.kind.append(read_kind(kind, memoryview(packet), self._codec))
+                at = place + 1
+        self._classify(packets[at:], scan)
+        packets.clear()
+
+    def _classify(self, packets: Seq[av.Packet[Any]], scan: _Collected) -> None:
+        kinds = classify_all(self._classifier, packets)
+        scan.kind += [read_kind(k, memoryview(p), self._codec) for k, p in zip(kinds, packets, strict=True)]
 
 
-def _note_palette(scan: _Scan, number: int, colors: bytes) -> None:
+def _note_palette(scan: _Collected, number: int, colors: bytes) -> None:
     """AVI changes palettes on the way; QuickTime has one, beside the first packet."""
     if not scan.palettes or scan.palettes[-1][1] != colors:
         scan.palettes.append((number, colors))
 
 
-def _note(scan: _Scan, source: Source, packet: av.Packet[Any], data: bytes, *, beside: bool) -> None:
-    scan.pts.append(packet.pts)
-    scan.dts.append(packet.dts)
-    scan.duration.append(packet.duration or 0)
-    scan.size.append(len(data))
-    scan.key.append(packet.is_keyframe)
-    scan.discard.append(packet.is_discard)
-    scan.damaged.append(packet.is_corrupt)
-    scan.checksum.append(zlib.crc32(data))
-    # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
-    sound = not scan.offset or scan.offset[-1] >= 0
-    scan.offset.append(_locate(source, packet.pos, data) if sound and not beside else -1)
-
-
-def _locate(source: Source, position: int | None, data: bytes) -> int:
+def _locate(source: Source, packet: av.Packet[Any]) -> int:
     """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
+    position = packet.pos
     if position is None or position < 0:
         return -1
-    near = source.read_on(position, len(data) + _HEADER_BEFORE_DATA)
-    found = near.find(data)
+    near = source.read_on(position, packet.size + _HEADER_BEFORE_DATA)
+    found = near.find(memoryview(packet))
     return position + found if found >= 0 else -1
 
 
-def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
+def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
     by_offset = bool(scan.offset) and scan.offset[-1] >= 0
     count = len(scan.size)
     kinds = scan.kind
@@ -211,7 +298,7 @@ def _table(scan: _Scan, info: StreamInfo) -> PacketTable:
     )
 
 
-def _gaps(scan: _Scan, info: StreamInfo) -> BoolArray:
+def _gaps(scan: _Collected, info: StreamInfo) -> BoolArray:
     """The packets of a transport stream that parts are missing from, or packets just before them.
 
     libavformat's flag stands at the packet before: its parser gives a picture out when it sees the next one. Whole
@@ -225,7 +312,7 @@ def _gaps(scan: _Scan, info: StreamInfo) -> BoolArray:
     return gaps
 
 
-def _another_begins(scan: _Scan, number: int) -> bool:
+def _another_begins(scan: _Collected, number: int) -> bool:
     """Whether a recording was joined on here: the gap is between the two then, and nothing is missing."""
     if number >= len(scan.key) or not scan.key[number]:
         return False
@@ -233,7 +320,7 @@ def _another_begins(scan: _Scan, number: int) -> bool:
     return before is None or here is None or not 0 < here - before <= _MPEGTS_SECOND
 
 
-def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
+def _clock(scan: _Collected, info: StreamInfo) -> IntArray:
     """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
     if _has_pts(scan, info):
         head = _head(scan)
@@ -249,7 +336,7 @@ def _clock(scan: _Scan, info: StreamInfo) -> IntArray:
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
 
 
-def _head(scan: _Scan) -> range:
+def _head(scan: _Collected) -> range:
     """The packets right behind the first key packet that a cut has robbed of their pts: leading pictures."""
     start = scan.key.index(True) if True in scan.key else 0
     end = next((i for i in range(start + 1, len(scan.pts)) if scan.pts[i] is not None), start + 1)
@@ -269,7 +356,7 @@ def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
     return pts
 
 
-def _refreshed(scan: _Scan) -> int:
+def _refreshed(scan: _Collected) -> int:
     """How many packets it takes until pictures are whole where none is by itself: some refresh picture by picture.
 
     Such a stream is cut anywhere, so the first refresh may have begun before it; the second one is whole.
@@ -280,7 +367,7 @@ def _refreshed(scan: _Scan) -> int:
     return int(points[2]) if points.size > 2 else len(scan.key)
 
 
-def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
+def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
     # AVI has no place for pts; what libavformat gives for them is the dts, moved by a guess.
     begin = _head(scan).stop
     return info.container != "avi" and not any(
@@ -289,7 +376,7 @@ def _has_pts(scan: _Scan, info: StreamInfo) -> bool:
     )
 
 
-def _pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+def _pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
     """Whether pts contradict B pictures: all of them, or some, were copied from what has only dts."""
     pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
     reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
@@ -298,7 +385,7 @@ def _pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
     return all(before < here for before, here in itertools.pairwise(pts)) or _some_pts_are_dts(scan, info)
 
 
-def _some_pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
+def _some_pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
     """Whether a picture with its dts for a pts is to be shown before the B pictures that lie between it and another."""
     if info.codec not in _B_BEFORE_REFERENCE:
         return False
@@ -311,7 +398,7 @@ def _some_pts_are_dts(scan: _Scan, info: StreamInfo) -> bool:
     return False
 
 
-def _may_reorder(scan: _Scan, info: StreamInfo) -> bool:
+def _may_reorder(scan: _Collected, info: StreamInfo) -> bool:
     kinds = [kind.picture_type for kind in scan.kind if kind.shown]
     if info.codec in ("vp8", "vp9", "av1"):
         return False
@@ -323,7 +410,7 @@ def _promised(stream: VideoStream) -> int:
     return min(stream.frames, len(stream.index_entries) or stream.frames)
 
 
-def _cut(scan: _Scan, info: StreamInfo, source: Source, promised: int) -> str:
+def _cut(scan: _Collected, info: StreamInfo, source: Source, promised: int) -> str:
     """Why the file holds less than it promises, or nothing."""
     stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
     if stated is not None and stated > held:
@@ -339,7 +426,7 @@ def _cut(scan: _Scan, info: StreamInfo, source: Source, promised: int) -> str:
     return "the file is cut in the middle of its last frame" if cut else ""
 
 
-def _counted(scan: _Scan) -> int:
+def _counted(scan: _Collected) -> int:
     """Frames of an AVI file by its dts, which counts chunks, the empty ones of dropped frames too; 0 if untold.
 
     A chunk that is overwritten is passed by. Where each frame has several chunks' time, so has the last.

@@ -14,13 +14,15 @@ from ...limits import check_picture
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
-from ..source.source import Origin, Source, open_source
+from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["open_index", "reindexed", "summary"]
+__all__ = ["index_without_scan", "keep_index", "open_index", "reindexed", "summary"]
 
 _log = logging.getLogger(__name__)
 _said: Final[set[str]] = set()
+_refuted: Final[set[bytes]] = set()
+"""Contents of bytes and file objects, for which no index is cached, whose tables a packet has refuted."""
 
 
 def open_index(
@@ -52,12 +54,9 @@ def open_index(
     stamp = source.stamp()
     if stamp is None:
         return _built(source, None, whole=whole, verified=verified)
-    directory = cache_directory(cache_dir)
-    cached = load_index(directory, stamp)
-    if cached is not None:
-        check_picture(cached.info.width, cached.info.height, source.name)
+    cached = _cached(source, stamp, cache_dir)
     if cached is not None and (cached.verified or not verified) and (cached.packets.whole or not whole):
-        return replace(cached, info=with_source(cached.info, source.name))
+        return cached
     if register is not None and source.stream is None:
         from .shared import shared_register
 
@@ -66,22 +65,68 @@ def open_index(
             check_picture(found.info.width, found.info.height, source.name)
             return replace(found, info=with_source(found.info, source.name))
     index = _built(source, cached, whole=whole, verified=verified)
+    keep_index(stamp, index, cache_dir=cache_dir)
+    return index
+
+
+def index_without_scan(
+    source: Source, stamp: Stamp, *, cache_dir: str | os.PathLike[str] | None = None
+) -> PacketIndex | None:
+    """The index of a video if it is cached or its container has plain tables; None if its packets must be read.
+
+    Args:
+        source: the video.
+        stamp: of its content.
+        cache_dir: as in :func:`open_index`; an index by tables is kept there.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    cached = _cached(source, stamp, cache_dir)
+    if cached is not None or (index := _by_tables(source)) is None:
+        return cached
+    keep_index(stamp, index, cache_dir=cache_dir)
+    return index
+
+
+def keep_index(stamp: Stamp, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
+    """Store an index in the cache; one that cannot be written costs a warning.
+
+    Args:
+        stamp: of the content that it is of, taken before it was read.
+        index: the index.
+        cache_dir: as in :func:`open_index`.
+    """
     try:
-        save_index(directory, stamp, index)
+        save_index(cache_directory(cache_dir), stamp, index)
     except OutputError as error:
         if (said := str(error)) not in _said:  # of one cache the same for thousands of files
             _said.add(said)
             _log.warning("%s", error)
-    return index
+
+
+def _cached(source: Source, stamp: Stamp, cache_dir: str | os.PathLike[str] | None) -> PacketIndex | None:
+    cached = load_index(cache_directory(cache_dir), stamp)
+    if cached is None:
+        return None
+    check_picture(cached.info.width, cached.info.height, source.name)
+    return replace(cached, info=with_source(cached.info, source.name))
+
+
+def _by_tables(source: Source) -> PacketIndex | None:
+    # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
+    # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
+    if source.stream is not None or (_refuted and digest_of_ends(source) in _refuted):
+        return None
+    from .from_tables import index_of_tables
+
+    return index_of_tables(source)
 
 
 def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
-    # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
-    # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
-    if not (whole or verified or index is not None or source.stream is not None):
-        from .from_tables import index_of_tables
-
-        index = index_of_tables(source)
+    if not (whole or verified or index is not None):
+        index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
         from .build import build_index
 
@@ -102,6 +147,8 @@ def reindexed(
         SourceError: frames that may have been given out already have other numbers or times by it.
     """
     found = open_index(source, cache_dir=cache_dir, whole=True)
+    if source.stamp() is None:
+        _refuted.add(digest_of_ends(source))
     if not np.array_equal(found.timestamps, index.timestamps):
         raise SourceError(
             "its container's tables are wrong, and its frames are others than was said",

@@ -9,7 +9,6 @@ last 64 KiB. What is damaged in it is built anew, never trusted.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from ...errors import BackendError, OutputError, SourceNotFoundError
 from ...param import check_path
 from ..packet_index import PacketIndex
 from ..probe.facts import Facts
-from ..source.source import Source, Stamp
+from ..source.source import Source, Stamp, digest_of_ends
 from .packed import INDEX_FORMAT, Damaged, pack, read_header, unpack
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ __all__ = ["REGISTER_NAME", "SharedRegister", "find_register", "shared_register"
 REGISTER_NAME: Final = "seqpipe.register"
 """What a register is called that readers find by themselves: in the folder that is their ``file_root``."""
 
-_ENDS = 1 << 16
 _WAIT_S, _COMMIT_S = 60.0, 1.0
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, tag TEXT, ends BLOB, facts TEXT, "
@@ -147,7 +145,7 @@ class SharedRegister:
         key = self._key(stamp[0])
         condition = "path = ? AND size = ? AND whole >= ? AND verified >= ?"
         rows = self._rows(f"SELECT tag, ends FROM files WHERE {condition}", (key, stamp[1], whole, verified))
-        if not rows or (rows[0][0] != stamp[2] and rows[0][1] != _ends(source, stamp[1])):
+        if not rows or (rows[0][0] != stamp[2] and rows[0][1] != digest_of_ends(source)):
             return None
         packed = self._rows("SELECT packed FROM indexes WHERE path = ?", (key,))
         try:
@@ -170,7 +168,7 @@ class SharedRegister:
         key, facts = self._key(stamp[0]), json.dumps(Facts.of(index))
         packed = zlib.compress(pack(index, (key, *stamp[1:])), 1)
         checksum = _checksum(key, stamp[1], stamp[2], facts)
-        row = (key, *stamp[1:], _ends(source, stamp[1]), facts, checksum, index.packets.whole, index.verified)
+        row = (key, *stamp[1:], digest_of_ends(source), facts, checksum, index.packets.whole, index.verified)
         with self._lock:
             self._waiting.append((row, (key, packed)))
             if time.monotonic() - self._written_s >= _COMMIT_S:
@@ -254,12 +252,6 @@ class SharedRegister:
     def _key(self, name: str) -> str:
         """What a file is called in it."""
         return name if "://" in name else Path(os.path.relpath(name, self._folder)).as_posix()
-
-
-def _ends(source: Source, size: int) -> bytes:
-    """What a copy of a file is recognized by: SHA-1 of its first and last 64 KiB."""
-    ranges = [(0, min(_ENDS, size)), (max(0, size - _ENDS), min(_ENDS, size))]
-    return hashlib.sha1(b"".join(source.read(ranges)), usedforsecurity=False).digest()
 
 
 def _checksum(*values: Any) -> int:

@@ -34,10 +34,10 @@ __all__ = [
     "Demuxer",
     "FirstPicture",
     "bounded",
-    "has_side_data",
     "no_packets",
     "open_container",
     "probe",
+    "side_data",
     "stream_info",
     "unreadable",
     "video_stream",
@@ -316,12 +316,12 @@ def stream_info(
     )
 
 
-def has_side_data(packet: av.Packet[Any]) -> bool:
-    """Whether the container keeps something beside a packet's bytes that its decoder is to be told."""
+def side_data(packet: av.Packet[Any]) -> list[str]:
+    """What the container keeps beside a packet's bytes that its decoder is to be told, by FFmpeg's names."""
     try:
-        return any(True for _ in packet.iter_sidedata())
+        return [str(one.data_type) for one in packet.iter_sidedata()]
     except IndexError:  # of a kind that PyAV has no name for
-        return True
+        return ["unknown"]
 
 
 def no_packets(source: Source) -> UnreadableSourceError:

@@ -31,7 +31,7 @@ from .byte_ranges import cut_out, merged
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_ranges, http_whole
 from .s3_ranges import s3_ranges
 
-__all__ = ["Origin", "Source", "Stamp", "open_source"]
+__all__ = ["Origin", "Source", "Stamp", "digest_of_ends", "open_source"]
 
 Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
 """What the user may name a video by."""
@@ -42,6 +42,7 @@ Stamp: TypeAlias = tuple[str, int, str]
 # of fsspec, which may name several to be gone through, as in simplecache::s3://
 _URL = re.compile(r"(?:[a-z][a-z0-9+_.-]*::)*[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
 _BLOCK = 1 << 20
+_END = 1 << 16
 _WORTH_A_REQUEST = 1 << 18
 _LOOK_AGAIN_S = 1.0
 # Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
@@ -495,6 +496,19 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
     if stream is not None:
         source.stream = stream
     return source
+
+
+def digest_of_ends(source: Source) -> bytes:
+    """Return the SHA-1 of the first and last 64 KiB of a source, which tells contents of one size apart.
+
+    Raises:
+        SourceError: the source cannot be read.
+    """
+    import hashlib
+
+    size = source.size()
+    ranges = [(0, min(_END, size)), (max(0, size - _END), min(_END, size))]
+    return hashlib.sha1(b"".join(source.read(ranges)), usedforsecurity=False).digest()
 
 
 def _opened(origin: Origin) -> Source:

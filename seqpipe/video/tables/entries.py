@@ -15,7 +15,7 @@ import av.error
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ..probe.probe import has_side_data, open_container, unreadable, video_stream
+from ..probe.probe import open_container, side_data, unreadable, video_stream
 from ..source.source import Source
 from .gate import Distrusted, Tables
 
@@ -134,7 +134,7 @@ def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple
     for packet in container.demux(stream):
         if not packet.size:
             continue
-        if has_side_data(packet) or packet.pos is None:
+        if side_data(packet) or packet.pos is None:
             raise Distrusted("things are kept beside its packets")
         found.append(
             FirstPacket(

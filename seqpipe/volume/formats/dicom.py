@@ -140,6 +140,11 @@ class DicomVolume:
                 plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
         return made if self.info.layout == "FDHWC" else made[0]
 
+    @property
+    def sources(self) -> Seq[Source]:
+        """Files that hold the voxels."""
+        return tuple(self._sources.values())
+
     def close(self) -> None:
         """Give back the files."""
         for source in self._sources.values():

@@ -172,6 +172,11 @@ class NpzVolume:
         )
         return stored.read(box, chosen)
 
+    @property
+    def sources(self) -> Seq[Source]:
+        """Files that hold the voxels."""
+        return (self._source,)
+
     def close(self) -> None:
         """Give back the file."""
         self._source.close()

@@ -18,7 +18,7 @@ from .start import Start
 if TYPE_CHECKING:
     from ..source import VolumeSource
 
-__all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume"]
+__all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume", "stamp_of"]
 
 _OPENERS: Final = {
     "nifti": ("nifti", "open_nifti"),
@@ -78,6 +78,22 @@ def open_volume(
     with np.errstate(all="ignore"):  # numbers of a damaged header; what comes of them is checked
         found: VolumeSource = opener(source, start, **options)
     return found
+
+
+def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
+    """The identity of the present content of a volume's files, header and voxels; None where there is none.
+
+    Args:
+        origin: what it was opened from.
+        volume: what that gave.
+    """
+    files = [*volume.sources]
+    if not files:
+        return None
+    if not _is_several(origin) and _folder(origin) is None:
+        files.append(open_source(_headed(origin) or origin))
+    stamps = [file.stamp() for file in files]
+    return None if None in stamps else [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
 
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:

@@ -84,6 +84,11 @@ class PictureStack:
             target[:] = picture[rows, columns]
         return made
 
+    @property
+    def sources(self) -> Seq[Source]:
+        """Files that hold the voxels."""
+        return self._sources
+
     def close(self) -> None:
         """Give back the files."""
         for source in self._sources:
@@ -135,6 +140,11 @@ class TiffStack:
         if self._pages is None:
             raise damaged(self.info.source, "the pages are gone")
         return self._pages[box.slices].copy()
+
+    @property
+    def sources(self) -> Seq[Source]:
+        """Files that hold the voxels."""
+        return (self._source,)
 
     def close(self) -> None:
         """Give back the file and its pages."""

@@ -93,6 +93,11 @@ class StoredVolume:
         native = view.astype(self.info.dtype, order="C", copy=array is self._inflated)
         return native if native.flags.writeable else native.copy()
 
+    @property
+    def sources(self) -> Seq[Source]:
+        """Files that hold the voxels."""
+        return (self._source,)
+
     def close(self) -> None:
         """Give back the file and what was inflated of it."""
         self._inflated = None

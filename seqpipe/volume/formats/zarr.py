@@ -11,7 +11,7 @@ import numpy as np
 from ...array import FloatArray
 from ...errors import BackendError, SourceError, UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
-from ..source import AnyArray, Box, chosen_times, damaged
+from ..source import AnyArray, Box, Source, chosen_times, damaged
 from ..space import LPS_TO_RAS
 from .npy import npy_letters, plain_affine
 from .stored import layout_axes
@@ -113,6 +113,11 @@ class ZarrVolume:
         if self.info.layout == "FDHWC":
             view = view[[time - first for time in chosen]]
         return np.ascontiguousarray(view.astype(self.info.dtype, copy=False))
+
+    @property
+    def sources(self) -> Seq[Source]:
+        """None: chunks are as many files as there are chunks."""
+        return ()
 
     def close(self) -> None:
         """Nothing is held open."""

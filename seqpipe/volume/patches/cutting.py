@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from ...array import FloatArray, IntArray, namespace
 from ...errors import ParameterError
 from ...native import load_functions
+from ...padding import PAD_MODES, PadMode, source_indices
 from ...param import choice
 from ...sequence import Sequence
 from ..source import AnyArray
@@ -27,7 +28,6 @@ from ..space import moved
 __all__ = [
     "PATCH_PAD",
     "ClassIndex",
-    "PatchPad",
     "WeightIndex",
     "centered",
     "check_patch_size",
@@ -35,11 +35,10 @@ __all__ = [
     "uniform_start",
 ]
 
-PatchPad: TypeAlias = Literal["none", "constant", "edge", "reflect"]
 PATCH_PAD: Final = choice(
     "pad_mode",
-    "How a volume that is smaller than a patch is filled up on both sides; 'none' refuses it",
-    ("none", "constant", "edge", "reflect"),
+    "How a volume smaller than a patch is padded on both sides; 'none' refuses it",
+    PAD_MODES,
 )
 
 _MOST_AXIS: Final = 1 << 20
@@ -91,7 +90,7 @@ def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int
 
 
 def cut_patch(
-    sequence: Sequence, start: Seq[int], patch: Seq[int], pad_mode: PatchPad = "none", fill_value: float = 0
+    sequence: Sequence, start: Seq[int], patch: Seq[int], pad_mode: PadMode = "none", fill_value: float = 0
 ) -> Sequence:
     """A patch with its place in space; a copy.
 
@@ -99,8 +98,8 @@ def cut_patch(
         sequence: ``DHWC``, or ``FDHWC`` for a series, which is cut at the same place in all its volumes.
         start: its first voxel, below 0 where the volume is to be filled up.
         patch: slices, rows and columns.
-        pad_mode: how to fill up what lies outside.
-        fill_value: for ``"constant"``.
+        pad_mode: how voxels outside of the volume are filled; see :mod:`seqpipe.padding`.
+        fill_value: value for ``"constant"``.
 
     Raises:
         ParameterError: a part of the patch lies outside and ``pad_mode`` is "none".
@@ -114,18 +113,19 @@ def cut_patch(
             f"the patch of {'×'.join(map(str, patch))} voxels at {tuple(start)} is not in the volume of "
             f"{'×'.join(map(str, grid))}",
             source=sequence.source,
-            allowed="pad_mode='constant', 'edge' or 'reflect' fills it up",
+            advice="Choose a pad_mode such as 'constant' or 'edge'",
         )
     cut = (*[slice(None)] * place, *(slice(*span) for span in spans))
     xp = namespace(sequence.data)
-    data = sequence.data[cut]
-    if any(map(any, outside)):
+    if pad_mode == "none" or not any(map(any, outside)):
+        data = sequence.data[cut].copy()
+    elif pad_mode == "constant":
         widths = [*[(0, 0)] * place, *outside, (0, 0)]
-        options = {"constant_values": fill_value} if pad_mode == "constant" else {}
-        mode = "symmetric" if pad_mode == "reflect" else pad_mode
-        data = xp.pad(data, widths, mode=mode, **options)
+        data = xp.pad(sequence.data[cut], widths, constant_values=fill_value)
     else:
-        data = data.copy()
+        data = sequence.data
+        for axis, (s, p, n) in enumerate(zip(start, patch, grid, strict=True), place):
+            data = data.take(xp.asarray(source_indices(s, p, n, pad_mode)), axis)
     affine = None if sequence.affine is None else moved(sequence.affine, start)
     return Sequence(data, sequence.layout, sequence.source, affine=affine, scale=sequence.scale)
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from ...array import Array, IntArray, admit, namespace
 from ...errors import FrameRangeError, ParameterError
+from ...padding import PadMode
 from ...param import Param, choice
 from ...sequence import Batch, Sequence
 from ..reader import VolumeReader
 from ..source import AnyArray, Box
 from ..space import moved
-from .cutting import PATCH_PAD, PatchPad, check_patch_size, cut_patch
+from .cutting import PATCH_PAD, check_patch_size, cut_patch
 
 __all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "window_weights"]
 
@@ -74,8 +75,8 @@ class GridSampler:
         volume: a reader, or a sequence ``DHWC``.
         patch_size: slices, rows and columns, or one number for all.
         overlap: the share of a patch that its neighbor has, too; patches may overlap more, none less.
-        pad_mode: what becomes of a volume that is smaller than a patch: ``"none"`` refuses it, ``"constant"`` (zeros),
-            ``"edge"`` and ``"reflect"`` fill it up on both sides.
+        pad_mode: padding of a volume smaller than a patch, on both sides; see :mod:`seqpipe.padding`. ``"none"``
+            refuses it, ``"constant"`` pads with zeros.
 
     Attributes:
         starts: the first voxel of each patch, int64 ``(n, 3)``; below 0 where the volume is smaller than a patch.
@@ -90,11 +91,11 @@ class GridSampler:
         patch_size: int | Seq[int],
         *,
         overlap: float = 0.25,
-        pad_mode: PatchPad = "none",
+        pad_mode: PadMode = "none",
     ) -> None:
         self.patch_size = check_patch_size(patch_size)
         share = _OVERLAP.check(overlap)
-        self._pad: PatchPad = PATCH_PAD.check(pad_mode)
+        self._pad: PadMode = PATCH_PAD.check(pad_mode)
         if isinstance(volume, Sequence) and volume.layout != "DHWC":
             raise ParameterError(f"a sequence {volume.layout} is not a volume", allowed="DHWC, or a reader")
         if isinstance(volume, VolumeReader) and volume.info.layout != "DHWC":
@@ -110,7 +111,7 @@ class GridSampler:
             raise ParameterError(
                 f"patch_size={self.patch_size} is larger than the volume of {'×'.join(map(str, self.grid))} voxels",
                 source=self._name,
-                advice="Choose pad_mode='constant', 'edge' or 'reflect', or a smaller patch",
+                advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
             )
         axes = [
             grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])

@@ -59,7 +59,8 @@ def gather(
         exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
         work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
     if interp == "bspline":
-        return _as_type(sampled(work, partial(_places, matrix, shape), shape, fill_value), kind)
+        places_of = partial(_places, matrix, shape)
+        return _as_type(sampled(work, matrix, places_of, shape, fill_value), kind)
     made = _by_c(work, matrix, shape, interp, fill_value)
     if made is None:
         made = _by_numpy(work, matrix, shape, interp, fill_value)

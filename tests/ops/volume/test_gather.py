@@ -104,6 +104,15 @@ def test_of_labels_worth_the_same_the_nearest_wins_then_the_smallest(reference):
     assert found.item() == 3
 
 
+@pytest.mark.parametrize("scale", [2 / 3, 4 / 3, 0.6])
+def test_rounding_decides_no_vote(rng, scale):
+    """Places at thirds and fifths make many sums of weights equal, but for the last bits."""
+    labels = rng.integers(0, 4, (16, 20, 24, 1)).astype(np.uint8)
+    mapping = Mapping3((23, 29, 35), matrix_of((0, 0, 0), scale, (16, 20, 24), (1 / 3, 0, 0.2)))
+    found = gather(labels, mapping, "vote", 0)
+    assert np.array_equal(found, gather(labels, mapping, "vote", 0, reference=True))
+
+
 @pytest.mark.parametrize("interpolation", ["vote", "nearest"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "int64"])
 def test_labels_are_alike_in_c_and_numpy(blocks, rng, interpolation, dtype):

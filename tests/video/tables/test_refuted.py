@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import numpy as np
 import pytest
 
@@ -66,3 +69,9 @@ def test_frames_that_get_other_numbers_are_an_error(credulous, tmp_path):
     with seqpipe.open(path, cache_dir=tmp_path / "cache") as video:
         assert len(video) == 47
         assert len(video.frames(range(10)).numpy()) == 10
+    for again in (lying, io.BytesIO(lying)):  # no index of these is cached
+        with seqpipe.open(lying) as video, contextlib.suppress(SourceError):
+            video.frames(range(20, 40))
+        with seqpipe.open(again) as video:
+            assert len(video) == 47
+            assert len(video.frames(range(10)).numpy()) == 10

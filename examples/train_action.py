@@ -1,0 +1,149 @@
+"""Train a small 3-D network to tell actions apart, and judge it by views of held-out videos.
+
+    python examples/train_action.py OUT [--videos FOLDER] [--epochs 4] [--device cuda] [--stop-after BATCHES]
+
+FOLDER has a folder of videos for each class; without it, four classes of motion are made, of which no single frame
+tells the class. The state is saved after each epoch and by --stop-after; started again, a run goes on from there with
+the batches and the augmentations that would have come, so that its losses are those of a run in one go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch  # noqa: TID253  it trains with torch
+from torch import nn  # noqa: TID253  likewise
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for data_scripts
+
+from data_scripts.make_motion import make_motion
+from seqpipe import ops
+from seqpipe.pipeline import Augmented, VideoScores, crop_views
+from seqpipe.readers import Listing, Video, list_videos
+from seqpipe.whole_file import replacing
+
+SIZE, FRAMES, BATCH = (64, 64), 8, 8
+NORMALIZE = ops.CropMirrorNormalize(mean=(124.0, 116.0, 104.0), std=(58.0, 57.0, 57.0), output_layout="CFHW")
+# no flips: they would turn a motion to the left into one to the right
+TRAINING = ops.Chain(
+    ops.RandomResizedCrop(size=SIZE, random_area=(0.5, 1.0)),
+    ops.BrightnessContrast(brightness=(0.8, 1.2), contrast=(0.8, 1.2)),
+    NORMALIZE,
+)
+
+
+def network(classes: int) -> nn.Module:
+    """Two convolutions over frames, rows and columns, and the mean of what they find."""
+    return nn.Sequential(
+        nn.Conv3d(3, 24, (3, 5, 5), (1, 2, 2), (1, 2, 2)),
+        nn.BatchNorm3d(24),
+        nn.ReLU(),
+        nn.Conv3d(24, 48, 3, (1, 2, 2), 1),
+        nn.BatchNorm3d(48),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool3d(1),
+        nn.Flatten(),
+        nn.Linear(48, classes),
+    )
+
+
+def validate(model: nn.Module, videos: Listing, device: str) -> float:
+    """The share of videos whose class has the highest mean score over three clips by three crops."""
+    scores = VideoScores()
+    labels: dict[int, int] = {}
+    model.eval()
+    with (
+        Video(
+            videos=videos,
+            sequence_length=FRAMES,
+            clips_per_video=3,
+            clip_mode="even",
+            short_side=SIZE[0],
+            device=device,
+        ) as reader,
+        torch.no_grad(),
+    ):
+        for batch in reader.batches(BATCH):
+            views = crop_views(batch, SIZE, count=3)
+            numbers = reader.videos(views.indices).tolist()
+            scores.add(model(NORMALIZE(views).torch()), numbers)
+            labels |= dict(zip(numbers, np.asarray(views.labels).tolist(), strict=True))
+    model.train()
+    return float(np.mean([mean.argmax() == labels[video] for video, mean in scores.mean().items()]))
+
+
+def train(out: Path, videos: Listing, held_out: Listing, epochs: int, device: str, stop_after: int) -> None:
+    """Train up to an epoch, from the state in a folder if there is one."""
+    torch.manual_seed(0)
+    model = network(len(videos.classes)).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    reader = Video(
+        videos=videos, sequence_length=FRAMES, clips_per_video=4, shuffle=True, seed=0, device=device
+    )
+    done, saved = 0, out / "state.pt"
+    with Augmented(reader, TRAINING) as dataset:
+        batches = dataset.batches(BATCH, last_batch="drop")
+        if saved.exists():
+            state = torch.load(saved)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            batches.load_state_dict(state["batches"])
+            print(f"goes on in epoch {batches.epoch} behind sample {batches.position}")
+        for epoch in range(batches.epoch, epochs):
+            dataset.set_epoch(epoch)
+            for batch in batches:
+                loss = nn.functional.cross_entropy(model(batch.torch()), label_tensor(batch, device))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                done += 1
+                print(f"epoch {epoch} sample {batches.position} loss {loss.item():.6f}")
+                if done == stop_after:
+                    save(saved, model, optimizer, batches)
+                    return
+            print(
+                f"epoch {epoch}: {validate(model, held_out, device):.0%} of {len(held_out)} held-out videos"
+            )
+            save(saved, model, optimizer, batches)
+
+
+def label_tensor(batch: Any, device: str) -> torch.Tensor:
+    """The labels of a batch, beside its pixels."""
+    return torch.from_numpy(batch.labels).to(device)
+
+
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, batches: Any) -> None:
+    """Keep all that a run needs to go on, whole or not at all."""
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "batches": dict(batches.state_dict()),
+    }
+    with replacing(path) as beside:
+        torch.save(state, beside)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("out", type=Path, help="folder for the state, and for the made videos")
+    parser.add_argument("--videos", type=Path, help="a folder with a folder of videos for each class")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
+    parser.add_argument("--stop-after", type=int, default=0, metavar="BATCHES", help="stop, to go on later")
+    given = parser.parse_args()
+    folder = given.videos or given.out / "videos"
+    if given.videos is None and not folder.exists():
+        make_motion(folder)
+    given.out.mkdir(parents=True, exist_ok=True)
+    videos, held_out = list_videos(file_root=folder).split((0.75, 0.25), seed=0, stratified=True)
+    print(f"{len(videos)} videos of {len(videos.classes)} classes: {', '.join(videos.classes)}")
+    train(given.out, videos, held_out, given.epochs, given.device, given.stop_after)
+
+
+if __name__ == "__main__":
+    main()

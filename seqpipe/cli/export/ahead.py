@@ -1,0 +1,268 @@
+"""Export while a video is read for the first time: files are written from the first packet on, its index on the way.
+
+What was written is then compared with the plan that the index gives, as ``--resume`` compares the files of an earlier
+run: what agrees is kept, what does not is removed, and what is missing is for the plan to write.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import OutputError, SeqpipeError
+from ...sampling.clock import EQUAL_S
+from ...video.engine.engine import available_cores
+from ...video.index.open import index_without_scan, keep_index
+from ...video.packet_index import NO_PACKETS, PacketIndex
+from ...video.source.source import open_source
+from ..input.files import InputFile
+from ..job.claims import own_names, reserved
+from ..job.record import OptionDigests, note
+from ..job.resume import Finished
+from ..output.manifest import Manifest, ManifestRow, manifest_exists
+from ..plan.request import ExportRequest
+from ..plan.select import TimeRange
+from ..plan.source_plan import SourcePlan, check_collisions, make_plan
+from ..terminal.progress import progress_bar
+from .frames import ExportWork, clock_of
+from .report import ExportReport
+from .source import Assembler, Piece, write_pieces
+
+if TYPE_CHECKING:
+    from ...video.first_pass import FirstFrame, FirstPass
+
+__all__ = ["Ahead", "export_ahead"]
+
+_MOST_FRAMES, _MORE_THAN_SAID, _FRAMES_MORE = 1 << 20, 1.1, 64
+_UNTOLD_FRAMES = 1 << 15
+
+
+@dataclass
+class Ahead:
+    """What was exported while a video was read for the first time.
+
+    Attributes:
+        input: the video.
+        index: the video's, of its beginning alone where no more of it was asked for; or the error that prevents one.
+        rows: the manifest's rows of the files that were written, by the files' names.
+    """
+
+    input: InputFile
+    index: PacketIndex | SeqpipeError
+    rows: dict[str, ManifestRow]
+
+    def planned(self, request: ExportRequest) -> tuple[str, SourcePlan | SeqpipeError]:
+        """Its path, and its plan or the error that prevents one.
+
+        Raises:
+            SeqpipeError: that error, with ``--on-error raise``.
+        """
+        try:
+            if isinstance(self.index, SeqpipeError):
+                raise self.index
+            return self.input.path, make_plan(self.input, self.index, request)
+        except SeqpipeError as error:
+            if request.options.on_error == "raise":
+                raise
+            return self.input.path, error
+
+    def finished(self, plans: Seq[SourcePlan], folder: Path) -> Finished:
+        """Compare the files with the plan; those that are none of its are removed.
+
+        Args:
+            plans: the video's plan, if it has one.
+            folder: the output folder.
+        """
+        if isinstance(self.index, SeqpipeError):
+            return Finished([], list(self.rows.values()))
+        found, left = Finished([], list(self.rows.values())), dict(self.rows)
+        for plan in plans:
+            done = np.zeros(len(plan), dtype=bool)
+            for file, name in enumerate(plan.names()):
+                row = left.pop(name, None)
+                if row is not None and row == plan.row(file, status="done", bytes=row.bytes):
+                    done[file] = True
+                elif row is not None:
+                    found.kept.remove(row)
+            found.files.append(done)
+        for name, row in left.items():
+            (folder / name).unlink(missing_ok=True)
+            found.kept.remove(row)
+        return found
+
+
+def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object]) -> Ahead | None:
+    """Export a video that was never read, from its first packet on.
+
+    Args:
+        request: what is wanted.
+        report: takes the rows.
+        found: the inputs.
+
+    Returns:
+        None where nothing was written: there are several inputs, the index is at hand, or the files to be written
+        follow only from the whole index.
+
+    Raises:
+        OutputError: a file cannot be written, or another export writes one of them.
+    """
+    item = found[0] if len(found) == 1 else None
+    if not isinstance(item, InputFile) or not _is_sequential(request):
+        return None
+    options, rows = request.options, dict[str, ManifestRow]()
+    try:
+        source = open_source(item.path, stream=options.stream)
+        stamp = source.stamp()
+        if stamp is None or index_without_scan(source, stamp, cache_dir=options.cache_dir) is not None:
+            return None
+        from ...video.first_pass import first_pass  # only now is anything read through
+
+        with ExitStack() as stack:
+            threads = options.jobs or available_cores()
+            video = stack.enter_context(first_pass(source, output=request.output, threads=threads))
+            work = _Work(request, report, item, video)
+            if (plan := work.plan()) is None:
+                return None
+            stack.enter_context(reserved([plan], request))
+            note(request.folder, [plan.source], OptionDigests.of(request), anew=False)
+            work.write(plan, rows)
+            index = video.index(rest=not work.reached_end)
+    except OutputError:
+        raise
+    except SeqpipeError as error:
+        # where nothing is written yet, the planned export meets the same error, and reports it
+        return Ahead(item, error, rows) if rows else None
+    if not work.reached_end:
+        keep_index(stamp, index, cache_dir=options.cache_dir)
+    return Ahead(item, index, rows)
+
+
+def _is_sequential(request: ExportRequest) -> bool:
+    """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
+    options, selection = request.options, request.selection
+    anywhere = (selection.fps, selection.frames, selection.num, options.start)
+    encoder = request.encoder
+    return (
+        all(rule is None for rule in anywhere)
+        and not (selection.keyframes or encoder.pairs or encoder.streamed)
+        # pictures of a sequence that does not fit into the video are none of its
+        and (encoder.packed or not selection.sequences)
+        and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
+        and all(device.kind == "cpu" for device in request.devices)
+        and "pts_ms" not in request.pattern.fields
+        and _is_empty(request.folder)
+        and (request.manifest is None or not manifest_exists(request.manifest))
+    )
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
+    except FileNotFoundError:
+        return True
+    except OSError:  # the planned export says what is wrong with it
+        return False
+
+
+class _Work:
+    """The export of one video ahead of its plan.
+
+    Attributes:
+        reached_end: whether no more frames are asked for, however many there are.
+    """
+
+    def __init__(
+        self, request: ExportRequest, report: ExportReport, item: InputFile, video: FirstPass
+    ) -> None:
+        self._request, self._report, self._item, self._video = request, report, item, video
+        self.reached_end = False
+        self._error: SeqpipeError | None = None
+
+    def plan(self) -> SourcePlan | None:
+        """The names of as many files as there may be, with times to be filled in; None if two might be the same."""
+        info = self._video.info
+        rate, seconds = info.average_rate or info.real_rate, info.duration_s
+        said = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
+        count = min(_MOST_FRAMES, int(said * _MORE_THAN_SAID) + _FRAMES_MORE if said else _UNTOLD_FRAMES)
+        table = replace(
+            NO_PACKETS,
+            pts=np.arange(count),
+            key=np.ones(count, dtype=bool),
+            shown=np.ones(count, dtype=bool),
+            size=np.ones(count, np.int32),
+        )
+        index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
+        selection = replace(self._request.selection, within=TimeRange())
+        plan = make_plan(self._item, index, replace(self._request, selection=selection))
+        try:
+            check_collisions([plan], own_names(self._request))
+        except OutputError:
+            return None
+        return plan
+
+    def write(self, plan: SourcePlan, rows: dict[str, ManifestRow]) -> None:
+        """Write files while frames come; their rows are put into ``rows`` by their names.
+
+        Raises:
+            SourceError: the source cannot be read; the files that it was enough for are written.
+            OutputError: a file cannot be written.
+        """
+        request = self._request
+
+        def listen(row: ManifestRow) -> None:
+            rows[row.output or ""] = row
+            self._report.row(row)
+
+        manifest = Manifest(request.manifest, listener=listen)
+        try:
+            with progress_bar("Exporting", plan.frames.size, "frames", 1) as bar:
+                threads = request.options.jobs or available_cores()
+                work = ExportWork(request, threads, manifest, bar, threading.Event())
+                together = plan.sequence is not None and request.encoder.packed
+                assembler = Assembler(plan.frames, together=together)
+                pieces = self._pieces(plan, assembler)
+                write_pieces(plan, np.arange(len(plan)), pieces, work, request.devices[0])
+        finally:
+            manifest.close()
+        if self._error is not None:
+            raise self._error
+
+    def _pieces(self, plan: SourcePlan, assembler: Assembler) -> Iterator[Piece]:
+        """The content of each file, as its last frame comes; the plan is told the time of its first."""
+        wanted, end, start_s = set(assembler.wanted.tolist()), plan.frames[-1, -1], 0.0
+        files = np.argsort(plan.frames[:, 0], kind="stable")
+        firsts = plan.frames[files, 0]
+        for number, (frame, pts) in enumerate(self._frames()):
+            _, time_s = clock_of(frame)
+            start_s = start_s if number else time_s
+            if self._is_behind(number, time_s - start_s):
+                self.reached_end = True
+            if self.reached_end or number > end:
+                return
+            here = files[np.searchsorted(firsts, number) : np.searchsorted(firsts, number, side="right")]
+            plan.pts[here], plan.timestamps[here] = pts, time_s
+            if number in wanted:
+                yield from assembler.add(number, frame)
+
+    def _frames(self) -> Iterator[FirstFrame]:
+        """The frames; an error ends them early, and is kept until all files are written."""
+        try:
+            yield from self._video.frames()
+        except SeqpipeError as error:
+            self._error = error
+
+    def _is_behind(self, number: int, seconds: float) -> bool:
+        """Whether a frame is behind the range to be exported, which begins with the first frame."""
+        within = self._request.selection.within
+        end = within.duration or within.end
+        if end is None:
+            return False
+        return number >= end.value if end.in_frames else seconds >= end.value - EQUAL_S

@@ -1,0 +1,149 @@
+"""Only: operators that change some images of a sample of several parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...errors import ParameterError
+from ...param import listed
+from ...parts import Image, Sample, part_of
+from ..call.op import Op
+from ..core.call_options import CallOptions
+from ..core.nodes import Named
+from ..geometry.base import Geometry
+from .chain import Chain
+from .choice import SomeOf
+from .member import Member
+
+__all__ = ["Only"]
+
+
+@dataclass(frozen=True, repr=False)
+class Only(Member):
+    """Operators that change some images of a sample, and leave its other parts as they are.
+
+    ``Chain(ops.Flip(horizontal=0.5), ops.Only("t1", ops.Gamma(gamma=(0.7, 1.5))))`` flips all parts and changes the
+    contrast of ``sample["t1"]``. It stands in a :class:`Chain`, or is called as one. Operators that move pixels are
+    refused: parts of a sample belong together. Operators on volumes that change intensities have a parameter ``only``.
+
+    Args:
+        images: the name of an image of the sample, or several.
+        ops: an operator, a chain, a choice, or a list of such.
+
+    Raises:
+        ParameterError: there is no name, or an operator is none that changes images in place.
+    """
+
+    name: ClassVar[str] = "only"
+    how: ClassVar[str] = "on some images of a sample"
+
+    images: tuple[str, ...]
+    line: Chain
+
+    def __init__(self, images: str | Seq[str], ops: Any) -> None:
+        names = [images] if isinstance(images, str) else listed("images", images, "names of images")
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ParameterError(
+                f"images={images!r} is not valid", source=self.name, allowed="names of images"
+            )
+        line = Chain(ops)
+        for op in line.makers:
+            if not isinstance(op, SomeOf):
+                _check(op)
+        self.__dict__.update(images=tuple(names), line=line)
+
+    def __repr__(self) -> str:
+        return f"Only({self.images!r}, {self.line.bare})"
+
+    @property
+    def makers(self) -> tuple[Any, ...]:
+        """See :attr:`Maker.makers`."""
+        return self.line.makers
+
+    @property
+    def title(self) -> str:
+        """Its name and those of its operators."""
+        return f"only({self.line.title})"
+
+    def rebuilt(self, makers: Seq[Any]) -> Only:
+        """The same with other operators."""
+        made = object.__new__(Only)
+        made.__dict__.update(images=self.images, line=self.line.rebuilt(makers))
+        return made
+
+    def expression(self, name: Named) -> str:
+        """See :meth:`Maker.expression`."""
+        return f"only({self.line.expression(name)})"
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`Member.state`."""
+        return {"op": self.name, "images": list(self.images), "line": self.line.state()}
+
+    def result_layout(self, layout: str) -> str:
+        """See :meth:`Member.result_layout`."""
+        if self.line.result_layout(layout) != layout:
+            raise ParameterError(
+                f"{self.line.title} changes the layout {layout}",
+                source=self.name,
+                allowed="operators that keep it",
+            )
+        return layout
+
+    def __call__(self, x: Any, **options: Any) -> Any:
+        """The sample, as a :class:`Chain` of this alone gives it; arguments as that has them."""
+        return Chain(self)(x, **options)
+
+    def done(self, x: Any, options: CallOptions) -> Any:
+        """See :meth:`Member.done`."""
+        if not isinstance(x, Mapping):
+            raise self.refusal(type(x).__name__)
+        known = [name for name, value in x.items() if isinstance(part_of(value), Image)]
+        for name in self.images:
+            if name not in known:
+                raise ParameterError(
+                    f"{name!r} is no image of the sample",
+                    source=self.name,
+                    allowed=", ".join(known) or "none",
+                )
+        done: Any = self.line({name: x[name] for name in self.images}, **vars(options))
+        before = x if isinstance(x, Sample) else Sample(x)
+        return before.with_parts({**x, **done}, lambda: done.history)
+
+    def refusal(self, given: str) -> ParameterError:
+        """The error for what is no sample of several parts.
+
+        Args:
+            given: what it is.
+        """
+        names = ", ".join(f"{name!r}: …" for name in self.images)
+        return ParameterError(
+            f"it acts on {', '.join(self.images)}, and is given: {given}",
+            source=self.name,
+            allowed=f"a sample of several parts, such as {{{names}}}",
+        )
+
+
+def _check(op: Any) -> None:
+    """See that an operator changes images in place.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if not isinstance(op, Op):
+        advice = "Operators on volumes have a parameter only=…" if op.traits.takes == "volumes" else ""
+        raise ParameterError(
+            f"{op.name} acts on {op.traits.takes}",
+            source="only",
+            allowed="operators on images",
+            advice=advice,
+        )
+    if isinstance(op, Geometry) or not (op.traits.keeps_size and op.traits.keeps_frames):
+        raise ParameterError(
+            f"{op.name} moves pixels, and all parts of a sample are moved together",
+            source="only",
+            allowed="operators that change values where they are",
+            advice="Let it stand in the chain beside this",
+        )

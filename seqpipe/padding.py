@@ -1,0 +1,62 @@
+"""Padding: the names of its modes, used in the whole package, and what each mode puts past the ends of an axis.
+
+=============== ==================== =============================== =================================================
+``pad_mode``    after ``a b c d``    NumPy, torchvision, MONAI       DALI, OpenCV
+=============== ==================== =============================== =================================================
+``"none"``      refused, or left out                                 ``none``; ``out_of_bounds_policy="error"``
+``"constant"``  ``fill_value``       ``constant``                    ``constant``, ``pad``; ``BORDER_CONSTANT``
+``"edge"``      ``d d d d``          ``edge``                        ``clamp``, ``edge``; ``BORDER_REPLICATE``
+``"reflect"``   ``c b a b``          ``reflect``                     ``reflect_101``; ``BORDER_REFLECT_101``
+``"symmetric"`` ``d c b a``          ``symmetric``                   ``reflect_1001``; ``BORDER_REFLECT``
+``"wrap"``      ``a b c d``          ``wrap``                        ``wrap``; ``BORDER_WRAP``
+=============== ==================== =============================== =================================================
+
+Operators that interpolate (warps, resampling) have ``fill_value`` alone: a number stands for ``"constant"``, None for
+``"edge"``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+
+if TYPE_CHECKING:
+    from .array import IntArray
+
+__all__ = ["FILL_MODES", "PAD_MODES", "FillMode", "PadMode", "source_indices"]
+
+FillMode: TypeAlias = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
+"""Modes that fill; ``prelude.cuh`` numbers them in this order."""
+PadMode: TypeAlias = Literal["none", "constant", "edge", "reflect", "symmetric", "wrap"]
+FILL_MODES: Final[tuple[FillMode, ...]] = get_args(FillMode)
+PAD_MODES: Final[tuple[PadMode, ...]] = get_args(PadMode)
+
+
+@lru_cache(maxsize=64)  # most operators have equal arguments in every call
+def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntArray:
+    """Return the index along an axis that each position takes its value from, -1 for ``fill_value``; read-only.
+
+    Args:
+        first: the first position; negative before the axis begins.
+        count: number of consecutive positions.
+        length: length of the axis, at least 1.
+        mode: how positions outside of the axis are filled.
+    """
+    import numpy as np  # the command line's help imports the names of modes, and no NumPy
+
+    found = _source_indices(np.arange(first, first + count), length, mode)
+    found.flags.writeable = False
+    return found
+
+
+def _source_indices(at: IntArray, length: int, mode: FillMode) -> IntArray:
+    import numpy as np
+
+    if mode == "constant":
+        return np.where((at < 0) | (at >= length), -1, at)
+    if mode == "edge":
+        return at.clip(0, length - 1)
+    period = {"wrap": length, "reflect": max(2 * length - 2, 1), "symmetric": 2 * length}[mode]
+    within = at % period
+    mirrored = period - within - (mode == "symmetric")
+    return np.where(within < length, within, mirrored)

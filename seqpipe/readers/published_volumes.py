@@ -1,0 +1,233 @@
+"""Public data sets of volumes that the user has downloaded: what belongs together, and what of it is missing.
+
+from seqpipe.readers import Volume, published_volumes
+
+spleen = published_volumes.decathlon("/data/Task09_Spleen").checked()
+dataset = Volume(files=spleen.files, subjects=spleen.subjects, patch_size=96, sampler="balanced")
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import ManifestError, ParameterError, SourceNotFoundError
+from ..param import check_path, listed
+from .volume_list import IMAGE, LABEL, subject_of
+
+__all__ = ["PublicDataset", "decathlon", "ixi"]
+
+_SHOWN: Final = 10
+_DECATHLON: Final = "http://medicaldecathlon.com"
+_IXI: Final = "https://brain-development.org/ixi-dataset"
+_IXI_NAME: Final = re.compile(r"(IXI\d{3}-[A-Za-z]+-\d+)-(\w+)\.nii(\.gz)?")
+_IXI_COUNTS: Final[Mapping[str, int]] = {"T1": 581, "T2": 578, "PD": 578, "MRA": 570}
+"""Files of each kind of image in the archives of the publisher."""
+
+
+@dataclass(frozen=True)
+class PublicDataset:
+    """What a folder holds of a public data set.
+
+    Attributes:
+        name: of the data set.
+        home: where it can be downloaded.
+        folder: that was looked through.
+        files: name → path for each case that is complete, for ``Volume(files=…)``.
+        subjects: whom each case belongs to, for ``Volume(subjects=…)``.
+        test: the cases that the publisher gives no labels for.
+        classes: number of a label → what it means.
+        missing: files that should be there.
+        unexpected: volumes that the description does not name.
+        notes: what else differs from what the publisher says.
+    """
+
+    name: str
+    home: str
+    folder: str
+    files: tuple[dict[str, str], ...]
+    subjects: tuple[str, ...]
+    test: tuple[dict[str, str], ...] = ()
+    classes: Mapping[int, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def checked(self) -> PublicDataset:
+        """Itself, if nothing is missing.
+
+        Raises:
+            SourceNotFoundError: a file is.
+        """
+        if self.missing or not self.files:
+            what = f"{len(self.missing)} files are missing: {_several(self.missing)}"
+            raise SourceNotFoundError(
+                what if self.missing else "there is no complete case",
+                source=self.folder,
+                advice=f"Download {self.name} again from {self.home}, or go on with the cases in .files",
+            )
+        return self
+
+    def __str__(self) -> str:
+        parts = ", ".join(self.files[0]) if self.files else "none complete"
+        lines = [f"{self.name}: {len(self.files)} cases ({parts})"]
+        lines += [f"{len(self.test)} cases for testing"] if self.test else []
+        lines += (
+            [f"classes: {', '.join(f'{n} {name}' for n, name in self.classes.items())}"]
+            if self.classes
+            else []
+        )
+        lines += (
+            [f"{len(self.missing)} missing: {_several(self.missing)}"]
+            if self.missing
+            else ["nothing is missing"]
+        )
+        lines += (
+            [f"{len(self.unexpected)} unexpected: {_several(self.unexpected)}"] if self.unexpected else []
+        )
+        return "\n".join([*lines, *self.notes])
+
+
+def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
+    """A task of the Medical Segmentation Decathlon, such as ``Task09_Spleen``, unpacked.
+
+    Its ``dataset.json`` names the images, labels and classes, and how many there should be. Images of several
+    modalities, as those of ``Task01_BrainTumour``, are series ``FDHWC``.
+
+    Args:
+        folder: that holds ``dataset.json``.
+
+    Raises:
+        SourceNotFoundError: there is no such folder, or no ``dataset.json`` in it.
+        ManifestError: ``dataset.json`` is not what the publisher gives.
+    """
+    root = _folder(folder)
+    told = _description(root / "dataset.json")
+    try:
+        training = [(str(one["image"]), str(one["label"])) for one in told["training"]]
+        testing = [str(one["image"] if isinstance(one, Mapping) else one) for one in told.get("test", [])]
+        classes = {int(number): str(name) for number, name in told["labels"].items()}
+        name = str(told["name"])
+        counts = {"training": len(training), "test": len(testing)}
+        promised = {"training": int(told["numTraining"]), "test": int(told["numTest"])}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ManifestError(
+            f"it does not describe a task ({type(error).__name__}: {error})",
+            source=str(root / "dataset.json"),
+            allowed="name, labels, numTraining, numTest, training and test, as the publisher gives them",
+        ) from error
+    cases = [{IMAGE: str(root / image), LABEL: str(root / label)} for image, label in training]
+    tests = [{IMAGE: str(root / image)} for image in testing]
+    notes = [
+        f"dataset.json promises {promised[kind]} cases for {kind}, and lists {counts[kind]}"
+        for kind in counts
+        if promised[kind] != counts[kind]
+    ]
+    return _looked(f"Medical Segmentation Decathlon, {name}", _DECATHLON, root, cases, tests, classes, notes)
+
+
+def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> PublicDataset:
+    """IXI: brains of healthy people, one file for each subject and modality; without labels.
+
+    The modalities of a subject lie on different grids: ``Volume(…, align="first")`` brings them to that of the first.
+
+    Args:
+        folder: that holds the folders of the archives, such as ``IXI-T1`` and ``IXI-T2``, or all files.
+        modalities: that every case is to have: "T1", "T2", "PD", "MRA"; the names of the parts are these in lower case.
+
+    Raises:
+        SourceNotFoundError: there is no such folder.
+        ParameterError: a modality is not one of these.
+    """
+    root = _folder(folder)
+    wanted = listed("modalities", modalities, "a list of names")
+    if not wanted or not all(isinstance(one, str) and one in _IXI_COUNTS for one in wanted):
+        raise ParameterError(f"modalities={modalities!r} is not valid", allowed=", ".join(_IXI_COUNTS))
+    subjects: dict[str, dict[str, str]] = {}
+    places = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
+    for path in (path for place in places for path in sorted(place.iterdir())):
+        match = _IXI_NAME.fullmatch(path.name)
+        if match is not None and match[2] in wanted:
+            subjects.setdefault(match[1], {})[match[2]] = str(path)
+    complete = {subject: found for subject, found in subjects.items() if len(found) == len(set(wanted))}
+    missing = [
+        f"{subject}-{one}.nii.gz" for subject, found in subjects.items() for one in wanted if one not in found
+    ]
+    counts = {one: sum(one in found for found in subjects.values()) for one in wanted}
+    notes = tuple(
+        f"{count} files of {one}, and {_IXI_COUNTS[one]} in the publisher's archive"
+        for one, count in counts.items()
+        if count != _IXI_COUNTS[one]
+    )
+    files = tuple({one.lower(): found[one] for one in wanted} for found in complete.values())
+    return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
+
+
+def _looked(
+    name: str,
+    home: str,
+    root: Path,
+    cases: Seq[dict[str, str]],
+    tests: Seq[dict[str, str]],
+    classes: Mapping[int, str],
+    notes: Iterable[str],
+) -> PublicDataset:
+    """A data set whose description names its files: which of them are there."""
+    named = [path for case in (*cases, *tests) for path in case.values()]
+    there = {path for path in named if os.path.exists(path)}  # noqa: PTH110  of many
+    found = {
+        str(path)
+        for place in {Path(path).parent for path in named}
+        if place.is_dir()
+        for path in place.iterdir()
+        if not path.name.startswith(".")  # what archives of other systems leave behind
+    }
+    complete = [case for case in cases if set(case.values()) <= there]
+    return PublicDataset(
+        name,
+        home,
+        str(root),
+        tuple(complete),
+        tuple(subject_of(case[IMAGE]) for case in complete),
+        tuple(case for case in tests if set(case.values()) <= there),
+        dict(classes),
+        tuple(os.path.relpath(path, root) for path in named if path not in there),
+        tuple(sorted(os.path.relpath(path, root) for path in found - set(named))),
+        tuple(notes),
+    )
+
+
+def _folder(given: Any) -> Path:
+    root = Path(check_path("folder", given))
+    if not root.is_dir():
+        raise SourceNotFoundError(
+            "no such folder", source=str(root), advice="Name the folder that was unpacked"
+        )
+    return root
+
+
+def _description(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SourceNotFoundError(
+            "there is no dataset.json",
+            source=str(path.parent),
+            advice="Name the folder of one task, such as Task09_Spleen",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ManifestError(f"it cannot be read ({error})", source=str(path), allowed="JSON") from error
+    if not isinstance(found, dict):
+        raise ManifestError(f"it holds a {type(found).__name__}", source=str(path), allowed="a JSON object")
+    return found
+
+
+def _several(names: Seq[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

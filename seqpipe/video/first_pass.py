@@ -1,0 +1,136 @@
+"""The first pass over a video: its frames come from the first packet on, and its index is made of the packets.
+
+Frames come as long as nothing about them is in doubt: each packet has a pts, they ascend, and everything decodes. What
+comes later is for those to give who know the whole index. Its numbers and times are the index's then, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..sequence import Sequence
+from .convert.output import OutputSpec
+from .convert.paint import HostPainter
+from .decode.cpu import CpuDecoder
+from .decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult, FedPacket
+from .index.build import Scan
+from .packet_index import NO_PACKETS, PacketIndex
+from .probe.info import StreamInfo
+from .probe.probe import open_container, side_data
+from .source.outside import parsing
+from .source.source import Source
+
+if TYPE_CHECKING:
+    import av
+
+__all__ = ["FirstFrame", "FirstPass", "first_pass"]
+
+_WITHOUT_PTS = ("avi",)
+_BESIDE = {"new_extradata", "palette", "unknown"}
+
+
+class FirstFrame(NamedTuple):
+    """A frame of a first pass.
+
+    Attributes:
+        frame: its pixels, number and time; layout ``HWC`` or ``CHW``.
+        pts: its timestamp in ticks.
+    """
+
+    frame: Sequence
+    pts: int
+
+
+@contextlib.contextmanager
+def first_pass(source: Source, *, output: OutputSpec, threads: int = 1) -> Iterator[FirstPass]:
+    """Begin to read a video.
+
+    Args:
+        source: the video.
+        output: color, dtype and geometry of the pixels.
+        threads: how many decode.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    with open_container(source) as container:
+        with parsing(source):
+            found = FirstPass(source, Scan(source, container), output, threads)
+        yield found
+
+
+class FirstPass:
+    """A video whose packets are read for the first time.
+
+    Args:
+        source: the video.
+        packets: the pass over its packets.
+        output: color, dtype and geometry of the pixels.
+        threads: how many decode.
+
+    Attributes:
+        info: the facts of the stream; nothing is counted.
+    """
+
+    def __init__(self, source: Source, packets: Scan, output: OutputSpec, threads: int) -> None:
+        self._source, self._scan, self._output = source, packets, output
+        self._head: list[av.Packet[Any]] = []
+        for packet in packets.packets():
+            self._head.append(packet)
+            if packets.first.done:
+                break
+        described = packets.described(NO_PACKETS)
+        self.info: StreamInfo = described.info
+        self._decoder = CpuDecoder(described, threads)
+        self._painter = HostPainter()
+        self._converter = self._painter.converter(self.info, output)
+        self._count, self._last = 0, -(1 << 63)
+
+    def frames(self) -> Iterator[FirstFrame]:
+        """The frames from the first one on, up to the first one that is in doubt, or the last one.
+
+        Raises:
+            SourceError: the source cannot be read.
+        """
+        if self.info.container in _WITHOUT_PTS:
+            return
+        with parsing(self._source):
+            times: dict[int, int] = {}
+            with contextlib.suppress(DecodeError):
+                for result in self._decoded(times):
+                    for picture in result.pictures:
+                        pts = times.pop(picture.packet)
+                        if result.damaged or pts <= self._last:
+                            return
+                        yield FirstFrame(self._painted(picture, pts), pts)
+                        self._count, self._last = self._count + 1, pts
+
+    def index(self, *, rest: bool = True) -> PacketIndex:
+        """The index of the video; as :meth:`seqpipe.video.index.build.Scan.index`."""
+        with parsing(self._source):
+            return self._scan.index(rest=rest)
+
+    def _decoded(self, times: dict[int, int]) -> Iterator[DecodeResult]:
+        """What decoding gives, up to a packet that is in doubt; notes the pts of packets."""
+        for number, packet in enumerate(chain(self._head, self._scan.packets())):
+            doubtful = packet.pts is None or packet.is_corrupt or packet.is_discard
+            if doubtful or (not number and not packet.is_keyframe) or _BESIDE & set(side_data(packet)):
+                return
+            times[number] = int(packet.pts or 0)
+            yield from self._decoder.feed([FedPacket(number, bytes(packet), packet.is_keyframe, wanted=True)])
+        self._head = []
+        if self._scan.whole:
+            yield from self._decoder.flush()
+
+    def _painted(self, picture: DecodedFrame, pts: int) -> Sequence:
+        pixels = self._painter.allocate(self._converter.shape, self._converter.dtype)
+        self._painter.put(picture.surface(self._count), [(self._converter, pixels)])
+        base, number = self.info.time_base, np.array([self._count])
+        time_s = np.array([pts * base.numerator / base.denominator])
+        return Sequence(pixels, self._output.frame_layout, self._source.name, number, time_s)

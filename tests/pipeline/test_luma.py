@@ -1,0 +1,162 @@
+"""Optical flow straight from the decoder: the reader makes luma alone, unless somebody uses its colors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seqpipe import fn, ops
+from seqpipe.ops import Chain
+from seqpipe.pipeline import Augmented, Pipeline, read
+from seqpipe.video.engine import engine as engine_module
+from tests.support.augmented import assert_same_samples, reader
+from tests.support.datasets import assert_true_frames
+
+FLOW = {"output_grid": 4, "preset": "fast", "backend": "dis"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Color and type of all that is asked of the engine, without repetition."""
+    found: list[tuple[str, str]] = []
+    submit = engine_module.Engine.submit
+
+    def noting(self: Any, requests: Any) -> Any:
+        for request in requests:
+            kind = request.output.color, request.output.dtype
+            if kind not in found:
+                found.append(kind)
+        return submit(self, requests)
+
+    monkeypatch.setattr(engine_module.Engine, "submit", noting)
+    return found
+
+
+def lumas(place: str, *names: str, **changes: Any) -> list[Any]:
+    """The batches of a reader of luma."""
+    with reader(place, *names, **{**changes, "color": "GRAY"}) as dataset:
+        dataset.set_epoch(2)
+        return list(dataset.batches(3))
+
+
+@pytest.mark.parametrize("fuse", ["surface", "planes"])
+@pytest.mark.parametrize("color", ["RGB", "BGR"])
+def test_a_chain_that_begins_with_flow_reads_luma(place: str, asked: Any, fuse: Any, color: Any) -> None:
+    flow = ops.OpticalFlow(image_type=color, **FLOW)
+    with Augmented(reader(place, "h264", color=color), flow, fuse=fuse) as dataset:
+        dataset.set_epoch(2)
+        found = list(dataset.batches(3))
+        assert asked == [("GRAY", "uint8")]
+        one = dataset.sample(1)
+        assert "luma: by the reader's conversion" in dataset.explain()
+        assert "optical_flow needs the luma alone: no colors are made" in dataset.explain()
+    wanted = [flow(batch) for batch in lumas(place, "h264")]
+    assert_same_samples(found, wanted)
+    for batch, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(batch.data, other.data)
+    assert one.shape == found[0].shape[1:]
+    assert asked == [("GRAY", "uint8")]
+
+
+def test_what_the_conversion_does_comes_before(place: str, asked: Any) -> None:
+    head = ops.RandomResizedCrop(size=(64, 80), seed=3), ops.Flip(p=0.5)
+    flow = ops.OpticalFlow(**FLOW)
+    with Augmented(reader(place, "h264"), Chain(*head, flow)) as dataset:
+        found = next(iter(dataset.batches(3)))
+        assert dataset.explain().startswith(
+            "1. random_resized_crop → flip → luma: by the reader's conversion"
+        )
+    assert asked == [("GRAY", "uint8")]
+    with Augmented(reader(place, "h264", color="GRAY"), Chain(*head)) as dataset:
+        wanted = flow(next(iter(dataset.batches(3))))
+    np.testing.assert_array_equal(found.data, wanted.data)
+
+
+def test_flow_of_luma_is_about_that_of_colors(place: str) -> None:
+    flow = ops.OpticalFlow(**FLOW)
+    with Augmented(reader(place, "h264"), flow) as dataset:
+        found = next(iter(dataset.batches(3)))
+    with Augmented(reader(place, "h264"), flow, fuse="none") as dataset:
+        wanted = next(iter(dataset.batches(3)))
+    apart = np.linalg.norm(found.data - wanted.data, axis=-1)
+    assert np.median(apart) < 0.05
+    assert found.frames.tolist() == wanted.frames.tolist()
+
+
+@pytest.mark.parametrize(
+    ("chain", "reading", "fuse"),
+    [
+        (Chain(ops.OpticalFlow(**FLOW)), {}, "exact"),
+        (Chain(ops.OpticalFlow(**FLOW)), {}, "none"),
+        (Chain(ops.OpticalFlow(image_type="BGR", **FLOW)), {}, "surface"),
+        (Chain(ops.OpticalFlow(image_type="YCbCr", **FLOW)), {"color": "YCbCr"}, "surface"),
+        (Chain(ops.Brightness(brightness=1.2), ops.OpticalFlow(**FLOW)), {}, "surface"),
+    ],
+)
+def test_where_colors_are_made_all_the_same(asked: Any, chain: Any, reading: Any, fuse: Any) -> None:
+    with Augmented(reader("cpu", "h264", **reading), chain, fuse=fuse) as dataset:
+        next(iter(dataset.batches(3)))
+        assert "luma" not in dataset.explain()
+    assert asked == [(reading.get("color", "RGB"), "uint8")]
+
+
+def test_a_pipeline_makes_what_is_used_alone(place: str, asked: Any) -> None:
+    clip = read(reader(place, "h264", size=(64, 80)), batch_size=3)
+    with Pipeline(fn.optical_flow(clip.luma, **FLOW), clip.frames) as pipeline:
+        pipeline.set_epoch(2)
+        found = list(pipeline)
+    assert asked == [("GRAY", "uint8")]
+    for (motion, frames), batch in zip(found, lumas(place, "h264", size=(64, 80)), strict=True):
+        np.testing.assert_array_equal(motion.data, ops.OpticalFlow(**FLOW)(batch).data)
+        assert frames.tolist() == batch.frames.tolist()
+
+
+def test_a_sample_has_both_pixels_and_flow_by_one_decoding(place: str, asked: Any) -> None:
+    dataset = reader(place, "h264", dtype="float16", mean=(0.4, 0.5, 0.6), std=0.5, layout="FCHW")
+    clip = read(dataset, batch_size=3)
+    with Pipeline(clip.pixels, fn.optical_flow(clip.luma, **FLOW), clip.luma, clip.label) as pipeline:
+        assert (pipeline.types[2].dtype, pipeline.types[2].shape[1]) == ("uint8", 1)
+        pipeline.set_epoch(2)
+        found = list(pipeline)
+        decoded = sum(dataset.stats()["frames"].values())
+    assert asked == [("RGB", "float16"), ("GRAY", "uint8")]
+    options = {"dtype": "float16", "mean": (0.4, 0.5, 0.6), "std": 0.5, "layout": "FCHW"}
+    with reader(place, "h264", **options) as other:
+        other.set_epoch(2)
+        whole = list(other.batches(3))
+        assert decoded == sum(other.stats()["frames"].values()), "colors and luma are of one decoding"
+    gray = lumas(place, "h264", layout="FCHW")
+    for values, batch, luma in zip(found, whole, gray, strict=True):
+        np.testing.assert_array_equal(values[0].data, batch.data)
+        np.testing.assert_array_equal(values[1].data, ops.OpticalFlow(**FLOW)(luma).data)
+        np.testing.assert_array_equal(values[2].data, luma.data)
+
+
+def test_pixels_alone_are_read_as_ever(asked: Any) -> None:
+    clip = read(reader("cpu", "h264"), batch_size=3)
+    with Pipeline(clip.label, clip.pixels) as pipeline:
+        pixels = next(iter(pipeline))[1]
+        for sequence in pixels:
+            assert_true_frames(sequence)
+    assert asked == [("RGB", "uint8")]
+
+
+def test_lost_samples_are_lost_in_both_and_counted_once() -> None:
+    options = {"on_error": "substitute", "sequence_length": 8, "shuffle": False, "stride": 1}
+    dataset = reader("cpu", "h264_lost_key", "h264", **options)
+    clip = read(dataset, batch_size=4)
+    with Pipeline(clip.pixels, clip.luma, clip.index) as pipeline:
+        for pixels, luma, index in pipeline:
+            assert luma.frames.tolist() == pixels.frames.tolist()
+            assert luma.sources == pixels.sources
+            assert luma.indices.tolist() == pixels.indices.tolist() == index.tolist()
+            gray = pixels.data @ [0.299, 0.587, 0.114]
+            assert np.abs(gray - luma.data[..., 0]).mean() < 6
+        counts = dataset.report().counts
+    with reader("cpu", "h264_lost_key", "h264", **options) as alone:
+        for _ in alone.batches(4):
+            pass
+        assert counts == alone.report().counts
+    assert counts["sample substituted"] > 0

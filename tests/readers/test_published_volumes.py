@@ -1,0 +1,137 @@
+"""Public data sets of volumes: what a folder holds, what is missing, and that a dataset takes it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
+from seqpipe.readers import Volume, published_volumes
+from seqpipe.volume import save
+
+AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
+
+
+def volume(number, *, size=6):
+    return seqpipe.Sequence(np.full((size, size, size, 1), number, np.int16), "DHWC", affine=AFFINE)
+
+
+@pytest.fixture
+def spleen(tmp_path):
+    """A task as it is unpacked: relative names with ./ in front, and what macOS leaves beside files."""
+    root = tmp_path / "Task09_Spleen"
+    for name in ("imagesTr", "labelsTr", "imagesTs"):
+        (root / name).mkdir(parents=True)
+    numbers = (2, 10, 13)
+    for number in numbers:
+        save(volume(number), root / f"imagesTr/spleen_{number}.nii.gz")
+        save(volume(number % 2), root / f"labelsTr/spleen_{number}.nii.gz")
+        (root / f"imagesTr/._spleen_{number}.nii.gz").write_bytes(b"Mac OS X")
+    save(volume(7), root / "imagesTs/spleen_7.nii.gz")
+    told = {
+        "name": "Spleen",
+        "labels": {"0": "background", "1": "spleen"},
+        "numTraining": 3,
+        "numTest": 1,
+        "training": [
+            {"image": f"./imagesTr/spleen_{n}.nii.gz", "label": f"./labelsTr/spleen_{n}.nii.gz"}
+            for n in numbers
+        ],
+        "test": ["./imagesTs/spleen_7.nii.gz"],
+    }
+    (root / "dataset.json").write_text(json.dumps(told), encoding="utf-8")
+    return root
+
+
+def test_a_task_of_the_decathlon_is_listed_and_read(spleen):
+    found = published_volumes.decathlon(spleen).checked()
+    assert found.subjects == ("spleen_2", "spleen_10", "spleen_13")
+    assert found.classes == {0: "background", 1: "spleen"}
+    assert len(found.test) == 1
+    assert found.missing == found.unexpected == found.notes == ()
+    assert str(found) == (
+        "Medical Segmentation Decathlon, Spleen: 3 cases (image, label)\n1 cases for testing\n"
+        "classes: 0 background, 1 spleen\nnothing is missing"
+    )
+    with Volume(files=found.files, subjects=found.subjects, patch_size=4) as dataset:
+        assert [case.subject for case in dataset.cases] == list(found.subjects)
+        sample = dataset.sample(1)
+        assert (sample["image"].data == 10).all()
+        assert (sample["label"].data == 0).all()
+
+
+def test_what_is_missing_is_named_and_the_rest_can_be_used(spleen):
+    (spleen / "labelsTr/spleen_10.nii.gz").unlink()
+    (spleen / "imagesTs/spleen_7.nii.gz").unlink()
+    (spleen / "imagesTr/spleen_99.nii.gz").write_bytes(b"")
+    told = json.loads((spleen / "dataset.json").read_text(encoding="utf-8"))
+    (spleen / "dataset.json").write_text(json.dumps({**told, "numTraining": 41}), encoding="utf-8")
+    found = published_volumes.decathlon(spleen)
+    assert found.missing == ("labelsTr/spleen_10.nii.gz", "imagesTs/spleen_7.nii.gz")
+    assert found.unexpected == ("imagesTr/spleen_99.nii.gz",)
+    assert found.notes == ("dataset.json promises 41 cases for training, and lists 3",)
+    assert found.subjects == ("spleen_2", "spleen_13")
+    with pytest.raises(
+        SourceNotFoundError, match=r"2 files are missing: labelsTr/spleen_10\.nii\.gz, imagesTs"
+    ):
+        found.checked()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        (None, SourceNotFoundError, r"there is no dataset\.json"),
+        ("{", ManifestError, "it cannot be read"),
+        ("[]", ManifestError, "it holds a list; allowed: a JSON object"),
+        ('{"name": "x"}', ManifestError, "it does not describe a task"),
+    ],
+)
+def test_a_folder_that_is_no_task_says_so(tmp_path, text, error, said):
+    if text is not None:
+        (tmp_path / "dataset.json").write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=said):
+        published_volumes.decathlon(tmp_path)
+
+
+@pytest.fixture
+def brains(tmp_path):
+    for subject, kinds in {
+        "IXI002-Guys-0828": "T1 T2 PD",
+        "IXI012-HH-1211": "T1 T2",
+        "IXI013-HH-1212": "T2",
+    }.items():
+        for kind in kinds.split():
+            folder = tmp_path / f"IXI-{kind}"
+            folder.mkdir(exist_ok=True)
+            save(
+                volume(int(subject[3:6]), size=4 if kind == "T1" else 6), folder / f"{subject}-{kind}.nii.gz"
+            )
+    (tmp_path / "IXI-T1" / "IXI.xls").write_bytes(b"")
+    return tmp_path
+
+
+def test_ixi_pairs_the_modalities_of_subjects(brains):
+    found = published_volumes.ixi(brains)
+    assert found.subjects == ("IXI002-Guys-0828", "IXI012-HH-1211")
+    assert [list(case) for case in found.files] == [["t1", "t2"]] * 2
+    assert found.missing == ("IXI013-HH-1212-T1.nii.gz",)
+    assert found.notes[0] == "2 files of T1, and 581 in the publisher's archive"
+    with Volume(files=found.files, subjects=found.subjects, align="first") as dataset:
+        sample = dataset.sample(1)
+        assert sample["t1"].shape == sample["t2"].shape == (4, 4, 4, 1)
+        assert (sample["t2"].data == 12).all()
+    assert published_volumes.ixi(brains, ["PD"]).subjects == ("IXI002-Guys-0828",)
+
+
+def test_wrong_arguments_are_refused(brains):
+    with pytest.raises(
+        ParameterError, match=r"modalities=\['FLAIR'\] is not valid; allowed: T1, T2, PD, MRA"
+    ):
+        published_volumes.ixi(brains, ["FLAIR"])
+    with pytest.raises(SourceNotFoundError, match="no such folder"):
+        published_volumes.ixi(brains / "none")
+    with pytest.raises(SourceNotFoundError, match="there is no complete case"):
+        published_volumes.ixi(brains, ["MRA"]).checked()
