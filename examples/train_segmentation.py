@@ -1,12 +1,22 @@
 """Train a small 3-D U-Net with and without augmentation, compare held-out Dice, and write predictions for a viewer.
 
-    python examples/train_segmentation.py OUT [--media FOLDER] [--epochs 120] [--seeds 3] [--device cuda]
+    python examples/train_segmentation.py OUT [--media FOLDER] [--epochs 60] [--seeds 3] [--device cuda]
 
-With ``--media``, the pairs are two MR scans of a spinal cord (T1 and T2): the lower half of each is trained on, the
-upper half is held out. Without it, they are phantoms: a bright organ with a lesion, beside a vessel of the organ's
-brightness, in tissue of any brightness. Held-out phantoms lie turned, are larger or smaller, and have another contrast,
-noise and bias field, as scans of another hospital have. A run that is stopped goes on where it was: what an epoch draws
-depends on the seed and the epoch alone.
+Without ``--media``, the volumes are phantoms: a bright organ with a lesion, beside a vessel of the organ's brightness,
+in tissue of any brightness. Held-out phantoms lie turned, are larger or smaller, and have another contrast, noise and
+bias field, as scans of another hospital have. With ``--media``, they are two MR scans of a spinal cord (T1 and T2): the
+lower half of each is trained on, the upper half is held out.
+
+Held-out Dice, mean over volumes and classes, of seeds 0, 1 and 2 (one CPU thread, three and a half and six minutes):
+
+| volumes | without augmentation | with it |
+|---|---|---|
+| phantoms, 60 epochs | 0.733, 0.737, 0.668: mean 0.713 | 0.797, 0.846, 0.855: mean 0.833 |
+| cord, ``--epochs 120`` | 0.905, 0.904, 0.924: mean 0.911 | 0.949, 0.880, 0.930: mean 0.920 |
+
+Where held-out volumes differ from those trained on, augmentation is better with every seed; the halves of one scan are
+so alike that it gains less than seeds differ. A run that is stopped goes on where it was: what an epoch draws depends
+on the seed and the epoch alone.
 """
 
 from __future__ import annotations
@@ -188,7 +198,7 @@ def main() -> None:
     )
     parser.add_argument("out", type=Path, help="folder of checkpoints and predictions")
     parser.add_argument("--media", type=Path, help="folder with pair_t1 and pair_t2")
-    parser.add_argument("--epochs", type=int, default=120)
+    parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--patches", type=int, default=16, help="of an epoch")
     parser.add_argument("--volumes", type=int, default=3, help="phantoms that are trained on")
     parser.add_argument("--seeds", type=int, default=3)

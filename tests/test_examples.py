@@ -199,6 +199,15 @@ def test_two_stream(torch):
 
 
 @pytest.mark.deep
+def test_train_slices_learns():
+    pytest.importorskip("torch")
+    printed = output("train_slices.py", "--epochs", 2)
+    first, second, score = (float(number) for number in re.findall(r"(?:loss|Dice) ([\d.]+)", printed))
+    assert second < first
+    assert score > 0.2
+
+
+@pytest.mark.deep
 def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
     pytest.importorskip("torch")
     words = ("train_segmentation.py", tmp_path, "--volumes", 2, "--seeds", 1, "--epochs")
