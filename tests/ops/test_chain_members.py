@@ -229,6 +229,7 @@ def test_a_chain_is_a_value_with_members_by_number():
         '{"op": "flip"}',
         '{"op": "chain", "ops": [], "fuse": "exact"}',
         "[]",
+        Chain(FLIP).to_json().replace("exact", "all"),
     ):
         with pytest.raises(ParameterError, match=r"is no chain; allowed: what to_json\(\) gives"):
             Chain.from_json(text)

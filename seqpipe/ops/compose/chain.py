@@ -37,6 +37,7 @@ from ..core.views import DEFAULT_LAYOUTS
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
+from .chain_json import chain_of_json, state_of_member
 from .composed import Composed, compositions
 from .fused import can_join, can_lead, fused
 from .member import Member
@@ -183,7 +184,7 @@ class Chain(Maker):
         Raises:
             ParameterError: a choice is among them, or a parameter is a node.
         """
-        return json.dumps(_state_of(self))
+        return json.dumps(state_of_member(self))
 
     @staticmethod
     def from_json(text: str) -> Chain:
@@ -192,13 +193,14 @@ class Chain(Maker):
         Raises:
             ParameterError: this is no such text.
         """
-        try:
-            state = json.loads(text)
-            return _chain_of(state)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ParameterError(
-                f"{text[:80]!r} is no chain", source="Chain", allowed="what to_json() gives"
-            ) from error
+
+        def build(members: Seq[Any], fuse: Any) -> Chain:
+            if fuse not in get_args(ChainFuse):
+                raise ValueError(f"there is no fuse={fuse!r}")
+            return Chain.part(members, fuse)
+
+        found: Chain = chain_of_json(text, build)
+        return found
 
     def rebuilt(self, makers: Seq[Any]) -> Chain:
         """The same with other operators, as many as :attr:`makers` are."""
@@ -401,32 +403,6 @@ class _Line:
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{' → '.join(op.name for op in group)}: {how}")
         return lines
-
-
-def _state_of(member: Any) -> dict[str, Any]:
-    """A chain's member as JSON knows it."""
-    if isinstance(member, Chain):
-        return {"op": "chain", "ops": [_state_of(one) for one in member.ops], "fuse": member.fuse}
-    if not isinstance(member, Declaration):
-        raise ParameterError(
-            f"a chain with {member.title}",
-            source="Chain",
-            allowed="operators and chains",
-            advice="A seqpipe.pipeline.Graph of it goes to JSON",
-        )
-    found: dict[str, Any] = json.loads(member.to_json())
-    return found
-
-
-def _chain_of(state: Mapping[str, Any]) -> Chain:
-    """The chain of a state that :func:`_state_of` gave."""
-    members = [
-        _chain_of(one) if one["op"] == "chain" else Declaration.from_json(json.dumps(one))
-        for one in state["ops"]
-    ]
-    if state["op"] != "chain" or state["fuse"] not in get_args(ChainFuse) or not members:
-        raise ValueError("no state of a chain")
-    return Chain.part(members, state["fuse"])
 
 
 def _groups_of(segment: Any) -> list[tuple[Any, ...]]:
