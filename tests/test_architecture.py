@@ -151,12 +151,16 @@ HOMES = {
     ),
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
-    **dict.fromkeys(("threading.Thread", "threading.Timer"), ("video.engine.workers", "pipeline.executor")),
+    **dict.fromkeys(
+        ("threading.Thread", "threading.Timer"),
+        ("video.engine.workers", "pipeline.executor", "pipeline.workers"),
+    ),
     "multiprocessing": (
         "video.engine.child",
         "video.engine.child_process",
         "video.engine.processes",
         "pipeline.executor",
+        "pipeline.workers",
         "ops.call.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
@@ -167,6 +171,7 @@ HOMES = {
         "video.engine.engine",
         "video.engine.workers",
         "pipeline.executor",
+        "pipeline.workers",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
     "seqpipe.random": ("draws", "sampling", "ops"),

@@ -9,7 +9,7 @@ from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..array import on_gpu
 from ..errors import ParameterError, SeqpipeError, StateError
@@ -49,7 +49,8 @@ class Pipeline:
         exec_pipelined: with False nothing is read ahead.
         prefetch_queue_depth: batches that are made ahead.
         exec_async: with ``exec_pipelined``: whether anything is made ahead.
-        py_num_workers: accepted; sources are called in one thread, also those declared with ``parallel=True``.
+        py_num_workers: processes of each external source that is declared with ``parallel=True``.
+        py_start_method: "fork" or "spawn", for these.
         enable_checkpointing: accepted; states can always be saved.
         checkpoint: what :meth:`checkpoint` gave: the pipeline goes on from there.
         output_dtype: the type that outputs must have, one or one for each.
@@ -78,8 +79,8 @@ class Pipeline:
         enable_checkpointing: bool = False,  # noqa: ARG002  states can always be saved
         checkpoint: str | None = None,
         py_num_workers: int = 1,
-        py_start_method: str = "fork",  # noqa: ARG002  workers are threads
-        py_callback_pickler: Any = None,  # noqa: ARG002  likewise
+        py_start_method: Literal["fork", "spawn"] = "fork",
+        py_callback_pickler: Any = None,  # noqa: ARG002  sources are inherited, or pickled by pickle
         output_dtype: Any = None,
         output_ndim: Any = None,
         exec_dynamic: bool | None = None,  # noqa: ARG002  there is one executor
@@ -97,7 +98,8 @@ class Pipeline:
             depth = max(depth.values(), default=2)
         self._ahead = int(depth) if exec_pipelined and exec_async else 0
         self._depth = depth
-        self._checkpoint, self.py_num_workers = checkpoint, py_num_workers
+        self._checkpoint = checkpoint
+        self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
         self.exec_pipelined, self.exec_async = exec_pipelined, exec_async
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._counts: Counts[str] = Counts()

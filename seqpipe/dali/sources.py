@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import pickle
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from ..array import Array
-from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ..errors import (
+    ManifestError,
+    ParameterError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
 from ..images import decode_image, image_extensions
 from ..ops import Run, cast_array
 from ..pipeline.datasets import Clips, Items
@@ -48,6 +55,8 @@ READER_ACCEPTS: Final = (
     *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed", "file_list_include_preceding_frame"),
 )
 """Arguments of readers that decide no sample here."""
+
+_log = logging.getLogger(__name__)
 
 
 def _order(call: DaliCall, size: int) -> dict[str, Any]:
@@ -428,18 +437,34 @@ def external_source(call: DaliCall) -> Any:
     if source is None:
         made = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
     else:
-        made = External(
-            source,
-            form,
-            pipe.batch_size,
-            batch=bool(batch),
-            cycle=cycle,
-            batch_info=infos,
-            name=f"external_source {name!r}",
-            copies=copies,
-        )
+        options: dict[str, Any] = {"batch": bool(batch), "cycle": cycle, "batch_info": infos}
+        options["name"] = f"external_source {name!r}"
+        if parallel:
+            from ..pipeline.workers import ParallelExternal
+
+            made = ParallelExternal(
+                source,
+                form,
+                pipe.batch_size,
+                workers=pipe.py_num_workers,
+                start_method=_start_method(source, pipe.py_start_method),
+                **options,
+            )
+        else:
+            made = External(source, form, pipe.batch_size, copies=copies, **options)
     pipe.register(name, made)
     nodes = [DataNode(name, [node], lambda v, _: v[0]) for node in nodes_of(made, plain=False)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]
+
+
+def _start_method(source: Any, asked: Literal["fork", "spawn"]) -> Literal["fork", "spawn"]:
+    """How the processes of a source start: those of one that cannot be pickled are forked, which is logged."""
+    if asked == "spawn":
+        try:
+            pickle.dumps(source)
+        except Exception as error:  # whatever a class of the user's raises when it is pickled
+            _log.warning("py_start_method='spawn' becomes 'fork', as the source cannot be pickled: %s", error)
+            return "fork"
+    return asked

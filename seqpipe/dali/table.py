@@ -108,7 +108,6 @@ _LIST: Final = (
         "external_source",
         build=sources.external_source,
         positional=("source", "num_outputs"),
-        note="parallel=True calls the source in one thread, not in processes",
     ),
     Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=pictures.resize_crop_mirror, **_RESIZE),
     Row(

@@ -189,6 +189,9 @@ class Executor:
             most: how many.
             ahead: whether none of them is asked for yet, so that there may be none if there is nothing to make it of.
         """
+        if not self._queue:
+            for source in self.sources:
+                source.start()
         while not self._ended and self._broken is None and len(self._queue) < most:
             if (self._queue or ahead) and not self._fits():
                 return

@@ -15,7 +15,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from .external import External, ExternalSpec, Feed
 from .graph import Graph
 from .nodes import Fed, nodes_of
 from .source import BatchSource, DatasetProtocol, Indexed, PipelineLastBatch
+
+if TYPE_CHECKING:
+    from .workers import StartMethod
 
 __all__ = [
     "Clip",
@@ -133,6 +136,9 @@ def external_source(
     dtype: Any = None,
     layout: Any = None,
     name: str = "external_source",
+    parallel: bool = False,
+    workers: int = 1,
+    start_method: StartMethod | None = None,
 ) -> Any:
     """Use the user's own code as the source of a pipeline.
 
@@ -149,6 +155,11 @@ def external_source(
         layout: axes of a sample, such as "HWC"; one for all, or one for each. Values with an image layout are a Batch.
             Without a layout, operators on images take samples of two axes for HW, three for HWC, four for FHWC.
         name: name for messages and for :meth:`Pipeline.feed`.
+        parallel: whether the source runs in worker processes; a callable takes an argument then. A callable runs in all
+            of them, an iterable in one.
+        workers: number of processes, for ``parallel``.
+        start_method: "fork", "spawn" or "forkserver", for ``parallel``; None for "fork". The other two need a source
+            that can be pickled.
 
     Returns:
         A node, or a tuple of ``num_outputs`` nodes.
@@ -157,10 +168,17 @@ def external_source(
         ParameterError: an argument is not valid.
     """
     form = form_of(name, num_outputs, dtype, layout, None)
+    options: dict[str, Any] = {"batch": batch, "cycle": cycle, "batch_info": batch_info, "name": name}
     if source is None:
         made: BatchSource = Feed(form, batch_size, name=name)
+    elif parallel:
+        from .workers import ParallelExternal
+
+        made = ParallelExternal(
+            source, form, batch_size, workers=workers, start_method=start_method, **options
+        )
     else:
-        made = External(source, form, batch_size, batch=batch, cycle=cycle, batch_info=batch_info, name=name)
+        made = External(source, form, batch_size, **options)
     nodes = nodes_of(made)
     return nodes if form.several else nodes[0]
 

@@ -112,6 +112,9 @@ class BatchSource(ABC):
     in_thread: bool = False
     endless: bool = False
 
+    def start(self) -> None:  # noqa: B027  most have nothing to start
+        """Start processes, before the first batch is begun and before threads are started."""
+
     @abstractmethod
     def begin(self) -> Ticket | None:
         """Start the next batch; None at the end of the epoch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -431,3 +432,22 @@ def test_nodes_tell_what_they_are():
     assert isinstance(seen[0], DataNode)
     assert (seen[0].device, seen[0].name) == ("cpu", "flip")
     assert "test_pipelines.py" in seen[0].where
+
+
+def test_a_parallel_source_runs_in_processes():
+    def source(info):
+        if info.idx_in_epoch >= 6:
+            raise StopIteration
+        return np.full((40, 40, 3), info.idx_in_epoch, np.uint8), np.array([os.getpid()], np.int64)
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None, py_num_workers=2)
+    def program():
+        return tuple(fn.external_source(source=source, num_outputs=2, parallel=True))
+
+    pipe = program()
+    first, processes = pipe.run()
+    assert [int(np.asarray(one)[0, 0, 0]) for one in first.as_array()] == [0, 1, 2]
+    assert os.getpid() not in processes.as_array()
+    assert int(pipe.run()[0].as_array()[0, 0, 0, 0]) == 3
+    with pytest.raises(StopIteration):
+        pipe.run()

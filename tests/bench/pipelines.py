@@ -1,0 +1,177 @@
+"""What a pipeline costs over the bare reader, and an external source of images beside DALI and torchvision.
+
+    python -m tests.bench.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
+    python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
+
+``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from the reader, from a pipeline that gives
+its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. They take turns; medians
+of the rounds: frames in a second, milliseconds of the processor for a batch, and what each takes more than the reader.
+
+``external``: float32 images of 300×300×3 that a callable gives, 200×200 cut out of their middle and rotated by 30
+degrees, on the device. The program of seqpipe.dali is that of DALI with another import. Each contestant runs in a
+process of its own, ``--python dali=/venv/bin/python`` names the interpreter that has it; images in a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["main"]
+
+_CONTESTANTS = {"seqpipe": "seqpipe.dali", "dali": "nvidia.dali", "torchvision": ""}
+_SIDE, _CROP, _ANGLE = 300, 200, 30.0
+
+
+def _overhead(device: str, batches: int, rounds: int) -> None:
+    from seqpipe import ops
+    from seqpipe.pipeline import Augmented, Pipeline, read
+    from seqpipe.readers import Video
+
+    from . import media
+
+    folder = Path.home() / ".cache" / "seqpipe-bench"
+    paths = [media.small(folder, number) for number in range(4)]
+
+    def reader() -> Video:
+        clips = -(-batches * 8 // len(paths))
+        return Video(
+            files=paths, sequence_length=16, stride=4, clips_per_video=clips, shuffle=True, device=device
+        )
+
+    @contextlib.contextmanager
+    def bare() -> Iterator[Any]:
+        with reader() as videos:
+            yield videos.batches(8)
+
+    @contextlib.contextmanager
+    def piped() -> Iterator[Any]:
+        clip = read(reader(), 8)
+        with Pipeline(clip.pixels, clip.label) as pipe:
+            yield iter(pipe)
+
+    @contextlib.contextmanager
+    def augmented() -> Iterator[Any]:
+        with Augmented(reader(), ops.Flip(p=0.5)) as dataset:
+            yield dataset.batches(8)
+
+    contestants = {"the reader": bare, "Pipeline": piped, "Augmented, fused": augmented}
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, make in contestants.items():
+            with make() as found:
+                spent = time.process_time()
+                rate = _rate(partial(next, found), batches - 4, warm=4)
+                rates[name].append((rate, (time.process_time() - spent) / batches))
+    middle = {
+        name: [statistics.median(one) for one in zip(*found, strict=True)] for name, found in rates.items()
+    }
+    base, work = middle["the reader"]
+    for name, (rate, spent) in middle.items():
+        told = f"{8 * 16 * rate:8.0f} frames/s {base / rate - 1:+7.1%}"
+        print(f"{name:18s} {told}, {1e3 * spent:7.1f} ms of the processor {spent / work - 1:+7.1%}")
+
+
+def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
+    """Calls in a second, without the first ones."""
+    for _ in range(warm):
+        call()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    return count / (time.perf_counter() - begin)
+
+
+def _external(name: str, device: str, images: int, batches: int) -> dict[str, Any]:
+    """Let one contestant run in this process."""
+    rng = np.random.default_rng(0)
+    given = [rng.random((images, _SIDE, _SIDE, 3), dtype=np.float32) for _ in range(2)]
+    call, version = (_torchvision if name == "torchvision" else _dali(_CONTESTANTS[name]))(given, device)
+    return {"images/s": images * _rate(call, batches, warm=3), "version": version}
+
+
+def _dali(package: str) -> Callable[[list[Any], str], tuple[Callable[[], Any], str]]:
+    def made(given: list[Any], device: str) -> tuple[Callable[[], Any], str]:
+        fn, types = (importlib.import_module(f"{package}.{part}") for part in ("fn", "types"))
+        pipeline_def = importlib.import_module(f"{package}.pipeline").pipeline_def
+        there = device != "cpu"
+
+        @pipeline_def(batch_size=len(given[0]), num_threads=4, device_id=0 if there else None)  # type: ignore[untyped-decorator]  # DALI is not typed
+        def program() -> Any:
+            x = fn.external_source(
+                source=lambda number: given[number % 2], device="gpu" if there else "cpu", layout="HWC"
+            )
+            x = fn.crop(x, crop=(_CROP, _CROP))
+            return fn.rotate(x, angle=_ANGLE, keep_size=True, fill_value=0, interp_type=types.INTERP_LINEAR)
+
+        pipe = program()
+        pipe.build()
+        found = importlib.import_module(package.partition(".dali")[0] if package[0] == "s" else package)
+        return pipe.run, str(getattr(found, "__version__", ""))
+
+    return made
+
+
+def _torchvision(given: list[Any], device: str) -> tuple[Callable[[], Any], str]:
+    torch, vision = importlib.import_module("torch"), importlib.import_module("torchvision")
+    functional = importlib.import_module("torchvision.transforms.v2.functional")
+    bilinear = importlib.import_module("torchvision.transforms").InterpolationMode.BILINEAR
+    numbers = iter(range(10**9))
+
+    def call() -> Any:
+        batch = torch.from_numpy(given[next(numbers) % 2])
+        planes = (batch.pin_memory().to(device) if device != "cpu" else batch).permute(0, 3, 1, 2)
+        made = functional.rotate(functional.center_crop(planes, [_CROP, _CROP]), _ANGLE, bilinear)
+        if device != "cpu":
+            torch.cuda.synchronize()
+        return made
+
+    return call, f"{vision.__version__}, torch {torch.__version__}"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("job", choices=("overhead", "external"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--only", choices=_CONTESTANTS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.job == "overhead":
+        _overhead(given.device, given.batches, given.rounds)
+        return
+    if given.only:
+        print(json.dumps(_external(given.only, given.device, given.images, given.batches)))
+        return
+    pythons = dict(one.split("=", 1) for one in given.python)
+    base = 0.0
+    for name in _CONTESTANTS:
+        options = ["--device", given.device, "--images", str(given.images), "--batches", str(given.batches)]
+        words = [pythons.get(name, sys.executable), __file__, "external", "--only", name, *options]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"{name}: not run: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        base = base or found["images/s"]
+        rate = found["images/s"]
+        print(f"{name:12s} {rate:8.0f} images/s, seqpipe {base / rate:.2f} × ({found['version']})")
+
+
+if __name__ == "__main__":
+    main()

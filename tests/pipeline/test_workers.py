@@ -1,0 +1,187 @@
+"""External sources in processes: order, states, errors, and processes that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqpipe import fn
+from seqpipe.errors import BackendError, ParameterError, StateError
+from seqpipe.pipeline import Pipeline, external_source
+
+BIG = (64, 64, 3)  # goes through shared memory
+
+
+def made(source, batch_size=4, **options):
+    node = external_source(source, batch_size=batch_size, parallel=True, **options)
+    return Pipeline(*(node if isinstance(node, tuple) else (node,)))
+
+
+def pictures(info):
+    """A sample of several values, slower for the first ones, so that processes overtake one another."""
+    if info.idx_in_epoch >= 12:
+        raise StopIteration
+    time.sleep(0.02 if info.idx_in_epoch % 4 == 0 else 0)
+    return np.full(BIG, info.idx_in_epoch, np.uint8), np.int32(os.getpid())
+
+
+class Counting:
+    """An iterable with a state."""
+
+    def __init__(self, count=5):
+        self.count, self.at = count, 0
+
+    def __iter__(self):
+        while self.at < self.count:
+            self.at += 1
+            yield np.full((2, *BIG), self.at - 1, np.uint8)
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+def first_values(pipe, count=10):
+    return [np.asarray(values[0])[:, 0, 0, 0].tolist() for _, values in zip(range(count), pipe, strict=False)]
+
+
+def blocks():
+    return {path.name for path in Path("/dev/shm").glob("psm_*")}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_samples_keep_their_order_over_processes(workers):
+    before = blocks()
+    node, process = external_source(
+        pictures, batch_size=4, num_outputs=2, batch=False, layout=("HWC", ""), parallel=True, workers=workers
+    )
+    with Pipeline(fn.crop(node, crop=(8, 8)), process) as pipe:
+        batches = list(pipe)
+        assert [[int(one.numpy()[0, 0, 0]) for one in pixels] for pixels, _ in batches] == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9, 10, 11],
+        ]
+        processes = {int(number) for _, numbers in batches for number in numbers}
+        assert os.getpid() not in processes
+        assert 1 <= len(processes) <= workers
+        pipe.set_epoch(1)
+        assert len(list(pipe)) == 3, "the next epoch begins anew"
+    assert blocks() == before, "no shared memory is left"
+
+
+def test_batches_keep_their_order_and_a_state_goes_on():
+    def batch(number):
+        if number == 6:
+            raise StopIteration
+        time.sleep(0.03 * (number % 2 == 0))
+        return np.full((2, *BIG), number, np.uint8)
+
+    with made(batch, 2, workers=2) as pipe, made(batch, 2, workers=2) as other:
+        assert first_values(pipe, 2) == [[0, 0], [1, 1]]
+        other.load_state_dict(pipe.state_dict())
+        assert first_values(other) == first_values(pipe) == [[n, n] for n in range(2, 6)]
+
+
+def test_an_iterable_lives_in_one_process():
+    with made(Counting(), 2, cycle="raise") as pipe, made(Counting(), 2, cycle="raise") as other:
+        assert first_values(pipe, 2) == [[0, 0], [1, 1]]
+        state = pipe.state_dict()
+        assert state["sources"][0][2] == {"kind": "own", "state": {"at": 2}}
+        assert first_values(pipe) == [[2, 2], [3, 3], [4, 4]]
+        pipe.set_epoch(1)
+        assert first_values(pipe, 1) == [[0, 0]]
+        other.load_state_dict(state)
+        assert first_values(other) == [[2, 2], [3, 3], [4, 4]]
+
+
+def test_generators_and_what_does_not_know_how_to_go_on():
+    def numbers():
+        for number in range(3):
+            yield np.full((2, *BIG), number, np.uint8)
+
+    with made(numbers, 2, cycle="quiet") as pipe:
+        assert first_values(pipe, 4) == [[0, 0], [1, 1], [2, 2], [0, 0]]
+    with made(list(numbers()), 2) as pipe, made(list(numbers()), 2) as other:
+        assert first_values(pipe, 1) == [[0, 0]]
+        with pytest.raises(StateError, match="state_dict"):
+            other.load_state_dict(pipe.state_dict())
+
+
+def test_an_error_has_the_traceback_of_the_worker_and_the_next_batch_comes():
+    def source(number):
+        if number == 1:
+            raise KeyError(f"no batch {number}")
+        return np.full((2, *BIG), number, np.uint8)
+
+    with made(source, 2, workers=2) as pipe:
+        assert first_values(pipe, 1) == [[0, 0]]
+        with pytest.raises(KeyError, match="no batch 1") as caught:
+            next(pipe)
+        told = "".join(traceback.format_exception(caught.value))
+        assert 'raise KeyError(f"no batch {number}")' in told
+        assert "source external_source, epoch 0, samples from 2 on" in told
+        assert first_values(pipe, 1) == [[2, 2]]
+
+
+def test_a_process_that_dies_is_replaced_and_its_batch_made_again(tmp_path):
+    def source(number):
+        if number == 1 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 4:
+            raise StopIteration
+        return np.full((2, *BIG), number, np.uint8)
+
+    with made(source, 2, workers=2) as pipe:
+        assert first_values(pipe) == [[n, n] for n in range(4)]
+
+
+def test_a_process_that_always_dies_is_an_error():
+    def source(number):
+        if number == 1:
+            os._exit(3)
+        return np.full((2, *BIG), number, np.uint8)
+
+    with made(source, 2) as pipe:
+        assert first_values(pipe, 1) == [[0, 0]]
+        with pytest.raises(BackendError, match="has died twice at the same batch"):
+            next(pipe)
+        assert first_values(pipe, 1) == [[2, 2]]
+
+
+def test_sources_that_are_pickled():
+    with made(pictures, batch=False, num_outputs=2, workers=2, start_method="spawn") as pipe:
+        assert first_values(pipe) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    with (
+        made(lambda number: number, start_method="spawn") as pipe,
+        pytest.raises(
+            BackendError, match=r"cannot run in another process: .*functions of modules, not closures"
+        ),
+    ):
+        next(pipe)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"source": lambda: 0}, "a callable without arguments, which processes cannot divide"),
+        ({"workers": 0}, "workers=0 is not valid; allowed: a whole number from 1"),
+        (
+            {"start_method": "thread"},
+            "start_method='thread' is not valid; allowed: 'fork', 'spawn', 'forkserver'",
+        ),
+    ],
+)
+def test_what_is_refused(options, said):
+    with pytest.raises(ParameterError, match=said):
+        made(**{"source": pictures, "batch": False} | options)
