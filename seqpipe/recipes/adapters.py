@@ -6,6 +6,7 @@ None of these libraries is imported: what they hand over is taken by its form.
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
@@ -131,7 +132,8 @@ class DictionaryTransform:
                 ``index`` and ``epoch`` if draws shall depend on them. What is not named is passed on.
 
         Returns:
-            A new dictionary, with ``history`` besides.
+            A new dictionary, with ``history`` besides: what was done, as JSON, since loaders put texts of samples in a
+            list. ``seqpipe.ops.replay(json.loads(text), sample)`` does it again.
 
         Raises:
             ParameterError: an image is missing.
@@ -147,7 +149,7 @@ class DictionaryTransform:
         sample = {name: self._part(name, data[name]) for name in names}
         done: Any = self.chain(sample, **self._counting.place(data))
         made = {name: self._back(data[name], done[name].data) for name in names}
-        return {**data, **made, "history": done.history}
+        return {**data, **made, "history": json.dumps(done.history)}
 
     def _part(self, name: str, value: Any) -> Any:
         kind: Callable[[Any], Any] = Labels if name in self.labels else Image
