@@ -76,10 +76,12 @@ class VolumeChain(Maker):
 
     def explained(self) -> list[str]:
         """What is done if all of them act, a line for each pass over the voxels."""
-        return [
-            f"{' → '.join(op.name for op in group)}: {'one gather' if isinstance(group[0], Exact) else 'intensities'}"
-            for group in self.groups()
-        ]
+        lines = []
+        for group in self.groups():
+            traits = group[0].traits
+            how = "one gather" if traits.geometric else "labels" if traits.on_labels else "intensities"
+            lines.append(f"{' → '.join(op.name for op in group)}: {how}")
+        return lines
 
     def explained_for(self, x: Any, layout: str | None, epoch: int, index: int) -> list[str]:
         """What is done to a sample, a line for each pass over its voxels.

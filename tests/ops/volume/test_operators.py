@@ -235,6 +235,8 @@ def test_what_is_composed_is_read_once(volume):
     assert np.allclose(inverse(volume), volume, atol=1e-6)
     flat = Chain(ops.RandomAffine3d(rotate=(20, 0, 0)), ops.Elastic3d(in_plane=True))
     assert "slice by slice, in the plane through an elastic field" in flat.explain(volume)
+    relabeled = Chain(crop, ops.ReplaceLabel(label=1, by=2), ops.ZScore())
+    assert relabeled.explain() == "1. crop3d: one gather\n2. replace_label: labels\n3. zscore: intensities"
     views = Chain(ops.Flip3d(width=True), ops.Rot90(), ops.Crop3d(size=(4, 5, 6)))
     assert "voxels change places" in views.explain(volume)
     assert np.array_equal(
