@@ -1,4 +1,4 @@
-"""seqpipe: video files and medical volumes in, sequences of layout NFHWC out, on the CPU or an NVIDIA GPU.
+"""seqpipe: read video files and medical volumes as sequences of layout NFHWC, on the CPU or an NVIDIA GPU.
 
     with seqpipe.open("clip.mp4") as video:
         clip = video[10:26]                     # a Sequence: pixels FHWC, frame numbers, timestamps
@@ -7,7 +7,7 @@
     for batch in seqpipe.readers.Video(files=["clip.mp4"], sequence_length=16).batches(8):
         batch.numpy()                           # pixels NFHWC
 
-``import seqpipe`` loads this page and the errors; NumPy and the libraries that decode come with the first use.
+``import seqpipe`` loads this module and the errors only; NumPy and the decoding libraries are imported on first use.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# name → the module that has it, "" for a module itself. Some of these bring PyAV and OpenCV along.
+# exported name → its module, "" for a module. Some of these import PyAV and OpenCV.
 _LAZY = {
     "Batch": "sequence",
     "OutputSpec": "video.convert.output",
@@ -100,28 +100,30 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     threads: int | None = None,
     output: OutputSpec | None = None,
     cache_dir: str | Path | None = None,
+    register: str | Path | None = None,
     series: str | None = None,
     key: str | None = None,
 ) -> VideoReader | Any:
     """Open a video for exact access to its frames, or a volume for windows of its voxels.
 
-    Which of both it is follows from the first bytes of the file. A video is indexed without decoding (once: the index
-    is kept on disk and reused until the file changes).
+    The first bytes of the file tell videos from volumes. A video is indexed without decoding; the index is kept on disk
+    and reused until the file changes.
 
     Args:
         source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object; for
             volumes also a folder (a DICOM series, a Zarr array, pictures) or a list of files.
-        device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
-            there is one that can be used.
-        decode: for videos: who decodes for a GPU: its engines, and the CPU what they cannot (``"auto"``); the engines
-            alone (``"nvdec"``); the CPU alone (``"cpu"``).
-        stream: for videos: which of its streams, by its number in the container; None for the best video, as ffmpeg
-            chooses it.
-        threads: for videos: decoding threads, at least 1; None takes one for each core that this process may use.
-        output: for videos: color, dtype, size and crop of the frames; None gives upright RGB uint8 at full size.
-        cache_dir: the folder for indexes; None takes the platform's cache folder.
-        series: for a DICOM folder with several series: the SeriesInstanceUID of one.
-        key: for NPZ, the name of the array; for Zarr, its path in the group.
+        device: device of the result: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
+            the CPU.
+        decode: for videos: decode backend for a GPU: ``"auto"`` (NVDEC, and the CPU for streams that NVDEC does not
+            support), ``"nvdec"`` (only NVDEC) or ``"cpu"`` (the CPU, with an upload).
+        stream: for videos: number of the stream in the container; None for the best video stream, as ffmpeg chooses.
+        threads: for videos: decoding threads, at least 1; None for one for each core that this process may use.
+        output: for videos: color, dtype, size and crop of the frames; None for oriented RGB uint8 at full size.
+        cache_dir: for videos: folder of the indexes; None for the platform's cache folder.
+        register: for videos: a register of indexes, made by ``seqpipe index --register``, for videos that the cache
+            folder has no index of.
+        series: for DICOM folders with several series: the SeriesInstanceUID of one.
+        key: for NPZ: name of the array; for Zarr: path of the array in the group.
 
     Returns:
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
@@ -130,9 +132,9 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         ``with`` statement.
 
     Raises:
-        SourceNotFoundError: there is nothing at that path or URL.
-        UnreadableSourceError: it is neither a video nor a volume that can be opened.
-        ParameterError: an argument is out of its bounds.
+        SourceNotFoundError: the path or URL does not exist.
+        UnreadableSourceError: the source is neither a supported video nor a supported volume.
+        ParameterError: an argument is out of bounds, or does not apply to this kind of source.
         BackendError: the device is not available.
     """
     from .volume.formats.open import is_volume
@@ -141,10 +143,12 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         from .volume.reader import VolumeReader
 
         if output is not None:
-            raise ParameterError("output is for videos, and this is a volume", advice="Leave it out")
+            raise ParameterError("output is for videos, and the source is a volume", advice="Leave it out")
         return VolumeReader(source, device=device, series=series, key=key)
     if series is not None or key is not None:
-        raise ParameterError("series and key are for volumes, and this is none", advice="Leave them out")
+        raise ParameterError(
+            "series and key are for volumes, and the source is not one", advice="Leave them out"
+        )
     from .video.reader import VideoReader
 
     return VideoReader(
@@ -155,6 +159,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         threads=threads,
         output=output,
         cache_dir=cache_dir,
+        register=register,
     )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import resources
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -74,6 +73,8 @@ class CudaSource:
 
 def all_sources() -> tuple[CudaSource, ...]:
     """Every CUDA source of seqpipe, by package and name."""
+    from importlib import resources
+
     root = __name__.partition(".")[0]
     return tuple(sorted(_sources_in(root, resources.files(root)), key=lambda s: (s.package, s.name)))
 

@@ -1,11 +1,10 @@
-"""Sequence and Batch: pixels with their clock or their space, as immutable values."""
+"""Sequence and Batch: immutable values of pixels with their timestamps or their position in space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from html import escape
 from importlib import import_module
 from typing import Any, Final
 
@@ -115,12 +114,12 @@ class _Owned:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sequence(_Exports):
-    """One sample: frames of a video with their clock, or slices of a volume with their space.
+    """One sample: frames of a video with timestamps, or slices of a volume with an affine.
 
     Attributes:
         data: the pixels, an array with the axes of ``layout``; NumPy or CuPy. A torch tensor becomes a view.
         layout: one letter per axis; ``FHWC`` for a video, ``DHWC`` for a volume, ``HWC`` for a single frame.
-        source: where it comes from.
+        source: path or URL of the source.
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
@@ -169,12 +168,12 @@ class Sequence(_Exports):
 
     @property
     def spacing_mm(self) -> tuple[float, float, float] | None:
-        """Distance between neighboring slices, rows and columns in mm; None without an affine."""
+        """Distance between neighboring slices, rows and columns in mm; None without an affine matrix."""
         return None if self.affine is None else spacing_of(self.affine)
 
     @property
     def orientation(self) -> str | None:
-        """Where columns, rows and slices go to, such as ``"RAS"``; None without an affine.
+        """Directions in which column, row and slice numbers increase, such as ``"RAS"``; None without an affine matrix.
 
         Columns come first, as in NIfTI tools and ITK: ``"LPS"`` means columns to the left, rows to the back, slices
         to the head.
@@ -182,10 +181,10 @@ class Sequence(_Exports):
         return None if self.affine is None else orientation_of(self.affine)
 
     def scaled(self) -> Sequence:
-        """The same with slope and intercept applied, and no scale any more; itself if there is none.
+        """Return the sequence with slope and intercept applied; the sequence itself if it has no scale.
 
-        Integers stay integers, of 16 or 32 bits, where slope and intercept are whole numbers and the range of the type
-        allows for it, as in Hounsfield units. Else the values are computed in float64 and kept as float32.
+        The result has an integer dtype of 16 or 32 bits if slope and intercept are integers and the range allows it, as
+        for Hounsfield units. Otherwise values are computed in float64 and returned as float32.
         """
         if self.scale is None:
             return self
@@ -216,7 +215,7 @@ class Sequence(_Exports):
         return made
 
     def __len__(self) -> int:
-        """The number of frames or slices."""
+        """Number of frames or slices."""
         axis = frame_axis(self.layout)
         return 1 if axis is None else int(self.data.shape[axis])
 
@@ -257,25 +256,27 @@ class Sequence(_Exports):
 
     def _repr_html_(self) -> str:
         """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
+        from html import escape
+
         rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
         return f"<table>{''.join(rows)}</table>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch(_Exports):
-    """Several samples, stacked to ``NFHWC`` where their shapes agree.
+    """Several samples, stacked to ``NFHWC`` if their shapes agree.
 
     Attributes:
-        sequences: the samples in order; views of ``stacked`` where there is one.
-        stacked: the array ``(N, …)``, or None where shapes differ.
+        sequences: the samples in order; views of ``stacked``, if that is not None.
+        stacked: the array ``(N, …)``, or None if shapes differ.
         labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
             sequences, None if no sequence has one. Of a batch that was mixed, or of a dataset with another
             ``label_type``, float32 ``(N,)`` or ``(N, classes)``, or texts.
         indices: the samples' indices within their dataset, int64 of length N, likewise.
-        mask: where a ragged batch was padded to one shape, True for real pixels, ``(N, F, H, W)``; else None.
+        mask: for a batch that was padded to one shape, bool ``(N, F, H, W)``, True for real pixels; else None.
 
     Raises:
-        ParameterError: there is no sequence, or a field has not one entry for each.
+        ParameterError: there is no sequence, or a field does not have one entry for each sequence.
     """
 
     sequences: tuple[Sequence, ...]
@@ -322,10 +323,10 @@ class Batch(_Exports):
 
     @classmethod
     def of(cls, sequences: Seq[Sequence], **fields: Any) -> Batch:
-        """A batch of sequences, stacked (one copy) if their shapes, dtypes and layouts agree.
+        """Make a batch of sequences, stacked by one copy if their shapes, dtypes and layouts agree.
 
         Args:
-            sequences: one or more.
+            sequences: one or more sequences.
             **fields: labels, indices and mask.
         """
         kinds = {(s.shape, s.dtype, s.layout, s.device) for s in sequences}
@@ -340,13 +341,13 @@ class Batch(_Exports):
         """The stacked array ``(N, F, H, W, C)``.
 
         Raises:
-            ParameterError: the samples differ in shape, so that there is no such array.
+            ParameterError: the samples differ in shape.
         """
         if self.stacked is None:
             shapes = ", ".join(str(s.shape) for s in self.sequences[:4]) + (", …" if len(self) > 4 else "")
             raise ParameterError(
                 f"this batch holds sequences of different shapes ({shapes})",
-                advice="Iterate over it, give the reader a size, or ask for batches(..., ragged='pad')",
+                advice="Iterate over the batch, set the reader's size, or use batches(..., ragged='pad')",
             )
         return self.stacked
 
@@ -362,17 +363,17 @@ class Batch(_Exports):
 
     @property
     def frames(self) -> IntArray:
-        """Source frame numbers ``(N, F)``; -1 for padding, and where a sample is shorter."""
+        """Source frame numbers, int64 ``(N, F)``; -1 for padding and past the end of shorter samples."""
         return _table([s.frames for s in self.sequences], -1, np.int64)
 
     @property
     def timestamps(self) -> FloatArray:
-        """Presentation times in seconds ``(N, F)``; NaN for padding, and where a sample is shorter."""
+        """Presentation times in seconds, float64 ``(N, F)``; NaN for padding and past the end of shorter samples."""
         return _table([s.timestamps for s in self.sequences], np.nan, np.float64)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where each sample comes from."""
+        """Path or URL of each sample's source."""
         return tuple(s.source for s in self.sequences)
 
     @property

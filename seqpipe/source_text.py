@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 from typing import Final
 
 __all__ = ["source_text"]
@@ -19,5 +18,7 @@ def source_text(package: str, name: str, folder: str = "") -> str:
         name: its name.
         folder: where in there it lies, and what it includes.
     """
+    from importlib import resources  # here: it takes longer than most of our modules
+
     text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda found: source_text(package, found[1], folder), text)

@@ -188,7 +188,7 @@ def test_unequal_sequences_stay_apart(other):
 )
 def test_a_ragged_batch_says_what_to_do(use):
     batch = Batch.of([clip(width=2), *[clip(length=5)] * 4])
-    expected = r"different shapes \(\(3, 4, 2, 3\), .*, …\)\. Iterate over it, .* ragged='pad'"
+    expected = r"different shapes \(\(3, 4, 2, 3\), .*, …\)\. Iterate over the batch, .* ragged='pad'"
     with pytest.raises(ParameterError, match=expected):
         use(batch)
 

@@ -1,11 +1,11 @@
-"""Optical flow: its computation, pictures, files and use. May import the vocabulary alone; operators stand below it.
+"""Optical flow: computation, colors, files, warping and statistics. May import the vocabulary only.
 
-A flow is an array ``(…, h, w, 2)``: for each cell of the output grid the motion of the frame, x then y, in pixels of
-the input. Positive x is to the right, positive y is down. The flow from frame ``a`` to frame ``b`` lies on the pixels
-of ``a``: what is at ``(x, y)`` in ``a`` is at ``(x, y) + flow[y, x]`` in ``b``, as OpenCV has it. What is not known,
-such as the flow of padded frames, is NaN.
+A flow is an array ``(…, h, w, 2)``: for each cell of the output grid the motion (x, y) in pixels of the input frames.
+Positive x points right, positive y points down. The flow from frame ``a`` to frame ``b`` is given at the pixels of
+``a``: a point at ``(x, y)`` in ``a`` is at ``(x, y) + flow[y, x]`` in ``b``, as in OpenCV. Unknown vectors, such as
+those of padded frames, are NaN.
 
-``fn.optical_flow`` computes it (:class:`seqpipe.ops.OpticalFlow`); here is what is done with it.
+``fn.optical_flow`` (:class:`seqpipe.ops.OpticalFlow`) computes flow; the functions of this package use it.
 """
 
 from __future__ import annotations

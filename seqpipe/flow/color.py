@@ -1,4 +1,4 @@
-"""Flow as pictures: the color wheel of the Middlebury benchmark."""
+"""Visualization of flow by the color wheel of the Middlebury benchmark."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _BEYOND: Final = 0.75  # brightness of motion longer than the longest of the sca
 
 
 def to_rgb(flow: X, max_motion: float | None = None) -> X:
-    """Flow as colors: the hue is its direction, the saturation its length; no motion is white.
+    """Convert flow to colors: the hue shows the direction, the saturation the length; zero motion is white.
 
     Args:
         flow: ``(…, h, w, 2)``, a NumPy, CuPy or torch array or a Sequence.
-        max_motion: the length in pixels that has full color, what is longer is darker; by default the greatest length
-            of all that is given, so that the frames of a sequence share one scale.
+        max_motion: length in pixels that has full saturation; longer vectors are darker. By default the greatest length
+            in ``flow``, so that all frames of a sequence share one scale.
 
     Returns:
-        uint8 ``(…, h, w, 3)``, of the same kind. Unknown vectors (NaN) are black.
+        uint8 ``(…, h, w, 3)``, of the same type as ``flow``. Unknown vectors (NaN) are black.
 
     Raises:
-        ParameterError: it is no flow, or the length is not above 0.
+        ParameterError: ``flow`` is not a flow, or ``max_motion`` is not above 0.
     """
     if max_motion is not None and not 0 < max_motion < float("inf"):
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Flow in files: Middlebury ``.flo``, KITTI's 16-bit ``.png``, and ``.npz``."""
+"""File formats of flow: Middlebury ``.flo``, KITTI's 16-bit ``.png``, and ``.npz``."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _KITTI_ONE, _KITTI_ZERO = 64.0, 32768.0
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """The flow in a file.
+    """Read flow from a file.
 
     Args:
-        path: a file that ends in .flo, .png or .npz.
+        path: a file with the extension .flo, .png or .npz.
 
     Returns:
-        float32 ``(h, w, 2)``, NaN where it is unknown; of npz what was written, ``(…, h, w, 2)``, or a Sequence with
-        its clock.
+        float32 ``(h, w, 2)``, NaN where unknown; for .npz what was written: an array ``(…, h, w, 2)``, or a Sequence
+        with frame numbers and timestamps.
 
     Raises:
-        SourceNotFoundError: there is no such file.
-        UnreadableSourceError: it holds no flow, or is damaged.
-        ParameterError: it ends in something else.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: the file contains no flow, or is damaged.
+        ParameterError: the file has another extension.
     """
     place = Path(path)
     name = _format_of(place, "read")
@@ -59,14 +59,15 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def write(path: str | os.PathLike[str], flow: Any) -> None:
-    """Write flow into a file, which appears once it is whole.
+    """Write flow to a file atomically.
 
     Args:
-        path: a file that ends in .flo, .png or .npz, in a folder that exists.
-        flow: ``(h, w, 2)`` in pixels; for npz also more axes in front, or a Sequence, whose clock is kept.
+        path: a file with the extension .flo, .png or .npz, in an existing folder.
+        flow: ``(h, w, 2)`` in pixels; for .npz also ``(…, h, w, 2)``, or a Sequence, with its frame numbers and
+            timestamps.
 
     Raises:
-        ParameterError: it is no flow, has too many axes, or the path ends in something else.
+        ParameterError: ``flow`` is not a flow or has too many axes, or the path has another extension.
         OutputError: the file cannot be written.
     """
     place = Path(path)
@@ -83,29 +84,29 @@ def write(path: str | os.PathLike[str], flow: Any) -> None:
 
 
 def encode(flow: Any, name: str) -> bytes:
-    """The content of a file.
+    """Encode flow as the content of a file.
 
     Args:
-        flow: as for :func:`write`.
-        name: of the format, one of :data:`FORMATS`.
+        flow: see :func:`write`.
+        name: name of the format, one of :data:`FORMATS`.
 
     Raises:
-        ParameterError: it is no flow, has too many axes, or there is no such format.
+        ParameterError: ``flow`` is not a flow or has too many axes, or the format does not exist.
     """
     return _format(name).encode(flow)
 
 
 def decode(content: bytes, name: str, source: str = "") -> Any:
-    """What :func:`read` returns, of the content of a file.
+    """Decode the content of a file; see :func:`read`.
 
     Args:
-        content: of the file.
-        name: of the format, one of :data:`FORMATS`.
-        source: of the content, for messages.
+        content: content of the file.
+        name: name of the format, one of :data:`FORMATS`.
+        source: name of the source, for messages.
 
     Raises:
-        UnreadableSourceError: it holds no flow, or is damaged.
-        ParameterError: there is no such format.
+        UnreadableSourceError: the content is not a flow, or is damaged.
+        ParameterError: the format does not exist.
     """
     return _format(name).decode(content, source)
 

@@ -68,18 +68,18 @@ def grid_of(shape: tuple[int, int], size: tuple[int, int], source: str = "grid_o
 
 
 def upsample(flow: X, size: tuple[int, int]) -> X:
-    """A vector for each pixel, by bilinear interpolation between the centres of cells.
+    """Interpolate flow bilinearly between the centers of cells, to one vector for each pixel.
 
     Args:
         flow: ``(…, h, w, 2)`` on grid 1, 2, 4 or 8, a NumPy, CuPy or torch array or a Sequence.
-        size: rows and columns of the frames it belongs to.
+        size: (height, width) of the frames.
 
     Returns:
-        float32 ``(…, H, W, 2)``, of the same kind. Vectors stay as they are: they are in pixels of the frames. A pixel
-        near a vector that is unknown (NaN) has none.
+        float32 ``(…, H, W, 2)``, of the same type as ``flow``. Vectors are not scaled, as they are in pixels of the
+        frames. Pixels next to an unknown vector (NaN) are NaN.
 
     Raises:
-        ParameterError: it is no flow, or not one of frames of that size.
+        ParameterError: ``flow`` is not a flow, or does not fit frames of that size.
     """
     return apply_to(flow, partial(_upsampled, size=size))
 

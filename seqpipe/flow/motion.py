@@ -1,4 +1,4 @@
-"""What is done with flow: warping frames by it, finding what is occluded, and statistics of it."""
+"""Warping of frames by flow, detection of occlusion, and statistics of motion."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ X = TypeVar("X")
 
 
 class MotionStatistics(NamedTuple):
-    """How long the vectors of flow are, for each frame; unknown ones (NaN) are left out.
+    """Statistics of the lengths of flow vectors for each frame, without unknown vectors (NaN).
 
     Attributes:
-        mean: mean length in pixels, float64 of length F; NaN for a frame without any.
-        std: standard deviation.
-        median: half of the vectors are shorter.
-        p95: 95 of 100 are shorter.
-        max: the longest.
+        mean: mean length in pixels, float64; NaN for frames without known vectors.
+        std: standard deviation in pixels.
+        median: median in pixels.
+        p95: 95th percentile in pixels.
+        max: greatest length in pixels.
         moving: share of the vectors that are longer than the threshold, 0 to 1.
     """
 
@@ -38,17 +38,17 @@ class MotionStatistics(NamedTuple):
 
 
 def statistics(flow: Any, threshold: float = 1.0) -> MotionStatistics:
-    """Statistics of the lengths of motion, for each frame.
+    """Compute statistics of the lengths of flow vectors for each frame.
 
     Args:
         flow: ``(…, h, w, 2)``, a NumPy, CuPy or torch array or a Sequence.
-        threshold: length in pixels from which something counts as moving.
+        threshold: length in pixels above which a vector counts as moving.
 
     Returns:
-        Arrays of the shape ``…``, in main memory.
+        NumPy arrays of the shape ``…``.
 
     Raises:
-        ParameterError: it is no flow.
+        ParameterError: ``flow`` is not a flow.
     """
     array = to_numpy(flow_array(flow, "statistics")).astype(np.float64)
     lengths = np.hypot(array[..., 0], array[..., 1]).reshape(-1, array.shape[-3] * array.shape[-2])
@@ -64,21 +64,21 @@ def statistics(flow: Any, threshold: float = 1.0) -> MotionStatistics:
 
 
 def warp(frames: X, flow: Any, fill_value: float | None = None) -> X:
-    """Frames seen where their motion comes from: frame ``k + 1`` by the flow from ``k`` to ``k + 1`` looks like ``k``.
+    """Warp frames backward: frame ``k + 1``, warped by the flow from ``k`` to ``k + 1``, resembles frame ``k``.
 
-    ``out[y, x] = frame[(y, x) + flow[y, x]]``, bilinearly between pixels.
+    ``out[y, x] = frame[(y, x) + flow[y, x]]``, interpolated bilinearly.
 
     Args:
-        frames: ``(…, H, W, C)``, a NumPy, CuPy or torch array or a Sequence; of a clip, ``clip.data[1:]``.
-        flow: ``(…, H, W, 2)`` of as many frames; one on a grid is upsampled beforehand, see :func:`upsample`.
-        fill_value: the value of what lies outside of the frame, or is unknown; None repeats the border's pixels.
+        frames: ``(…, H, W, C)``, a NumPy, CuPy or torch array or a Sequence; for a clip, ``clip.data[1:]``.
+        flow: ``(…, H, W, 2)`` for as many frames; see :func:`upsample` for flow on a grid.
+        fill_value: value outside of the frame and at unknown vectors; None repeats edge pixels.
 
     Returns:
-        What came in: whole numbers are rounded half to even. Where the flow is unknown (NaN) the result is NaN, or 0 of
-        whole numbers, unless there is a fill_value.
+        Frames of the same type and dtype; integers are rounded half to even. Without ``fill_value``, pixels with an
+        unknown vector (NaN) are NaN, or 0 for integers.
 
     Raises:
-        ParameterError: frames and flow do not belong together.
+        ParameterError: frames and flow differ in number, size or device.
     """
     layout = layout_of(frames) or "C"
     if layout[-1] != "C":
@@ -136,15 +136,16 @@ def _taken(library: Any, image: Array, motion: Array) -> tuple[Array, Array]:
 
 
 def occlusion(forward: Any, backward: Any, size: tuple[int, int] | None = None) -> Array:
-    """Where forward and backward flow disagree: what is seen in the first frame and hidden in the second.
+    """Find cells that are visible in the first frame and occluded in the second, by forward and backward flow.
 
-    A cell is occluded where ``|f + b|² > 0.01 (|f|² + |b|²) + 0.5``, with ``b`` the backward flow at the place that the
-    forward flow ``f`` leads to (Sundaram et al., 2010), where that place is outside of the frame, or the flow unknown.
+    A cell is occluded if ``|f + b|² > 0.01 (|f|² + |b|²) + 0.5``, where ``b`` is the backward flow at the point that
+    the forward flow ``f`` leads to (Sundaram et al., 2010); if that point is outside of the frame; or if the flow is
+    unknown.
 
     Args:
-        forward: ``(…, h, w, 2)``, from the first frames to the second ones.
-        backward: the same from the second to the first.
-        size: rows and columns of the frames; by default those of the flow, which then is on grid 1.
+        forward: ``(…, h, w, 2)``, flow from the first frames to the second ones.
+        backward: flow from the second frames to the first ones.
+        size: (height, width) of the frames; by default that of the flow, which is then on grid 1.
 
     Returns:
         bool ``(…, h, w)``, NumPy or CuPy as the flow is.

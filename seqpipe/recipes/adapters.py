@@ -192,6 +192,8 @@ def on_subject(chain: VolumeChain, subject: Any, *, epoch: int = 0, index: int =
         part.set_data(_like(image.data, _to_layout(done[name].data.data, "CDHW")))
         part.affine = done[name].data.affine
         made[name] = part
+    if hasattr(made, "update_attributes"):  # subject.t1 beside subject["t1"]
+        made.update_attributes()
     return made
 
 

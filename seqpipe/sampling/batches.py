@@ -1,4 +1,4 @@
-"""Batch boundaries: positions of an epoch cut into batches."""
+"""Division of an epoch's positions into batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ class BatchPlan:
     """The batches of one epoch of one rank, as positions of its order.
 
     Attributes:
-        length: positions in the epoch.
-        batch_size: positions in a batch.
-        last_batch: what becomes of the rest that does not fill a batch: "partial" gives it short, "drop"
-            leaves it out, "fill" completes it with the epoch's own first positions, from 0 on and again as
-            often as needed.
-        start: the first position that is still to come; an epoch that is resumed there is cut anew, so that
-            the batch size may differ from that before.
+        length: number of positions of the epoch.
+        batch_size: number of positions of a batch.
+        last_batch: policy for an incomplete last batch: "partial" returns it short, "drop" leaves it out, "fill"
+            completes it with the first positions of the epoch, repeated as often as needed.
+        start: first position of the first batch; a resumed epoch is divided from there, with any batch size.
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -46,15 +44,15 @@ class BatchPlan:
 
     @property
     def count(self) -> int:
-        """The number of batches."""
+        """Number of batches."""
         left = self.length - self.start
         return left // self.batch_size if self.last_batch == "drop" else -(-left // self.batch_size)
 
     def positions(self, batch: int) -> IntArray:
-        """The positions that make a batch.
+        """Return the positions of a batch.
 
         Raises:
-            ParameterError: there is no such batch.
+            ParameterError: ``batch`` is out of range.
         """
         if not 0 <= batch < self.count:
             allowed = f"0 to {self.count - 1}" if self.count else "none, no batch is left"
@@ -66,7 +64,7 @@ class BatchPlan:
         return np.arange(first, min(end, self.length), dtype=np.int64)
 
     def end(self, batch: int) -> int:
-        """The position that comes after a batch: the ``start`` from which to resume once it was given out."""
+        """Return the position after a batch, which is the ``start`` to resume from after that batch."""
         return min(self.start + (batch + 1) * self.batch_size, self.length)
 
     def __iter__(self) -> Iterator[IntArray]:

@@ -28,7 +28,7 @@ def choose_sampler(
     pad_mode: PadMode = "none",
     min_motion: float | None = None,
 ) -> Sampler:
-    """The sampler that parameters describe.
+    """Choose the sampler for the user's parameters.
 
     ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` clips, random or even; otherwise windows. With
     ``fps``, windows and clips go by time, and lengths and distances count frames of that rate. ``min_motion`` leaves

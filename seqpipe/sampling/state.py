@@ -13,12 +13,12 @@ __all__ = ["IteratorState", "check_state", "fingerprint"]
 
 
 class IteratorState(TypedDict):
-    """Where an iteration stands; plain values, so that it can be stored as JSON.
+    """Position of an iteration, as plain values that can be stored as JSON.
 
     Attributes:
-        epoch: the epoch, from 0 on.
-        position: how many samples of the rank's epoch were given out.
-        fingerprint: what the iteration is over; see :func:`fingerprint`.
+        epoch: the epoch, counted from 0.
+        position: number of samples of the rank's epoch that were returned.
+        fingerprint: digest of the dataset and its parameters; see :func:`fingerprint`.
     """
 
     epoch: int
@@ -27,15 +27,15 @@ class IteratorState(TypedDict):
 
 
 def fingerprint(**parts: object) -> str:
-    """A short text that is the same wherever all the named parts are, and tells which part differs if not.
+    """Return a digest of named parts, from which two fingerprints' differing parts can be named.
 
     Args:
-        parts: whatever decides which samples come: plain values (None, bool, int, finite float, str) and
-            lists, tuples and dictionaries with text keys of them.
+        parts: everything that determines the samples: plain values (None, bool, int, finite float, str), and
+            lists, tuples and dictionaries with text keys of these.
 
     Returns:
-        ``name=digest`` for each part, sorted by name, joined by blanks; 64 bits of BLAKE2b of the part as
-        JSON.
+        ``name=digest`` for each part, sorted by name and separated by spaces; a digest is 64 bits of BLAKE2b of the
+        part as JSON.
 
     Raises:
         ParameterError: a part is not made of plain values.
@@ -46,16 +46,15 @@ def fingerprint(**parts: object) -> str:
 def check_state(
     state: Mapping[str, object], fingerprint: str, *, what: str = "this dataset"
 ) -> IteratorState:
-    """The state, if it belongs to an iteration with this fingerprint.
+    """Check that a state belongs to an iteration, and return it.
 
     Args:
-        state: what ``state_dict()`` gave, perhaps by way of a file.
-        fingerprint: of the iteration that is to continue.
-        what: what the state is loaded into, for the message.
+        state: the result of ``state_dict()``.
+        fingerprint: fingerprint of the iteration that loads the state.
+        what: name of what loads the state, for the message.
 
     Raises:
-        StateError: it is not a state, or it was taken of something else; the message names the parts that
-            differ.
+        StateError: ``state`` is not a state, or belongs to another iteration; the message names the parts that differ.
     """
     wanted = "a dictionary with epoch >= 0, position >= 0 and fingerprint, as state_dict() gives it"
     if not isinstance(state, Mapping):

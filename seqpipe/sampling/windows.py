@@ -147,7 +147,7 @@ class _Clips(_ByStarts):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomClips(_Clips):
-    """Sequences at random starts, all starts that fit being equally likely.
+    """Sequences with uniformly random starts among those that fit.
 
     A span that is too short for one sequence gives none without padding; with padding, it gives sequences
     that start at its first frame, the ones with the most real frames.
@@ -174,7 +174,7 @@ class RandomClips(_Clips):
 
 @dataclass(frozen=True, kw_only=True)
 class EvenClips(_Clips):
-    """Sequences whose starts are spread evenly from the first that fits to the last; one alone is in the middle.
+    """Sequences whose starts are spread evenly from the first to the last that fits; a single one is in the middle.
 
     Attributes:
         sequence_length: frames in a sequence.

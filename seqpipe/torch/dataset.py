@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import torch.utils.data
 
 from ..errors import BackendError, ParameterError, StateError
@@ -14,6 +15,7 @@ from ..pipeline.datasets import Clips
 from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
+from ..sequence import Batch
 from .tensors import PixelLayout, check_layout, tensor_of
 
 __all__ = ["Dataset"]
@@ -145,13 +147,23 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         """Convert a batch to a dictionary of tensors."""
         named = dict(zip(self._clips.parts, values, strict=True))
         if self._tail is not None:
-            named["pixels"] = self._tail(named["pixels"], epoch=epoch, index=named["index"])
+            made = self._tail(named["pixels"], epoch=epoch, index=named["index"])
+            named |= {"pixels": made, **_known(made)}
         return {
             name: tensor_of(
                 value, name, self._layout if name == "pixels" else None, self._device, pinned=self._pinned
             )
             for name, value in named.items()
         }
+
+
+def _known(made: Any) -> dict[str, Any]:
+    """What operators change beside pixels: the clock, as optical flow does, and labels, as Mixup does."""
+    parts = made if isinstance(made, tuple) else (made,)
+    batch = next((part for part in parts if isinstance(part, Batch)), None)
+    if batch is None:
+        return {}
+    return {"label": np.asarray(batch.labels), "timestamps": batch.timestamps, "frames": batch.frames}
 
 
 class _Pass(Iterator[dict[str, Any]]):

@@ -10,7 +10,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from .engine.engine import available_cores
 from .engine.executors import reader_context
 from .engine.fill import fill
 from .index.learned import Learned
-from .index.open import open_index, reindexed
+from .index.open import kept_index, open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
 from .plan.jobs import PlannedVideo
@@ -42,33 +42,40 @@ from .probe.info import StreamInfo
 from .source.blocks import Counted
 from .source.source import Origin, open_source
 
+if TYPE_CHECKING:
+    from .index.by_cues import CuedFilm
+
 __all__ = ["VideoReader"]
 
 _WORTH_FRAME_THREADS = 48
 
 
 class VideoReader:
-    """One video, random access, exact to the frame.
+    """Exact random access to the frames of one video.
 
-    Frame ``i`` is the ``i``-th in presentation order. Times are seconds on the stream's own clock, the one that
-    ``timestamps`` and ``info.start_s`` are on. Threads may share a reader: they wait for each other, so one reader
-    each is faster. Its copies, and what is made of its pickle, open the video anew.
+    A remote Matroska file (``s3://…``) is opened by its cues: :meth:`at` reads the requested frames without the rest of
+    the file, and these frames have no numbers. Whatever needs frame numbers, such as ``len``, reads the file once.
+
+    Frame ``i`` is the ``i``-th frame in presentation order. Times are seconds on the stream's own clock, as
+    ``timestamps`` and ``info.start_s``. Threads may share a reader, but take turns; one reader for each thread is
+    faster. Copies and unpickled readers open the video again.
 
     Args:
         origin: a path, a URL (``s3://…``), the bytes of a file, or a seekable binary file object.
-        device: where the frames are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first GPU if
-            there is one that can be used.
-        decode: who decodes for a GPU; ``"mixed"`` is like ``"auto"`` here, where one run follows the other.
-        stream: which of its streams, by its number in the container; by default the best video, as ffmpeg chooses it.
-        threads: how many threads may decode; by default one per core that this process may use.
-        output: color, dtype and geometry of the pixels; by default 8-bit RGB at the video's own size, upright.
-        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        device: device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
+            the CPU.
+        decode: decode backend for a GPU; ``"mixed"`` is the same as ``"auto"`` for a single reader.
+        stream: number of the stream in the container; by default the best video stream, as ffmpeg chooses.
+        threads: decoding threads; by default one for each core that this process may use.
+        output: color, dtype and geometry of the frames; by default oriented 8-bit RGB at the video's own size.
+        cache_dir: folder of the indexes; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache folder.
+        register: a register of indexes, made by ``seqpipe index --register``, for videos that are not in the cache.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a video that can be decoded.
+        SourceNotFoundError: the source or the register does not exist.
+        UnreadableSourceError: the source is not a video that can be decoded.
         BackendError: the device is not available.
-        ParameterError: a parameter is out of bounds, for example a crop beyond the frame.
+        ParameterError: a parameter is out of bounds, for example a crop outside of the frame.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class VideoReader:
         threads: int | None = None,
         output: OutputSpec | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
+        register: str | os.PathLike[str] | None = None,
     ) -> None:
         # Elsewhere, as in a loader's worker, it is opened anew: file, decoders and streams are this process's.
         self._again = partial(
@@ -92,22 +100,29 @@ class VideoReader:
             threads=threads,
             output=output,
             cache_dir=cache_dir,
+            register=register,
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        self._source = source = Counted(open_source(origin, stream=STREAM.check(stream)))
+        self._source = Counted(open_source(origin, stream=STREAM.check(stream)))
+        # the painter's buffers, the stream ahead and the opening of an index are one thread's at a time
+        self._lock = threading.RLock()
         self._needed = 0
         self._cache_dir = cache_dir
-        self._learned, stamp = Learned(cache_dir), source.stamp()
-        self._video = PlannedVideo(source, open_index(source, cache_dir=cache_dir))
-        self._learned.note(self._index, stamp)
+        self._register = None
+        if register is not None:
+            from .index.shared import find_register
+
+            self._register = find_register(register, None)
+        self._learned = Learned(cache_dir)
+        self._numbered: PlannedVideo | None = None
+        self._film = self._cued_film()
+        if self._film is None:
+            self._numbered = self._opened()
         self._place = reader_context(parse_device(device), decode=DECODE.check(decode))
         with self._place.active():
-            converter = self._place.painter.converter(self._index.info, self._output)
+            converter = self._place.painter.converter(self.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
-        self._lock = (
-            threading.RLock()
-        )  # the painter's buffers and the stream ahead are one thread's at a time
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
         self._inherited: Iterator[Sequence] | None = None
@@ -117,17 +132,24 @@ class VideoReader:
         return self._again, ()
 
     @property
+    def _video(self) -> PlannedVideo:
+        if self._numbered is None:
+            with self._lock:
+                self._numbered = self._numbered or self._opened()
+        return self._numbered
+
+    @property
     def _index(self) -> PacketIndex:
         return self._video.index
 
     @property
     def info(self) -> StreamInfo:
-        """The facts of the stream, its frames counted."""
-        return self._index.info
+        """Facts of the stream; the number of frames is exact, except for a remote Matroska file opened by its cues."""
+        return self._film.info if self._numbered is None and self._film is not None else self._index.info
 
     @property
     def index(self) -> PacketIndex:
-        """The packets."""
+        """The packet index."""
         return self._index
 
     @property
@@ -141,6 +163,8 @@ class VideoReader:
 
     def __repr__(self) -> str:
         info = self.info
+        if info.frame_count is None:
+            return f"VideoReader({info.source!r}, {info.codec} {info.width}×{info.height})"
         span = f", {info.start_s:.3f}…{self._index.end_s:.3f} s" if len(self) else ""
         return (
             f"VideoReader({info.source!r}, {len(self)} frames, {info.codec} {info.width}×{info.height}{span})"
@@ -151,11 +175,11 @@ class VideoReader:
     @overload
     def __getitem__(self, place: slice) -> Sequence: ...
     def __getitem__(self, place: int | slice) -> Sequence:
-        """One frame, layout ``HWC``, or a slice of them, layout ``FHWC``; negative numbers count from the end.
+        """Return one frame (layout ``HWC``) or a slice of frames (``FHWC``); negative numbers count from the end.
 
         Raises:
-            FrameRangeError: the frame is not in the video.
-            DamagedSourceError: it cannot be decoded.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: a frame cannot be decoded.
         """
         if isinstance(place, slice):
             return self.frames(numbers_of(place, len(self)))
@@ -164,18 +188,18 @@ class VideoReader:
             return self._next_frame(number)
 
     def __iter__(self) -> Iterator[Sequence]:
-        """Every frame in order, layout ``HWC``."""
+        """Iterate over all frames in order, layout ``HWC``."""
         return self.stream(range(len(self)))
 
     def frames(self, numbers: Iterable[int]) -> Sequence:
-        """Frames by number, in the order given, repeats allowed, negative ones counted from the end.
+        """Return frames by number, in any order and with repeats; negative numbers count from the end.
 
         Returns:
-            Layout ``FHWC``; each frame is decoded once.
+            A sequence of layout ``FHWC``; repeated frames are decoded once.
 
         Raises:
-            FrameRangeError: a frame is not in the video.
-            DamagedSourceError: some cannot be decoded; ``lost`` names them.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         wanted = self._index.check(whole_numbers(numbers))
         place = self._place
@@ -187,26 +211,31 @@ class VideoReader:
         return self._sequence(pixels, wanted, self._output.layout)
 
     def at(self, seconds: Iterable[float]) -> Sequence:
-        """The frames on screen at the given times: for each, the last one whose timestamp is not later.
+        """Return the frames on screen at times: for each time, the last frame whose timestamp is not later.
 
-        Times that differ by no more than a microsecond count as equal.
+        Times that differ by at most a microsecond count as equal.
 
         Args:
-            seconds: times on the stream's own clock, from the first frame's to before the last one's end.
+            seconds: times on the stream's own clock, from the first frame's timestamp to before the last frame's end.
+
+        Returns:
+            A sequence of layout ``FHWC``. For a remote Matroska file opened by its cues, its ``frames`` is None.
 
         Raises:
-            FrameRangeError: a time is not within the video.
+            FrameRangeError: a time is outside of the video.
+            DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        return self.frames(
-            [self.frame_at(t) for t in listed("seconds", seconds, "a list of times in seconds")]
-        )
+        times = [time_s(t) for t in listed("seconds", seconds, "a list of times in seconds")]
+        if self._numbered is None and (found := self._at_by_cues(times)) is not None:
+            return found
+        return self.frames([self.frame_at(t) for t in times])
 
     def sequence(self, start: int, length: int, stride: int = 1) -> Sequence:
-        """``length`` frames from ``start`` on, ``stride`` frames apart.
+        """Return ``length`` frames, ``stride`` frames apart, beginning with frame ``start``.
 
         Raises:
             ParameterError: length or stride is less than 1.
-            FrameRangeError: the sequence reaches beyond the video.
+            FrameRangeError: the sequence reaches past the end of the video.
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
         first = int(self._index.check([whole_number(start)])[0])
@@ -218,18 +247,18 @@ class VideoReader:
         return self.frames(range(first, last + 1, stride))
 
     def time_of(self, number: int) -> float:
-        """The timestamp of a frame in seconds.
+        """Return the timestamp of a frame in seconds.
 
         Raises:
-            FrameRangeError: the frame is not in the video.
+            FrameRangeError: the video has no such frame.
         """
         return float(self.timestamps[self._index.check([whole_number(number)])[0]])
 
     def frame_at(self, seconds: float) -> int:
-        """The number of the frame on screen at a time.
+        """Return the number of the frame on screen at a time.
 
         Raises:
-            FrameRangeError: the time is not within the video.
+            FrameRangeError: the time is outside of the video.
         """
         times, end, seconds = self.timestamps, self._index.end_s, time_s(seconds)
         if not (len(times) and times[0] - EQUAL_S <= seconds < end):
@@ -238,16 +267,17 @@ class VideoReader:
         return int(np.searchsorted(times, seconds + EQUAL_S, side="right")) - 1
 
     def stream(self, numbers: Iterable[int], *, host: bool = False) -> Iterator[Sequence]:
-        """Frames one by one in constant memory, layout ``HWC`` or ``CHW``.
+        """Iterate over frames in constant memory, layout ``HWC`` or ``CHW``.
 
         Args:
             numbers: frame numbers, strictly ascending.
-            host: whether frames are to come in main memory, wherever they are decoded.
+            host: whether to return frames in main memory, wherever they are decoded.
 
         Raises:
-            ParameterError: they are not ascending.
-            FrameRangeError: one is not in the video.
-            DamagedSourceError: after every sound frame has been given, if some were lost; ``lost`` names them.
+            ParameterError: the numbers are not ascending.
+            FrameRangeError: the video has no such frame.
+            DamagedSourceError: frames cannot be decoded; raised after all others were returned. ``lost`` holds their
+                numbers.
         """
         wanted = self._index.check(whole_numbers(numbers))
         if (np.diff(wanted) <= 0).any():
@@ -257,12 +287,12 @@ class VideoReader:
         return self._stream(wanted, host=host)
 
     def stats(self) -> dict[str, int]:
-        """What was read so far.
+        """Return counts of reads so far.
 
         Returns:
-            ``requests``: how often the source was asked for a range, where ranges that lie together count once;
-            ``bytes_read``: what it gave; ``bytes_needed``: the size of the packets that were looked at or decoded for
-            the frames asked for. Opening counts as read, not as needed.
+            ``requests``: number of read requests to the source, with adjacent ranges counted once; ``bytes_read``:
+            bytes that these returned; ``bytes_needed``: size of the packets that the requested frames depend on.
+            Opening counts in ``bytes_read`` only.
         """
         return {
             "requests": self._source.requests,
@@ -271,12 +301,13 @@ class VideoReader:
         }
 
     def close(self) -> None:
-        """Give back file and decoders."""
-        self._learned.keep(self._index)
+        """Close the file and release the decoders."""
+        if self._numbered is not None:
+            self._learned.keep(self._numbered.index)
         with self._lock:
             self._expected, self._ahead = -1, None
             self._place.close()
-            self._video.source.close()
+            self._source.close()
 
     def after_fork(self) -> None:
         """Begin anew in a forked process: another thread may have held the lock, and a stream shares file positions."""
@@ -292,36 +323,78 @@ class VideoReader:
     ) -> None:
         self.close()
 
+    def _cued_film(self) -> CuedFilm | None:
+        """The film by its cues, where numbering its frames would need all of what is far away."""
+        source, stamp = self._source, self._source.stamp() if self._source.slow else None
+        if not source.slow:
+            return None
+        if stamp is not None:
+            kept = kept_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
+            if kept is not None:
+                return None
+        from .index.by_cues import cued_film
+
+        return cued_film(source)
+
+    def _opened(self) -> PlannedVideo:
+        """The video with its index, for which a film far away may have to be read through."""
+        source, stamp = self._source, self._source.stamp()
+        index = open_index(source, cache_dir=self._cache_dir, register=self._register)
+        self._learned.note(index, stamp)
+        return PlannedVideo(source, index)
+
+    def _at_by_cues(self, times: Seq[float]) -> Sequence | None:
+        """The frames on screen at some times, by the film's cues; None where they do not tell."""
+        from .tables.gate import Distrusted
+
+        place, stamps = self._place, np.empty(len(times))
+        assert self._film is not None
+        with self._lock, place.active():
+            pixels = place.painter.allocate((len(times), *self._shape), self._dtype)
+            pictures = place.painter.pictures(pixels)
+            try:
+                for part, places, numbers in self._film.parts(times):
+                    targets = self._targets(part, numbers.tolist(), [pictures[at] for at in places.tolist()])
+                    if self._fill(part, targets, self._threads_for(part, numbers)):
+                        return None  # the whole index has more to decode them from, and their numbers
+                    stamps[places] = part.index.timestamps[numbers]
+            except (Distrusted, RefutedError):
+                return None
+        return Sequence(pixels, self._output.layout, self.info.source, None, stamps)
+
     def _paint(self, numbers: Seq[int], pixels: Array) -> dict[int, str]:
         """Decode frames and paint them; returns those that are lost, with the reason for each."""
-        painter = self._place.painter
-        converter = painter.converter(self._index.info, self._output)
-        targets: Targets = {}
-        for number, picture in zip(numbers, painter.pictures(pixels), strict=True):
-            targets.setdefault(number, []).append((converter, picture))
-        threads = self._threads_for(np.array(numbers, dtype=np.int64))
-        backend, reader = self._place.backend, self._open_packets
+        targets = self._targets(self._video, numbers, self._place.painter.pictures(pixels))
+        threads = self._threads_for(self._video, np.array(numbers, dtype=np.int64))
         try:
-            return fill(
-                self._video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads
-            )
+            return self._fill(self._video, targets, threads)
         except RefutedError:
             self._reindex()
-            return fill(
-                self._video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads
-            )
+            return self._fill(self._video, targets, threads)
+
+    def _targets(self, video: PlannedVideo, numbers: Seq[int], pictures: Seq[Any]) -> Targets:
+        converter = self._place.painter.converter(video.index.info, self._output)
+        targets: Targets = {}
+        for number, picture in zip(numbers, pictures, strict=True):
+            targets.setdefault(number, []).append((converter, picture))
+        return targets
+
+    def _fill(self, video: PlannedVideo, targets: Targets, threads: int) -> dict[int, str]:
+        backend, painter = self._place.backend, self._place.painter
+        reader = partial(self._open_packets, video)
+        return fill(video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads)
 
     def _reindex(self) -> None:
         """Go on by a scan where the container's tables were refuted."""
-        self._video = PlannedVideo(
+        self._numbered = PlannedVideo(
             self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir)
         )
 
-    def _open_packets(self) -> PacketReader:
-        return _CountedPackets(open_packets(self._video.source, self._index), self)
+    def _open_packets(self, video: PlannedVideo) -> PacketReader:
+        return _CountedPackets(open_packets(video.source, video.index), self, video.index)
 
-    def _need(self, numbers: IntArray) -> None:
-        self._needed += int(self._index.packets.size[numbers].sum())
+    def _need(self, size: int) -> None:
+        self._needed += size
 
     def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
         lost: dict[int, str] = {}
@@ -329,7 +402,7 @@ class VideoReader:
         layout, place = self._output.frame_layout, self._place
         # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
         painter = place.new_painter()
-        packets = self._open_packets()
+        packets = self._open_packets(self._video)
         items = self._decoded(packets, wanted)
         # No context: whoever abandons a stream closes it thus, and Python loses a Ctrl-C that falls into its end.
         for begin in range(0, len(wanted), place.at_once):
@@ -350,7 +423,7 @@ class VideoReader:
 
     def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
         """What decoding gives, ascending; a stream that the way cannot decode goes to its fallback as a whole."""
-        backend, threads = self._place.backend, self._threads_for(wanted)
+        backend, threads = self._place.backend, self._threads_for(self._video, wanted)
         left = dict.fromkeys(wanted.tolist())
         try:
             for item in Decoding(self._index, packets, backend.decoders, wanted, threads=threads):
@@ -359,7 +432,7 @@ class VideoReader:
                 del item  # as in fill: no picture is held on to
         except RefutedError:
             self._reindex()
-            with contextlib.closing(self._open_packets()) as others:
+            with contextlib.closing(self._open_packets(self._video)) as others:
                 yield from Decoding(
                     self._index, others, backend.decoders, np.array(list(left)), threads=threads
                 )
@@ -428,9 +501,10 @@ class VideoReader:
         found = self.frames([number])
         return self._sequence(found.data[0], np.array([number]), self._output.frame_layout)
 
-    def _threads_for(self, wanted: IntArray) -> int:
+    def _threads_for(self, video: PlannedVideo, wanted: IntArray) -> int:
         """Frame threads only pay for a long run: they hold back as many frames as there are threads."""
-        plan = make_plan(self._index.packets, self._index.packets.frame_packet[wanted])
+        table = video.index.packets
+        plan = make_plan(table, table.frame_packet[wanted])
         longest = max((len(segment.packets) for segment in plan.segments), default=0)
         return self._threads if longest >= _WORTH_FRAME_THREADS else 1
 
@@ -445,11 +519,11 @@ def _nothing_noted(_name: str, _frames: int, _reason: str) -> None:
 class _CountedPackets:
     """Reads packets, and has their size counted."""
 
-    def __init__(self, plain: PacketReader, reader: VideoReader) -> None:
-        self._plain, self._need = plain, reader._need
+    def __init__(self, plain: PacketReader, reader: VideoReader, index: PacketIndex) -> None:
+        self._plain, self._need, self._size = plain, reader._need, index.packets.size
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        self._need(numbers)
+        self._need(int(self._size[numbers].sum()))
         return self._plain.read(numbers)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Streams: sequences of what can only be read from front to back, in order and in constant memory.
+"""Streaming of sources that can only be read from front to back, in order and in constant memory.
 
-Pipes, standard input, live addresses: nothing is indexed and nothing is sought. Frames are numbered from the first one
-that can be decoded; their pixels are those that a reader of the same bytes in a file gives.
+For pipes, standard input and live addresses: nothing is indexed, and the source is never sought. Frames are numbered
+from the first one that can be decoded; their pixels equal those that a reader returns for a file of the same bytes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .packet_index import NO_PACKETS, PacketIndex
+from .probe.extent import HEAD, declared_size
 from .probe.info import StreamInfo
 from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
 from .source.source import Source, open_source
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Streamed", "stream"]
 
 Streamed: TypeAlias = "str | os.PathLike[str] | Any"
-"""What can be streamed: "-" for standard input, a path (of a pipe, too), an address, or an object with ``read``."""
+"""A source to stream: "-" for standard input, a path of a file or pipe, an address, or an object with ``read``."""
 
 _START_S: Final = Param(
     name="start_s", doc="Seconds after the first frame to begin at", kind=float, lo=0, unit="s"
@@ -74,33 +75,33 @@ def stream(
     open_timeout_s: float = 10.0,
     read_timeout_s: float = 10.0,
 ) -> Iterator[Sequence]:
-    """The sequences of a stream, each as soon as its last frame is there.
+    """Iterate over the sequences of a stream; each is returned as soon as its last frame has arrived.
 
-    They are those that :class:`seqpipe.readers.Video` gives of a file with the same bytes, in their order.
+    The sequences equal those of :class:`seqpipe.readers.Video` for a file of the same bytes, in order.
 
     Args:
         source: ``"-"`` for standard input; a path, of a pipe too; an address that FFmpeg opens (``http://``,
             ``rtsp://``, …) or fsspec does (``s3://``); or a binary file object, which need not seek.
         sequence_length: frames in a sequence.
         stride: distance between its frames.
-        step: distance between the starts of sequences; ``sequence_length * stride`` unless given.
-        pad_mode: how sequences that reach past the end are filled; "none" leaves them out.
-        output: color, dtype and geometry of the pixels; by default upright 8-bit RGB at full size.
-        operators: called as ``operators(sequence, index=number)``, such as a :class:`seqpipe.ops.Chain`.
-        start_s: seconds after the first frame to begin at.
-        duration_s: seconds to take; reading stops behind them. None takes all.
-        fill: the value of frames that are filled with a constant.
-        open_timeout_s: how long to wait for data while the stream is opened, in seconds.
-        read_timeout_s: how long to wait for data afterwards, in seconds; of objects with ``read`` it is theirs to end.
+        step: distance between the starts of sequences; by default ``sequence_length * stride``.
+        pad_mode: how sequences that reach past the end are filled, see :mod:`seqpipe.padding`; "none" drops them.
+        output: color, dtype and geometry of the frames; by default oriented 8-bit RGB at full size.
+        operators: a callable such as a :class:`seqpipe.ops.Chain`, called as ``operators(sequence, index=number)``.
+        start_s: start in seconds after the first frame.
+        duration_s: duration in seconds, after which reading stops; None for the whole stream.
+        fill: pixel value of frames padded by "constant".
+        open_timeout_s: longest wait for data, in seconds, while the stream is opened.
+        read_timeout_s: longest wait for data, in seconds, afterwards; not applied to objects with ``read``.
 
     Yields:
-        Sequences of layout ``FHWC``, or what the operators make of them.
+        Sequences of layout ``FHWC``, or the results of ``operators``.
 
     Raises:
         ParameterError: a parameter is out of bounds.
-        UnreadableSourceError: it is not a video, or one that cannot be read without seeking.
-        SourceError: it ends in the middle, or gives nothing for too long; the sequences before were given.
-        DamagedSourceError: a frame cannot be decoded; the sequences before were given.
+        UnreadableSourceError: the source is not a video, or its container requires seeking.
+        SourceError: the stream is cut off, or a timeout has passed; raised after the sequences before were returned.
+        DamagedSourceError: a frame cannot be decoded; raised after the sequences before were returned.
     """
     windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
     chosen = _Chosen(_START_S.check(start_s), _DURATION_S.check(duration_s))
@@ -237,7 +238,7 @@ class _Opened:
         self._waiting = _Waiting(*timeouts)
         self.error: SourceError | None = None
         try:
-            self._container = _container(source, self._waiting, stack)
+            self._container, self._heard = _container(source, self._waiting, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             self._first: list[tuple[bytes, bool, int | None]] = []
@@ -305,9 +306,13 @@ class _Opened:
         except TimeoutError as error:
             self.error = _stalled(self._source, error)
         except av.error.FFmpegError as error:
-            self.error = SourceError(
-                f"the stream ends in the middle ({error.strerror or error})", source=self._source.name
-            )
+            self.error = self._ended(error.strerror or str(error))
+        else:
+            if self._heard is not None and (missing := self._heard.missing()):
+                self.error = self._ended(missing)
+
+    def _ended(self, reason: str) -> SourceError:
+        return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
 
     def _keep(self, packet: av.Packet[Any]) -> None:
         if packet.size:
@@ -405,13 +410,39 @@ def _name(source: Streamed) -> str:
     return f"<{getattr(source, 'name', None) or type(source).__name__}>"
 
 
-def _container(source: Streamed, waiting: _Waiting, stack: ExitStack) -> InputContainer:
-    """The demuxer over a stream."""
+class _Heard:
+    """A stream of bytes whose end is noticed where its header promises more."""
+
+    def __init__(self, plain: Any) -> None:
+        self._read = plain.read
+        self._head, self._size = b"", 0
+
+    def read(self, size: int = _BUFFER) -> bytes:
+        """Up to so many bytes."""
+        data: bytes = self._read(size)
+        self._head += data[: HEAD - len(self._head)]
+        self._size += len(data)
+        return data
+
+    def missing(self) -> str:
+        """What does not come of what the header promises, or nothing."""
+        stated = declared_size(self._head)
+        while stated is not None and stated > self._size and self.read():
+            pass  # what stands behind the last packet
+        if stated is None or stated <= self._size:
+            return ""
+        return f"its header promises {stated} bytes, {self._size} came"
+
+
+def _container(source: Streamed, waiting: _Waiting, stack: ExitStack) -> tuple[InputContainer, _Heard | None]:
+    """The demuxer over a stream, and what it is read through, if that is not FFmpeg's own business."""
     file = _file(source, waiting, stack)
     if isinstance(file, str):
         timeout = (waiting.open_s, waiting.read_s) if file.startswith(_SCHEMES) else None
-        return stack.enter_context(av.open(file, timeout=timeout))
-    return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
+        return stack.enter_context(av.open(file, timeout=timeout)), None
+    heard = _Heard(file)
+    opened = av.open(cast("Any", heard), "r", buffer_size=_BUFFER)
+    return cast("InputContainer", stack.enter_context(opened)), heard
 
 
 def _file(source: Streamed, waiting: _Waiting, stack: ExitStack) -> Any:

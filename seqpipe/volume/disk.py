@@ -11,6 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -82,7 +83,8 @@ class DiskCache:
             return None
         try:
             data, facts = self._load(path)
-            path.touch()  # used now
+            with suppress(OSError):  # of a folder that may only be read
+                path.touch()  # used now
             affine = None if facts["affine"] is None else np.array(facts["affine"])
             scale = None if facts["scale"] is None else tuple(facts["scale"])
             return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale)
@@ -109,11 +111,12 @@ class DiskCache:
             _log.warning("%s is not kept (%s)", sequence.source, error.strerror)
 
     def _drop_oldest(self, newest: Path) -> None:
-        entries = sorted(
-            (p.stat().st_mtime_ns, p.stat().st_size, p)
-            for ending in _ENDINGS.values()
-            for p in self._folder.glob(f"*{ending}")
-        )
+        entries = []
+        for path in (p for ending in _ENDINGS.values() for p in self._folder.glob(f"*{ending}")):
+            with suppress(FileNotFoundError):  # another process drops entries, too
+                stat = path.stat()
+                entries.append((stat.st_mtime_ns, stat.st_size, path))
+        entries.sort()
         held = sum(size for _, size, _ in entries)
         for _, size, path in entries:
             if held <= self._budget:

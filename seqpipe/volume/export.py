@@ -83,8 +83,8 @@ def to_torchio(volume: Sequence | VolumeReader) -> dict[str, Any]:
 def to_monai(volume: Sequence | VolumeReader) -> dict[str, Any]:
     """The arguments of ``monai.data.MetaTensor``: ``x`` (C, i, j, k) and ``affine``.
 
-    ``MetaTensor(**to_monai(volume))`` is the image, once ``x`` is a tensor: MetaTensor takes NumPy arrays as well. A
-    series has its volumes in C.
+    ``MetaTensor(**to_monai(volume))`` is the image, which transforms of MONAI take. ``x`` is a NumPy array, which
+    MetaTensor accepts; a series has its volumes in C.
 
     Raises:
         ParameterError: it is not a volume with an affine.

@@ -5,7 +5,7 @@
 Batches of 8 sequences of 16 frames of 1080p, random resized crops to 224×224, mirrored, normalized, float16, NFCHW:
 frames delivered in a second, and the most memory that was in use while a contestant ran, less what was in use before
 it began; everything counts, context, kernels, decoders and results. Each contestant runs in a process of its own;
-another one looks at the card every 5 ms, so nothing else may use it meanwhile. With ``--device cpu`` the memory is the
+another one looks at the GPU every 5 ms, so nothing else may use it meanwhile. With ``--device cpu`` the memory is the
 process's own. ``unfused, no prefetch`` reads no batch ahead, so that as little of full size is held as can be.
 
 ``--large`` are 1080p videos of 300 frames or more; they are generated if they are not given.

@@ -43,7 +43,7 @@ run() {
 }
 
 part_tests() {
-  # by SIGINT pytest still says what has failed; what measures the card's memory has the card to itself
+  # by SIGINT pytest still says what has failed; what measures the GPU's memory has the GPU to itself
   local stress=tests/video/test_stress.py
   SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n "${WORKERS:-12}" -q -rfE --tb=short -m gpu tests --ignore $stress
   SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress

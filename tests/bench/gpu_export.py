@@ -1,4 +1,4 @@
-"""How fast ``seqpipe export`` writes JPEG, encoded by the cores and by the card; wall clock, the whole command.
+"""How fast ``seqpipe export`` writes JPEG, encoded by the cores and by the GPU; wall clock, the whole command.
 
     python -m tests.bench.gpu_export --large VIDEO... [--job NAME]... [--way NAME]... [--folder /dev/shm/export]
 
@@ -36,7 +36,7 @@ JOBS = {
 WAYS = {
     "cpu": ("CPU; simplejpeg", ("--device", "cpu")),
     "cores": ("GPU; simplejpeg", ("--device", "cuda", "--encode", "cpu")),
-    "card": ("GPU; nvImageCodec", ("--device", "cuda", "--encode", "gpu")),
+    "gpu": ("GPU; nvImageCodec", ("--device", "cuda", "--encode", "gpu")),
 }
 
 

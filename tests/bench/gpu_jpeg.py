@@ -1,8 +1,8 @@
-"""Which is faster for frames on a GPU: JPEG by the cores, or by the card through nvImageCodec.
+"""Which is faster for frames on a GPU: JPEG by the cores, or by the GPU through nvImageCodec.
 
     python -m tests.bench.gpu_jpeg [--frames 512] [--quality 90]
 
-Frames are 1080p, RGB, in the card's memory, a moving gradient with noise; a result is the bytes of a file in main
+Frames are 1080p, RGB, in the GPU's memory, a moving gradient with noise; a result is the bytes of a file in main
 memory. The cores get their frames by a copy for each, as export does it.
 """
 
@@ -25,7 +25,7 @@ _DISTINCT = 16
 _BATCH = 32
 
 Encoder = Callable[[list[Any], int], Iterable[int]]
-"""Frames on the card and a quality in; the length of each file out."""
+"""Frames on the GPU and a quality in; the length of each file out."""
 
 
 def _frames() -> list[Any]:
@@ -51,7 +51,7 @@ def _by_cores(threads: int) -> Encoder:
     return encode
 
 
-def _by_card() -> Encoder:
+def _by_gpu() -> Encoder:
     from nvidia import nvimgcodec
 
     encoder = nvimgcodec.Encoder()
@@ -81,9 +81,9 @@ def main() -> int:
     ways: dict[str, Callable[[], Encoder]] = {
         "simplejpeg, 1 thread": partial(_by_cores, 1),
         "simplejpeg, 16 threads": partial(_by_cores, 16),
-        "nvImageCodec": _by_card,
+        "nvImageCodec": _by_gpu,
     }
-    print("| 1080p RGB in the card's memory to JPEG | frames/s | KB a file |\n|---|---|---|")
+    print("| 1080p RGB in the GPU's memory to JPEG | frames/s | KB a file |\n|---|---|---|")
     for name, make in ways.items():
         try:
             encode = make()

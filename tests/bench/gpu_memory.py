@@ -4,7 +4,7 @@
 
 Two tables. The first: batches of 8 sequences of 32 frames of 1080p, scaled to 224×224, normalized, float16, NFCHW; the
 most memory that was in use while a contestant ran, less what was in use before it began. Everything counts: context,
-kernels, decoders, results. Each contestant runs in a process of its own; another one looks at the card every 5 ms, so
+kernels, decoders, results. Each contestant runs in a process of its own; another one looks at the GPU every 5 ms, so
 nothing else may use it meanwhile. The second: from the start of the interpreter to the first batch, of 10,000 distinct
 files whose indexes are cached. Its first run in a folder is a first start: it opens all indexes and compiles modules.
 Later ones find the register that it left in the cache, and the bytecode that pip leaves in an installed package.
@@ -155,8 +155,8 @@ class _Gauge:
             self.looks += 1
 
 
-def _card(number: int) -> Callable[[], int]:
-    """What tells how many bytes of a card are in use, by whomever; its own context is there from the beginning."""
+def _gpu(number: int) -> Callable[[], int]:
+    """What tells how many bytes of a GPU are in use, by whomever; its own context is there from the beginning."""
     import cupy
 
     runtime = cupy.cuda.runtime
@@ -190,7 +190,7 @@ def run_measured(
     command = [sys.executable, "-m", *words]
     if timed:
         command.append(str(time.monotonic()))
-    used = None if options.device == "cpu" else _card(int(options.device.partition(":")[2] or 0))
+    used = None if options.device == "cpu" else _gpu(int(options.device.partition(":")[2] or 0))
     before = 0 if used is None else used()
     with subprocess.Popen(
         command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -89,7 +89,7 @@ class Trace:
         byte, bit = _SHOW_FRAME.get(self._codec, (0, 0))
         shown = ctypes.c_uint8.from_address(address + byte).value >> bit & 1 if byte else "?"
         code = self._decoder.decode(address) if self._decoder else -1
-        print(f"  decode into surface {picture.surface}, show_frame {shown}, the card answers {code}")
+        print(f"  decode into surface {picture.surface}, show_frame {shown}, the GPU answers {code}")
         return int(not code)
 
     def _display(self, _: int, display: Any) -> int:

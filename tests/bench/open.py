@@ -1,28 +1,36 @@
-"""First touch: what it costs to open a video that was never seen, and to open it once more.
+"""First touch: what it costs to open a video that was never seen, and to open it once more, near and far.
 
-    python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N]
+    python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N] [--peers DIR] [--far]
 
 Videos are made with ffmpeg and kept in the folder: a film of N minutes (1080p, H.264, key frame about every 4 s) in
-MP4, Matroska, MPEG-TS and fragmented MP4, and 100 clips of 300 frames. Each figure is the median of some rounds and the
-fastest, contestants turn by turn; those that cannot be imported are left out. Requests and bytes are those of a source
-that is far away.
+MP4, Matroska, MPEG-TS and fragmented MP4, and clips of 300 frames. Each figure is the least of some rounds, contestants
+turn by turn: milliseconds on the clock, and in brackets of processor time, which other work on the machine disturbs
+less. Contestants that cannot be imported are left out; ``--peers`` names a folder that they were installed into
+(``pip install --no-deps --target DIR torchcodec decord2``). With ``--far`` requests and bytes are counted at a local S3
+server (moto).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import logging
+import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import imageio_ffmpeg
+import numpy as np
 
 import seqpipe
 from seqpipe.video.index.open import open_index
@@ -31,67 +39,84 @@ from seqpipe.video.tables import facts
 __all__ = ["main"]
 
 _PIECE_S = 20
-_CLIPS = 100
+_CLIPS, _FAR_CLIPS = 1000, 1000
 
 Open = Callable[[str], Any]
+Cost = tuple[float, float]
+"""Milliseconds on the clock, and of processor time."""
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, and print the table."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.open", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "seqpipe_bench_open")
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--far", action="store_true")
     options = parser.parse_args(arguments)
-    films = _films(options.folder, options.minutes)
-    clips = _clips(options.folder)
-    rows = [
-        *((f"open {film.name}, first time", *_timed(str(film), options.rounds)) for film in films),
+    if options.peers is not None:
+        sys.path.append(str(options.peers))
+    films, clips = _films(options.folder, options.minutes), _clips(options.folder)
+    if options.far:
+        _far(films, clips[:_FAR_CLIPS])
+        return
+    rows: list[tuple[str, dict[str, Cost]]] = [
+        *((f"open {film.name}, first time", _timed(str(film), options.rounds)) for film in films),
         (f"open {films[0].name}, cached", {"seqpipe": _cached(films[0], options.rounds)}),
-        ("open a clip, first of its kind", *_timed(str(clips[0]), options.rounds)),
-        ("open a clip, others like it before", {"seqpipe": _alike(clips)}),
+        ("open a clip, first of its kind", _timed(str(clips[0]), options.rounds)),
+        (f"open {_CLIPS} clips, each", {"seqpipe": _alike(clips, options.rounds)}),
+        *_programs(films[0], options.rounds),
     ]
     names = list(dict.fromkeys(name for _, found in rows for name in found))
-    sys.stdout.write(
-        "| job (ms, fastest in brackets) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n"
-    )
+    sys.stdout.write("| job (ms) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n")
     for job, found in rows:
-        cells = (_cell(found[name]) if name in found else "" for name in names)
+        cells = (f"{found[n][0]:.2f} ({found[n][1]:.2f})" if n in found else "" for n in names)
         sys.stdout.write(f"| {job} | {' | '.join(cells)} |\n")
-    for film in films[:1]:
-        sys.stdout.write(_remote(film))
 
 
-def _timed(path: str, rounds: int) -> Iterator[dict[str, list[float]]]:
-    """Seconds of each contestant."""
+def _least(use: Callable[[], Any], rounds: int, before: Callable[[], Any] = facts.forget) -> Cost:
+    """The least that a call costs, on the clock and of processor time, this process's and its children's."""
+    costs = []
+    for _ in range(rounds):
+        before()
+        cpu, began = _cpu_s(), time.perf_counter()
+        use()
+        costs.append(((time.perf_counter() - began) * 1e3, (_cpu_s() - cpu) * 1e3))
+    return min(wall for wall, _ in costs), min(cpu for _, cpu in costs)
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _timed(path: str, rounds: int) -> dict[str, Cost]:
+    """What each contestant needs to open a file, turn by turn."""
     contestants = dict(_contestants())
-    spent: dict[str, list[float]] = {name: [] for name in contestants}
+    found: dict[str, list[Cost]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, use in contestants.items():
-            facts.forget()
-            began = time.perf_counter()
-            use(path)
-            spent[name].append(time.perf_counter() - began)
-    yield spent
+            found[name].append(_least(partial(use, path), 1))
+    return {name: (min(c[0] for c in costs), min(c[1] for c in costs)) for name, costs in found.items()}
 
 
 def _contestants() -> Iterator[tuple[str, Open]]:
     yield "seqpipe", _open_new
     yield "seqpipe, scanned", _scan
-    for name, use in (("PyAV, open alone", _pyav), ("torchcodec approximate", _torchcodec("approximate"))):
-        if _there(name.partition(",")[0].partition(" ")[0]):
-            yield name, use
-    if _there("torchcodec"):
-        yield "torchcodec exact", _torchcodec("exact")
+    yield "PyAV, open alone", _pyav
+    if _there("torchcodec.decoders"):
+        for mode in ("approximate", "exact"):
+            yield f"torchcodec {mode}", _torchcodec(mode)
     if _there("decord"):
-        yield "decord", lambda path: importlib.import_module("decord").VideoReader(path)
+        yield "decord2", lambda path: importlib.import_module("decord").VideoReader(path)
     if _there("cv2"):
         yield "OpenCV", lambda path: importlib.import_module("cv2").VideoCapture(path).release()
 
 
 def _there(name: str) -> bool:
     try:
-        importlib.import_module("av" if name == "PyAV" else name)
+        importlib.import_module(name)
     except (ImportError, OSError, RuntimeError):
         return False
     return True
@@ -120,50 +145,133 @@ def _torchcodec(mode: str) -> Open:
     return use
 
 
-def _cached(film: Path, rounds: int) -> list[float]:
+def _cached(film: Path, rounds: int) -> Cost:
     with tempfile.TemporaryDirectory() as cache:
         open_index(film, cache_dir=cache)
-        spent = []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            len(open_index(film, cache_dir=cache))
-            spent.append(time.perf_counter() - began)
-    return spent
+        return _least(lambda: len(open_index(film, cache_dir=cache)), rounds)
 
 
-def _alike(clips: list[Path]) -> list[float]:
-    with tempfile.TemporaryDirectory() as cache:
-        open_index(clips[0], cache_dir=cache)
-        spent = []
-        for clip in clips[1:]:
-            began = time.perf_counter()
-            open_index(clip, cache_dir=cache)
-            spent.append(time.perf_counter() - began)
-    return spent
+def _alike(clips: list[Path], rounds: int) -> Cost:
+    """What each clip of a data set costs when it is opened for the first time."""
+
+    def use() -> None:
+        with tempfile.TemporaryDirectory(dir=clips[0].parent) as cache:
+            for clip in clips:
+                open_index(clip, cache_dir=cache)
+
+    wall, cpu = _least(use, min(rounds, 5))
+    return wall / len(clips), cpu / len(clips)
 
 
-def _cell(seconds: list[float]) -> str:
-    return f"{median(seconds) * 1e3:.2f} ({min(seconds) * 1e3:.2f})"
+def _programs(film: Path, rounds: int) -> Iterator[tuple[str, dict[str, Cost]]]:
+    """Exports from the start of the process on, ffmpeg's beside them, and what importing takes of that."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, cache, ffmpeg = Path(folder, "out"), Path(folder, "cache"), imageio_ffmpeg.get_ffmpeg_exe()
+        export = (sys.executable, "-m", "seqpipe", "export", film, "--out", out, "--cache-dir", cache)
+        clear = partial(shutil.rmtree, out, ignore_errors=True)
+        run = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        least = partial(_least, rounds=2 * rounds)
+        with seqpipe.open(film, cache_dir=cache) as video:
+            key = str(video.index.key_frames[len(video.index.key_frames) // 2])
+            times = [str((number + 0.5) * video.index.end_s / 10) for number in range(10)]
+        one = least(partial(run, [*export, "--frames", key]), before=clear)
+        imports = (sys.executable, "-c", "import numpy, av, cv2, click")
+        yield (
+            "export one key frame, cached, from process start; importing numpy, av, cv2, click alone",
+            {"seqpipe": one, "imports": least(partial(run, imports))},
+        )
+
+        def anew() -> None:
+            clear()
+            shutil.rmtree(cache, ignore_errors=True)
+
+        def by_ffmpeg() -> None:
+            for at in times:
+                run([ffmpeg, "-y", "-ss", at, "-i", film, "-frames:v", "1", f"{folder}/{at}.jpg"])
+
+        ten = least(partial(run, [*export, "--num", "10"]), before=anew)
+        yield "export --num 10, first time", {"seqpipe": ten, "ffmpeg, ten times": least(by_ffmpeg)}
 
 
-def _remote(film: Path) -> str:
-    """Requests and bytes for opening a film far away, and for a window of 16 frames in its middle."""
-    import fsspec
+def _far(films: list[Path], clips: list[Path]) -> None:
+    """Requests and bytes for opening videos in an object store, for windows of 16 frames, and for an epoch."""
+    with _s3() as put:
+        mp4, mkv = (put(film) for film in films[:2])
+        for what, url, by_time in (
+            ("by number", mp4, False),
+            ("by time", mkv, True),
+            ("by number", mkv, False),
+        ):
+            with tempfile.TemporaryDirectory() as cache, seqpipe.open(url, cache_dir=cache) as video:
+                opened = dict(video.stats())
+                if by_time:
+                    video.at(1800 + np.arange(16) / 25)
+                else:
+                    video.frames(range(len(video) // 2, len(video) // 2 + 16))
+                after = video.stats()
+            sys.stdout.write(
+                f"{Path(url).name}, 16 frames {what}: opened by 1 + {opened['requests']} requests of "
+                f"{opened['bytes_read'] / 1e6:.2f} MB, then {after['requests'] - opened['requests']} of "
+                f"{(after['bytes_read'] - opened['bytes_read']) / 1e6:.2f} MB, of which "
+                f"{after['bytes_needed'] / 1e6:.2f} MB were needed\n"
+            )
+        urls = [put(clip) for clip in clips]
+        with tempfile.TemporaryDirectory() as cache:
+            _epoch(urls, cache)
 
-    url = f"memory://seqpipe_bench/{film.name}"
-    with fsspec.open(url, "wb") as target, film.open("rb") as source:
-        shutil.copyfileobj(source, target)
-    with tempfile.TemporaryDirectory() as cache, seqpipe.open(url, cache_dir=cache) as video:
-        middle = len(video) // 2
-        opened = video.stats()
-        video.frames(range(middle, middle + 16))
-        after = video.stats()
-    window = {name: after[name] - opened[name] for name in after}
-    return (
-        f"\n{film.name} far away: opened by {opened['requests']} requests of {opened['bytes_read'] / 1e6:.2f} MB; "
-        f"16 frames by {window['requests']} of {window['bytes_read'] / 1e6:.2f} MB, "
-        f"of which {window['bytes_needed'] / 1e6:.2f} MB were needed\n"
+
+def _epoch(urls: list[str], cache: str) -> None:
+    """Random windows of 16 frames from each clip: bytes that were read, against those of the spans decoded."""
+    read: Counter[str] = Counter()
+    remote = importlib.import_module("seqpipe.video.source.source")._Remote
+    fetch = remote._fetch
+
+    def counted(self: Any, runs: list[tuple[int, int]]) -> list[bytes]:
+        read["requests"] += len(runs)
+        read["bytes"] += sum(end - begin for begin, end in runs)
+        return fetch(self, runs)  # type: ignore[no-any-return]
+
+    remote._fetch = counted
+    try:
+        data = seqpipe.readers.Video(
+            files=urls, sequence_length=16, clips_per_video=1, shuffle=True, seed=3, cache_dir=cache
+        )
+        opened, spans = Counter(read), 0
+        for sequence in data:
+            assert sequence.frames is not None
+            table = open_index(sequence.source, cache_dir=cache).packets
+            packets = table.frame_packet[sequence.frames]
+            spans += int(table.size[table.gop[packets].min() : packets.max() + 1].sum())
+    finally:
+        remote._fetch = fetch
+    sys.stdout.write(
+        f"an epoch of {len(data)} windows over {len(urls)} clips: opened by {opened['requests']} requests of "
+        f"{opened['bytes'] / 1e6:.2f} MB, then {(read - opened)['requests']} of "
+        f"{(read - opened)['bytes'] / 1e6:.2f} MB, {(read - opened)['bytes'] / spans:.3f} x the bytes of the spans\n"
     )
+
+
+@contextlib.contextmanager
+def _s3() -> Iterator[Callable[[Path], str]]:
+    """A local S3 server; gives what puts a file there."""
+    boto3, server = importlib.import_module("boto3"), importlib.import_module("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    os.environ |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
+    os.environ |= {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    client.create_bucket(Bucket="bench")
+
+    def put(path: Path) -> str:
+        client.upload_file(str(path), "bench", path.name)
+        return f"s3://bench/{path.name}"
+
+    try:
+        yield put
+    finally:
+        running.stop()
 
 
 def _films(folder: Path, minutes: int) -> list[Path]:
@@ -187,13 +295,17 @@ _X264 = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "107", "-pi
 
 
 def _clips(folder: Path) -> list[Path]:
-    clips = [folder / f"clip_{number:03d}.mp4" for number in range(_CLIPS)]
+    """Clips of 300 frames, of which each tenth is a file of its own and the others are further names of these."""
+    clips = [folder / f"clip_{number:04d}.mp4" for number in range(_CLIPS)]
     long = folder / "clips.mp4"
     if not all(clip.exists() for clip in clips):
         size = "testsrc2=s=340x256:r=25"
         _ffmpeg("-f", "lavfi", "-i", size, "-t", "60", "-x264-params", "keyint=50:scenecut=0", *_X264, long)
         for number, clip in enumerate(clips):
-            _ffmpeg("-ss", str(number % 20 * 2), "-i", long, "-frames:v", "300", "-c", "copy", clip)
+            if number < _CLIPS // 10:
+                _ffmpeg("-ss", str(number % 20 * 2), "-i", long, "-frames:v", "300", "-c", "copy", clip)
+            elif not clip.exists():
+                os.link(clips[number % (_CLIPS // 10)], clip)
     return clips
 
 

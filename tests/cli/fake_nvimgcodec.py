@@ -1,4 +1,4 @@
-"""nvImageCodec and CuPy for machines without a card: frames are NumPy's, simplejpeg encodes them, all is recorded."""
+"""nvImageCodec and CuPy for machines without a GPU: frames are NumPy's, simplejpeg encodes them, all is recorded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FakeNvimgcodec(ModuleType):
     Attributes:
         encoders: the arguments of each encoder that was made.
         calls: for each time it was asked to encode, the frames, the codec, and the parameters.
-        code: makes the content of a file of a frame and a quality, None where the card could not; may raise.
+        code: makes the content of a file of a frame and a quality, None where the GPU could not; may raise.
     """
 
     __version__ = "0.9.0"

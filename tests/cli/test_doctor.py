@@ -72,8 +72,8 @@ def test_no_driver_is_no_failure(run, monkeypatch):
 
 
 @pytest.mark.gpu
-def test_a_card_is_described(run):
-    card = told(run)["cuda:0"]["value"]
-    assert "NVDEC engines" in card
-    assert "h264 4:2:0 8" in card
-    assert json.dumps(card)
+def test_a_gpu_is_described(run):
+    gpu = told(run)["cuda:0"]["value"]
+    assert "NVDEC engines" in gpu
+    assert "h264 4:2:0 8" in gpu
+    assert json.dumps(gpu)

@@ -63,8 +63,8 @@ def no_codec(monkeypatch, forgotten):
 
 
 @pytest.fixture
-def card(monkeypatch):
-    """A card whose frames are NumPy's; gives the list of where streams were asked to deliver them."""
+def gpu(monkeypatch):
+    """A GPU whose frames are NumPy's; gives the list of where streams were asked to deliver them."""
     asked = []
 
     class Reader(seqpipe.video.reader.VideoReader):
@@ -73,7 +73,7 @@ def card(monkeypatch):
             super().__init__(origin, **options)
 
         def stream(self, wanted, *, host=False):
-            asked.append("host" if host else "card")
+            asked.append("host" if host else "gpu")
             return super().stream(wanted)
 
     monkeypatch.setattr(frames, "VideoReader", Reader)
@@ -85,9 +85,9 @@ def told(caplog):
     return [record.getMessage() for record in caplog.records if record.name.startswith("seqpipe.cli")]
 
 
-def test_frames_stay_on_the_card_and_are_encoded_together(run, tmp_path, codec, card):
-    run("export", made("h264"), "--out", tmp_path / "card", "--jobs", 3, "--manifest", tmp_path / "m.jsonl")
-    assert card == ["card"]
+def test_frames_stay_on_the_gpu_and_are_encoded_together(run, tmp_path, codec, gpu):
+    run("export", made("h264"), "--out", tmp_path / "gpu", "--jobs", 3, "--manifest", tmp_path / "m.jsonl")
+    assert gpu == ["gpu"]
     _, *calls = codec.calls
     assert [len(frames) for frames, _, _ in calls] == [16, 16, 16]
     for _, name, params in codec.calls:
@@ -97,31 +97,31 @@ def test_frames_stay_on_the_card_and_are_encoded_together(run, tmp_path, codec, 
             "CSS_420",
         )
     assert {params.quality_value for _, _, params in calls} == {95}
-    assert numbers(tmp_path / "card") == list(range(FRAMES))
+    assert numbers(tmp_path / "gpu") == list(range(FRAMES))
     rows = lines((tmp_path / "m.jsonl").read_text())
-    assert [row["output"] for row in rows] == files(tmp_path / "card")
+    assert [row["output"] for row in rows] == files(tmp_path / "gpu")
     assert [row["bytes"] for row in rows] == [
-        (tmp_path / "card" / row["output"]).stat().st_size for row in rows
+        (tmp_path / "gpu" / row["output"]).stat().st_size for row in rows
     ]
     run("export", made("h264"), "--out", tmp_path / "cpu", "--encode", "cpu")
-    assert card == ["card", "host"]
+    assert gpu == ["gpu", "host"]
     for name in files(tmp_path / "cpu"):
-        assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "card" / name).read_bytes()
+        assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "gpu" / name).read_bytes()
 
 
-def test_the_cpu_of_the_library_is_not_asked(run, tmp_path, codec, card):
+def test_the_cpu_of_the_library_is_not_asked(run, tmp_path, codec, gpu):
     run("export", made("h264"), "--out", tmp_path, "--num", 1)
     assert {options["device_id"] for options in codec.encoders} == {0}
     for options in codec.encoders:
         assert {kind.name for kind in options["backends"]} == {"GPU_ONLY", "HYBRID_CPU_GPU", "HW_GPU_ONLY"}
 
 
-def test_quality_is_passed_on(run, tmp_path, codec, card):
+def test_quality_is_passed_on(run, tmp_path, codec, gpu):
     run("export", made("h264"), "--out", tmp_path, "--num", 3, "--quality", 40)
     assert codec.calls[-1][2].quality_value == 40
 
 
-def test_each_file_gets_its_own_frame(run, tmp_path, codec, card):
+def test_each_file_gets_its_own_frame(run, tmp_path, codec, gpu):
     options = ("--sequence-length", 4, "--stride", 3, "--step", 2, "--end", "20f", "--contact-sheet")
     run("export", made("h264"), "--out", tmp_path, *options)
     assert numbers(tmp_path) == [start + 3 * i for start in range(0, 11, 2) for i in range(4)]
@@ -129,9 +129,9 @@ def test_each_file_gets_its_own_frame(run, tmp_path, codec, card):
 
 
 @pytest.mark.parametrize("ending", ["png", "npy"])
-def test_other_formats_take_frames_in_main_memory(run, tmp_path, codec, card, ending):
+def test_other_formats_take_frames_in_main_memory(run, tmp_path, codec, gpu, ending):
     run("export", made("h264"), "--out", tmp_path, "--num", 2, "--format", ending)
-    assert (card, codec.encoders) == (["host"], [])
+    assert (gpu, codec.encoders) == (["host"], [])
 
 
 def fails(_frame, _quality):
@@ -147,7 +147,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("how", BAD)
-def test_what_the_card_does_not_encode_the_cpu_does(run, tmp_path, codec, card, caplog, how):
+def test_what_the_gpu_does_not_encode_the_cpu_does(run, tmp_path, codec, gpu, caplog, how):
     caplog.set_level(logging.INFO)
     gpu_jpeg.gpu_jpeg(0)
     codec.code = BAD[how]
@@ -161,7 +161,7 @@ def test_what_the_card_does_not_encode_the_cpu_does(run, tmp_path, codec, card, 
     assert said[0].startswith(str(made("h264")))
 
 
-def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, card, monkeypatch):
+def test_only_what_the_gpu_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, gpu, monkeypatch):
     gpu_jpeg.gpu_jpeg(0)
     written = iter(range(FRAMES))
     codec.code = lambda frame, quality: None if next(written) % 3 else in_color(frame, quality)
@@ -174,14 +174,14 @@ def test_only_what_the_card_leaves_out_is_done_by_the_cpu(run, tmp_path, codec, 
 
 
 def test_gray_deep_and_tiny_frames_are_not_given_to_it(codec):
-    card = gpu_jpeg.gpu_jpeg(0)
+    gpu = gpu_jpeg.gpu_jpeg(0)
     color = np.zeros((8, 8, 3), np.uint8)
     given = [color[..., :1], color.astype(np.uint16), color, color[..., 0], color[:7]]
-    assert [content is not None for content in card(given, 90)] == [False, False, True, False, False]
+    assert [content is not None for content in gpu(given, 90)] == [False, False, True, False, False]
     assert len(codec.calls[-1][0]) == 1
 
 
-def test_nobody_else_encodes_when_the_gpu_must(run, tmp_path, codec, card):
+def test_nobody_else_encodes_when_the_gpu_must(run, tmp_path, codec, gpu):
     gpu_jpeg.gpu_jpeg(0)
     codec.code = BAD["does not"]
     text = run("export", made("h264"), "--out", tmp_path, "--encode", "gpu", code=1).stderr
@@ -191,17 +191,17 @@ def test_nobody_else_encodes_when_the_gpu_must(run, tmp_path, codec, card):
     assert files(tmp_path) == []
 
 
-def test_without_the_library_the_cpu_encodes_and_it_is_said_once(run, tmp_path, no_codec, card, caplog):
+def test_without_the_library_the_cpu_encodes_and_it_is_said_once(run, tmp_path, no_codec, gpu, caplog):
     caplog.set_level(logging.INFO)
     for place in range(2):
         run("export", made("h264"), made("vp9"), "--out", tmp_path / str(place), "--num", 3)
         assert len(numbers(tmp_path / str(place))) == 6
-    assert set(card) == {"host"}
+    assert set(gpu) == {"host"}
     (said,) = told(caplog)
     assert "jpg is encoded on the CPU for cuda:0, because nvImageCodec is not installed" in said
 
 
-def test_without_the_library_a_gpu_that_must_encode_is_an_error(run, tmp_path, no_codec, card):
+def test_without_the_library_a_gpu_that_must_encode_is_an_error(run, tmp_path, no_codec, gpu):
     text = run("export", made("h264"), "--out", tmp_path / "o", "--encode", "gpu", code=1).stderr
     assert "nvImageCodec is not installed" in text
     assert "pip install 'seqpipe[jpeg-cuda12]' or 'seqpipe[jpeg-cuda13]'" in text
@@ -273,7 +273,7 @@ def test_what_a_library_says_as_it_is_loaded_goes_to_the_log(capfd, caplog):
 
 
 def test_threads_take_turns_with_two_encoders(codec):
-    card = gpu_jpeg.gpu_jpeg(0)
+    gpu = gpu_jpeg.gpu_jpeg(0)
     at_once, seen = threading.Semaphore(2), []
 
     def code(frame, quality):
@@ -286,7 +286,7 @@ def test_threads_take_turns_with_two_encoders(codec):
     codec.code = code
     frames = [np.full((16, 16, 3), level, np.uint8) for level in range(0, 240, 10)]
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda frame: card([frame], 95)[0], frames))
+        found = list(pool.map(lambda frame: gpu([frame], 95)[0], frames))
     assert found == [in_color(frame, 95) for frame in frames]
     assert len(set(seen)) > 1
 
@@ -346,7 +346,7 @@ def test_any_size_becomes_a_picture(run, tmp_path, size):
 
 
 @pytest.mark.gpu
-def test_many_sources_share_the_encoders_of_a_card(run, tmp_path):
+def test_many_sources_share_the_encoders_of_a_gpu(run, tmp_path):
     pytest.importorskip("nvidia.nvimgcodec")
     names = ["h264", "vp9", "h264_short_gops", "hevc_open_gop", "start_10s", "h264_many_b"]
     run("export", *map(made, names), "--out", tmp_path, "--jobs", 6, "--device", "cuda", "--encode", "gpu")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 
 import cv2
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.errors import BackendError, ParameterError
+from seqpipe.flow import pairs as pairs_module
 from seqpipe.flow.cpu import FlowWorkspace, dense_flow
 from seqpipe.flow.pairs import flow_on_cpu
 from seqpipe.ops import Flows
@@ -269,6 +272,31 @@ def test_the_number_of_threads_changes_nothing():
     finally:
         ops.set_threads(None)
     assert ops.threads() == before
+
+
+def test_short_sequences_of_different_sizes_are_done_side_by_side(monkeypatch):
+    given = [Sequence(clip(2, (40 + 8 * k, 64), seed=k), frames=[k, k + 1]) for k in range(6)]
+    wanted = [fn.optical_flow(one).data for one in given]
+    workers, dense = set(), pairs_module.dense_flow
+
+    def noting(*rest):
+        workers.add(threading.get_ident())
+        time.sleep(0.01)  # so that one thread does not take all of them
+        return dense(*rest)
+
+    monkeypatch.setattr(pairs_module, "dense_flow", noting)
+    try:
+        ops.set_threads(3)
+        listed, ragged = fn.optical_flow(given), fn.optical_flow(Batch.of(given))
+        with pytest.raises(ParameterError, match="stride=1 in a sequence of 1"):
+            fn.optical_flow([*given, clip(1)])
+    finally:
+        ops.set_threads(None)
+    assert len(workers) > 1
+    for one, two, judge in zip(listed, ragged, wanted, strict=True):
+        assert (one.data == judge).all()
+        assert (two.data == judge).all()
+    assert [int(one.frames[0]) for one in listed] == list(range(6))
 
 
 @pytest.mark.parametrize("layout", ["FHWC", "NFHWC", "FCHW"])

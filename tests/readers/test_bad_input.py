@@ -22,7 +22,7 @@ ON_DEVICES = pytest.mark.parametrize(
         ),
     ],
 )
-# All of this is noticed by every decoder. Cards decode HEVC from 144×144 pixels on, more than these have.
+# All of this is noticed by every decoder. GPUs decode HEVC from 144×144 pixels on, more than these have.
 GOOD = ("h264", "hevc_open_gop", "wide_h264", "h264_long_gop")
 HIT = ("h264_flip_disposable", "h264_lost_reference", "hevc_lost_reference", "h264_lost_key")
 CUT = ("data_cut_mp4", "data_cut_ts")
@@ -56,7 +56,7 @@ def outcomes(reading):
 
 
 def losses(reading):
-    """The report without its reasons, which a card gives in words of its own."""
+    """The report without its reasons, which a GPU gives in words of its own."""
     found = reading.report()
     return found.used, found.samples, [(x.source, x.fate, x.frames, x.times) for x in found.losses]
 

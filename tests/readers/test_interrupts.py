@@ -24,7 +24,7 @@ from tests.support.interrupts import lost_interrupts
 from tests.support.media import made
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-# a new session of the card takes its time
+# a new session of the GPU takes its time
 EVERY = {"cpu": 1, "cuda": 7}
 
 

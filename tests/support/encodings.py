@@ -1,4 +1,4 @@
-"""The table of encodings (data_scripts/encodings.py) for tests, and how a card is compared with the CPU on them."""
+"""The table of encodings (data_scripts/encodings.py) for tests, and how a GPU is compared with the CPU on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.media import MADE_DIR
 
 __all__ = ["SHOWN_AGAIN", "assert_all_frames_alike", "encoding", "encodings"]
 
-_MOST_APART = 1  # a card rounds colors once at the end
+_MOST_APART = 1  # a GPU rounds colors once at the end
 _SCALED = {"vp8_sizes", "vp9_sizes"}  # to the size of the first picture: rounded once more on the CPU
 _SCALED_APART = 4  # planes are rounded before the matrix, whose factors are up to 2
 SHOWN_AGAIN = {
@@ -48,15 +48,13 @@ def encoding(name: str) -> Path:
         pytest.skip(str(error))
 
 
-def assert_all_frames_alike(
-    path: Path, cpu: Engine, card: Engine, *, single: int = 16, **output: Any
-) -> None:
+def assert_all_frames_alike(path: Path, cpu: Engine, gpu: Engine, *, single: int = 16, **output: Any) -> None:
     """Every frame in order, backwards, at random, and in runs with strides, is that of the CPU; some also alone.
 
     Args:
         path: the video.
         cpu: gives the frames that are right.
-        card: is compared.
+        gpu: the engine to compare.
         single: how many are asked for alone.
         output: of both, as :class:`OutputSpec` takes it.
     """
@@ -76,24 +74,24 @@ def assert_all_frames_alike(
     runs += [np.array([number]) for number in shuffled[:single]]
     scaled = path.stem in _SCALED
     for _ in range(2):  # the second time by sessions that have decoded such a stream before
-        compare(path, card, spec, runs, wanted, most=_SCALED_APART if scaled else _MOST_APART)
+        compare(path, gpu, spec, runs, wanted, most=_SCALED_APART if scaled else _MOST_APART)
     gray = replace(spec, color="GRAY")
     exact = cpu.read([Request(str(path), order, output=gray)])[0]
-    compare(path, card, gray, [order, shuffled], exact.numpy(), most=_MOST_APART if scaled else 0)
+    compare(path, gpu, gray, [order, shuffled], exact.numpy(), most=_MOST_APART if scaled else 0)
 
 
 def compare(
     path: Path,
-    card: Engine,
+    gpu: Engine,
     spec: OutputSpec,
     runs: list[np.ndarray],
     wanted: np.ndarray,
     *,
     most: int,
 ) -> None:
-    """What a card gives for some runs of frames is within so many levels of all frames that are wanted."""
+    """What a GPU gives for some runs of frames is within so many levels of all frames that are wanted."""
     asked = [Request(str(path), frames, output=spec) for frames in runs]
-    for frames, got in zip(runs, card.read(asked), strict=True):
+    for frames, got in zip(runs, gpu.read(asked), strict=True):
         what = f"{path.name}, asked for {frames.tolist()}"
         assert isinstance(got, Sequence), f"{what}: {got}"
         assert_alike(what, frames, wanted, got, most)

@@ -1,4 +1,4 @@
-"""CuPy for machines without a card: it hands out NumPy's memory, but no more than a card of a given size has."""
+"""CuPy for machines without a GPU: it hands out NumPy's memory, but no more than a GPU of a given size has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FakeCupy(ModuleType):
     """Stands where the module ``cupy`` does; what was allocated is never given back by itself.
 
     Attributes:
-        total: bytes of the card.
+        total: bytes of the GPU.
         used: bytes of it that someone holds.
         idle: bytes of these that CuPy's pool holds for later.
         events: what was asked of it, in order.

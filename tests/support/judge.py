@@ -17,7 +17,7 @@ __all__ = ["MISSING", "Answer", "Asked", "Judge"]
 MISSING: Final = "/no/such/video.mp4"
 """What is asked for where there is nothing."""
 
-# levels that a picture may be from the CPU's on average: on the CPU, on a card, and where standards leave it open
+# levels that a picture may be from the CPU's on average: on the CPU, on a GPU, and where standards leave it open
 _SAME, _NEAR, _LOOSE = 0.0, 0.5, 2.0
 _LOOSE_CODECS = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 

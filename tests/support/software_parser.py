@@ -1,4 +1,4 @@
-"""The driver's parser and an engine behind it, for machines without a card: libavcodec decodes what they are given."""
+"""The driver's parser and an engine behind it, for machines without a GPU: libavcodec decodes what they are given."""
 
 from __future__ import annotations
 

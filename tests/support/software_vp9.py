@@ -1,4 +1,4 @@
-"""The driver's parser of VP9 and an engine behind it, for machines without a card: with hidden pictures.
+"""The driver's parser of VP9 and an engine behind it, for machines without a GPU: with hidden pictures.
 
 As NVIDIA's published parsers do: every picture has a surface, hidden ones as well; a picture waits for a while before
 it is shown; the timestamp of a packet goes to the first picture in it, shown or hidden, and later ones are guessed at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -109,6 +110,26 @@ def test_augmented_batches_in_one_process():
         for one, batch in zip(found, wanted, strict=True):
             assert one["index"].tolist() == batch.indices.tolist()
             assert torch.equal(one["pixels"], batch.torch())
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        ops.OpticalFlow(output_grid=4, preset="fast"),
+        ops.OpticalFlow(output_grid=4, preset="fast", direction="both"),
+        [ops.Reverse(), ops.FrameDifference()],
+        ops.Mixup(num_classes=6),
+    ],
+    ids=["flow", "both", "time", "labels"],
+)
+def test_labels_and_clocks_are_those_of_the_result(chain):
+    with Augmented(reader(shuffle=True), chain) as augmented:
+        for one, result in zip(augmented.as_torch(batch_size=3), augmented.batches(3), strict=True):
+            batch = result[0] if isinstance(result, tuple) else result
+            assert one["frames"].tolist() == batch.frames.tolist()
+            assert one["timestamps"].tolist() == batch.timestamps.tolist()
+            assert one["label"].tolist() == np.asarray(batch.labels).tolist()
+            assert one["frames"].shape[1] == batch.shape[1]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")

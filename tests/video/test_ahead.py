@@ -45,8 +45,8 @@ class Distant(Source):
     def size(self):
         return self._file.size()
 
-    def for_demuxer(self):
-        return self._file.for_demuxer()
+    def for_demuxer(self, read=None):
+        return self._file.for_demuxer(read)
 
     def read(self, ranges):
         with self._lock:

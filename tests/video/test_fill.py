@@ -51,7 +51,7 @@ class NoDecoders:
     """Has none for any stream."""
 
     def take(self, index, _threads):
-        raise BackendError(f"no card decodes {index.info.codec}", advice="Use another one")
+        raise BackendError(f"no GPU decodes {index.info.codec}", advice="Use another one")
 
     def give_back(self, *_):
         raise AssertionError
@@ -59,7 +59,7 @@ class NoDecoders:
 
 def engine(decoders, *, fallback=True):
     backend = DecodeBackend(
-        "card", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None
+        "gpu", decoders, HostPainter, threads=2, fallback=DecoderPool() if fallback else None
     )
     return Engine(2, backends=[backend])
 
@@ -80,18 +80,18 @@ def test_streams_that_a_way_cannot_decode_go_to_its_fallback_and_are_told_once(c
             (found,) = made_engine.read([request([3, 40, 3])])
             assert_true(found, [3, 40, 3])
         assert made_engine.stats() == {
-            "frames": {"card": 0, "cpu": 6},
-            "fallbacks": {"no card decodes h264": 3},
+            "frames": {"gpu": 0, "cpu": 6},
+            "fallbacks": {"no GPU decodes h264": 3},
         }
     assert len(caplog.records) == 1
-    assert "h264.mp4: decoded on the CPU, because no card decodes h264" in caplog.text
+    assert "h264.mp4: decoded on the CPU, because no GPU decodes h264" in caplog.text
 
 
 def test_without_a_fallback_it_is_an_error_of_that_request():
     with engine(NoDecoders(), fallback=False) as made_engine:
         (found,) = made_engine.read([request([3])])
     assert isinstance(found, BackendError)
-    assert "no card decodes h264" in str(found)
+    assert "no GPU decodes h264" in str(found)
 
 
 @pytest.mark.parametrize("fault", ["damaged", "refused", "swallowed"])
@@ -103,7 +103,7 @@ def test_what_the_first_calls_damaged_the_second_may_deliver(fault, monkeypatch)
         (found,) = made_engine.read([request(wanted)])
         assert_true(found, wanted)
         stats = made_engine.stats()
-    assert stats["frames"] == {"card": 2, "cpu": 3}
+    assert stats["frames"] == {"gpu": 2, "cpu": 3}
     assert len(stats["fallbacks"]) == 1
     with engine(DecoderPool(make=Faulty), fallback=False) as made_engine:
         (found,) = made_engine.read([request(wanted)])
@@ -112,7 +112,7 @@ def test_what_the_first_calls_damaged_the_second_may_deliver(fault, monkeypatch)
 
 
 class Holding(HostPainter):
-    """Holds pictures until it is told to finish, as one does that converts on a card."""
+    """Holds pictures until it is told to finish, as one does that converts on a GPU."""
 
     def __init__(self):
         super().__init__()
@@ -150,7 +150,7 @@ def test_decoders_are_given_back_when_their_pictures_are_free(name, fallback):
     """Else whoever takes one next shares its few pictures with those that the painter still holds."""
     painter = Holding()
     pool, other = Watched(painter), Watched(painter)
-    backend = DecodeBackend("card", pool, lambda: painter, threads=1, fallback=other if fallback else None)
+    backend = DecodeBackend("gpu", pool, lambda: painter, threads=1, fallback=other if fallback else None)
     with Engine(1, backends=[backend]) as made_engine:
         for frames in ([3, 40, 3], range(12, 30), [0]):
             made_engine.read([request(frames, name)])
@@ -165,7 +165,7 @@ def test_who_tries_again_keeps_the_decoder(monkeypatch):
     monkeypatch.setattr(Faulty, "packet", packet)
     painter = Holding()
     pool = Watched(painter, make=Faulty)
-    with Engine(1, backends=[DecodeBackend("card", pool, lambda: painter, threads=1)]) as made_engine:
+    with Engine(1, backends=[DecodeBackend("gpu", pool, lambda: painter, threads=1)]) as made_engine:
         (found,) = made_engine.read([request([0, int(table.packet_frame[packet]), 40])])
     assert found.lost == (int(table.packet_frame[packet]),)
     assert (pool.taken, pool.given_back) == (1, [0])
@@ -184,7 +184,7 @@ def test_what_both_find_damaged_is_lost():
 
 def reader_with(decoders, monkeypatch, *, fallback=True):
     """A reader that decodes as one for a GPU does, several frames at a time."""
-    backend = DecodeBackend("card", decoders, HostPainter, fallback=DecoderPool() if fallback else None)
+    backend = DecodeBackend("gpu", decoders, HostPainter, fallback=DecoderPool() if fallback else None)
     place = ReaderContext(backend, contextlib.nullcontext, 4)
     monkeypatch.setattr(reader_module, "reader_context", lambda *_, **__: place)
     return VideoReader(made("h264"))
@@ -228,7 +228,7 @@ class FailingPainter(HostPainter):
 
 def test_after_an_error_a_painter_holds_nothing_for_the_next_job():
     painter = FailingPainter()
-    with Engine(1, backends=[DecodeBackend("card", DecoderPool(), lambda: painter)]) as made_engine:
+    with Engine(1, backends=[DecodeBackend("gpu", DecoderPool(), lambda: painter)]) as made_engine:
         (found,) = made_engine.read([request([1, 2])])
     assert isinstance(found, SourceError)
     assert found.source == str(made("h264"))
@@ -255,7 +255,7 @@ def test_a_way_has_as_many_frame_threads_as_it_says():
         asked.append(threads)
         return CpuDecoder(index, threads)
 
-    backend = DecodeBackend("card", DecoderPool(make=make), HostPainter, frame_threads=3)
+    backend = DecodeBackend("gpu", DecoderPool(make=make), HostPainter, frame_threads=3)
     with Engine(1, backends=[backend]) as made_engine:
         (found,) = made_engine.read([request([1, 2])])
     assert [read(picture) for picture in found.numpy()] == [1, 2]

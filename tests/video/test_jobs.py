@@ -83,12 +83,12 @@ def test_a_worker_may_leave_jobs_to_others():
 
 def test_a_worker_that_cannot_choose_ends_what_waits_with_its_error():
     def broken(_jobs, _waiting):
-        raise RuntimeError("the card does not answer")
+        raise RuntimeError("the GPU does not answer")
 
-    backend = DecodeBackend("card", DecoderPool(), HostPainter, threads=2, choose=broken)
+    backend = DecodeBackend("gpu", DecoderPool(), HostPainter, threads=2, choose=broken)
     with Engine(1, backends=[backend]) as engine:
         pending = engine.submit([request([0]), request([40])])
-        with pytest.raises(RuntimeError, match="the card does not answer"):
+        with pytest.raises(RuntimeError, match="the GPU does not answer"):
             pending.result()
 
 

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import seqpipe
+from seqpipe.cli import main
 from seqpipe.errors import OutputError, SourceNotFoundError
 from seqpipe.readers import Video
 from seqpipe.video.index.build import build_index
@@ -81,6 +84,24 @@ def test_what_comes_back_is_what_was_put_in(folder, tmp_path):
     stamps = [open_source(str(path)).stamp() for path in videos(folder)]
     facts = SharedRegister(str(register)).facts(stamps)
     assert facts == {str(path): Facts.of(build_index(open_source(str(path)))) for path in videos(folder)}
+
+
+def test_whatever_opens_videos_looks_into_it(folder, tmp_path, monkeypatch):
+    register = registered(folder, tmp_path / "cache")
+    no_building(monkeypatch)
+    options = ["--cache-dir", str(tmp_path / "empty"), "--register", str(register)]
+    for path in videos(folder):
+        with seqpipe.open(path, register=register, cache_dir=tmp_path / "empty") as video:
+            assert len(video) == len(video.index)
+        told = CliRunner().invoke(main, ["probe", str(path), "--packets", "--json", *options])
+        assert told.exit_code == 0, told.output
+        assert len(told.stdout.splitlines()) == len(video.index.packets) + 1
+        out = tmp_path / f"out {path.name}"
+        done = CliRunner().invoke(main, ["export", str(path), "--every", "20", "--out", str(out), *options])
+        assert done.exit_code == 0, done.output
+        assert len(list(out.rglob("*.jpg"))) == -(-len(video) // 20)
+    with pytest.raises(SourceNotFoundError, match=r"no such register.*seqpipe index --register"):
+        seqpipe.open(path, register=tmp_path / "none")
 
 
 def test_a_folder_may_be_moved_and_copied_without_its_times(folder, tmp_path, monkeypatch):

@@ -145,6 +145,22 @@ def test_a_damaged_frame_ends_it_with_its_number():
     assert error.value.lost == (len(got),)
 
 
+@pytest.mark.parametrize("part", [0.5, 0.63, 0.81])
+@pytest.mark.parametrize("name", ["h264_mkv", "hevc_mkv", "vp9", "h264_fragmented", "h264_flv", "h264_avi"])
+def test_a_stream_that_ends_in_the_middle_gives_what_is_whole_and_says_so(name, part):
+    data = made(name).read_bytes()
+    data = data[: int(len(data) * part)]
+    got = []
+    with pytest.raises(SourceError, match=r"ends in the middle.*after frame \d+|frame \d+ cannot be decoded"):
+        got.extend(seqpipe.stream(Front(data)))
+    with seqpipe.open(data) as video:  # of a file that was cut at the same place
+        there = [video[number] for number in range(len(got))]
+    assert len(got) > 10
+    for one, other in zip(got, there, strict=True):
+        np.testing.assert_array_equal(one.numpy()[0], other.numpy())
+        np.testing.assert_allclose(one.timestamps, other.timestamps)
+
+
 def test_a_header_that_comes_last_is_said_so():
     class Long(Front):
         pass

@@ -83,6 +83,22 @@ def test_a_series_is_inflated_once_and_scaled_when_it_is_cut(tmp_path, compressi
     assert again.data.flags.writeable
 
 
+def test_the_least_recently_used_go_first_whoever_drops_them(tmp_path):
+    cache = DiskCache(tmp_path, 3000)
+    volume = seqpipe.Sequence(np.zeros((10, 10, 10, 1), np.uint8), "DHWC")
+    (tmp_path / "gone.npy").symlink_to(tmp_path / "dropped")  # listed, and not there any more
+    for number in range(2):
+        cache.get([number], lambda: volume)
+    first, second = sorted((p for p in tmp_path.iterdir() if p.exists()), key=lambda p: p.stat().st_mtime_ns)
+    older(first)
+    older(second)
+    older(second)
+    cache.get([0], lambda: pytest.fail("it is there"))  # used: now the newest
+    cache.get([2], lambda: volume)
+    assert first.exists()
+    assert not second.exists()
+
+
 def test_a_window_of_a_plain_entry_does_not_read_the_rest(tmp_path):
     cache = DiskCache(tmp_path, 1 << 30)
     values = np.arange(60, dtype=np.int16).reshape(3, 4, 5, 1)

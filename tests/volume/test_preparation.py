@@ -6,6 +6,8 @@ import contextlib
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seqpipe
 from seqpipe.errors import ParameterError
@@ -69,6 +71,32 @@ def test_the_box_on_another_grid_holds_the_same_places(case):
     assert (grown[:, 0] <= 1e-6).all()
     assert (grown[:, 1] >= -1e-6).all()
     assert (np.abs(grown) < [[1.2], [1.0], [3.0]]).all()
+
+
+@given(
+    st.tuples(*[st.tuples(st.integers(0, n - 1), st.integers(1, n)) for n in (9, 11, 13)]),
+    st.one_of(st.none(), st.tuples(*[st.floats(0.4, 4.0)] * 3)),
+    st.sampled_from([None, "RAS", "LIP", "SLA"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_any_body_is_covered_with_less_than_a_voxel_around_it(
+    tmp_path_factory, ends, spacing_mm, orientation
+):
+    body = np.zeros((9, 11, 13), np.uint8)
+    spans = [(min(a, b - 1), max(a + 1, b)) for a, b in ends]
+    body[tuple(slice(*span) for span in spans)] = 200
+    path = tmp_path_factory.mktemp("body") / "v.nii"
+    save(seqpipe.Sequence(body[..., None], "DHWC", affine=AFFINE), path)
+    found = whole({"image": path}, crop_above=100, spacing_mm=spacing_mm, orientation=orientation)["image"]
+    corners = np.array([[-0.5] * 3, np.array(found.shape[:3]) - 0.5])
+    box = np.sort((np.c_[corners, [1, 1]] @ found.affine.T)[:, :3], axis=0)
+    wanted = np.sort((np.c_[np.transpose(spans) - 0.5, [1, 1]] @ AFFINE.T)[:, :3], axis=0)
+    voxel = np.abs(found.affine[:3, :3]).sum(axis=1)
+    half = voxel / 2  # by which the last voxel of a grid may end before the volume does
+    assert (box[0] <= wanted[0] + half + 1e-5).all()
+    assert (box[1] >= wanted[1] - half - 1e-5).all()
+    assert (wanted[0] - box[0] < voxel + 1e-5).all()
+    assert (box[1] - wanted[1] < voxel + 1e-5).all()
 
 
 @pytest.mark.parametrize("spacing_mm", [None, (1.0, 1.0, 1.0)])
@@ -168,3 +196,21 @@ def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_m
                 assert np.array_equal(there.sample(index)[name].data, one[name].data + shift)
     assert len(gpu.copies) == (2 if spacing_mm is None else 0)
     assert gpu.waited == 11
+
+
+def test_labels_on_an_oblique_grid_are_found_in_the_box(case, tmp_path):
+    turn = np.radians(25)
+    about = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    oblique = np.eye(4)
+    oblique[:3, :3] = about @ AFFINE[:3, :3]
+    oblique[:3, 3] = about @ AFFINE[:3, 3] + [-3.0, 6.0, 0.0]
+    label = np.zeros((20, 30, 40), np.uint8)
+    label[9:13, 12:16, 18:22] = 5
+    save(seqpipe.Sequence(label[..., None], "DHWC", affine=oblique), tmp_path / "label.nii")
+    files = [{"image": case["image"], "label": tmp_path / "label.nii"}]
+    options = {"patch_size": 7, "patches_per_volume": 20, "sampler": "balanced", "foreground": 1.0}
+    for crop_above in (None, -500):
+        with Volume(files=files, align="first", crop_above=crop_above, **options) as dataset:
+            patches = [dataset.sample(index) for index in range(20)]
+        assert all((one["label"].data == 5).any() for one in patches)
+        assert all(np.array_equal(one["label"].affine, one["image"].affine) for one in patches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -228,6 +230,28 @@ def test_other_libraries_get_the_same_places():
         assert made[key][0, 7, 5, 3] == before.data[3, 5, 7, 0]
     with pytest.raises(ParameterError, match="without an affine is no volume"):
         to_sitk(Sequence(before.data, "DHWC"))
+
+
+def test_monai_turns_what_it_is_given_as_we_do():
+    data = pytest.importorskip("monai.data", reason="monai is not installed: it judges to_monai")
+    before = volume()
+    image = data.MetaTensor(**to_monai(before))
+    turned = importlib.import_module("monai.transforms").Orientation(axcodes="LPS", labels=None)(image)
+    ours = reorient(before, "LPS")
+    np.testing.assert_allclose(np.asarray(turned.affine), to_monai(ours)["affine"], atol=1e-9)
+    assert np.array_equal(np.asarray(turned), to_monai(ours)["x"])
+
+
+def test_torchio_reads_what_it_is_given_as_we_do():
+    torchio = pytest.importorskip("torchio", reason="torchio is not installed: it judges to_torchio")
+    before = volume()
+    image = torchio.ScalarImage(**to_torchio(before))
+    assert "".join(image.orientation) == orientation_of(before.affine)
+    np.testing.assert_allclose(image.spacing, spacing_of(before.affine)[::-1], atol=1e-9)
+    turned = torchio.ToCanonical()(image)
+    ours = to_torchio(reorient(before, "RAS"))
+    np.testing.assert_allclose(turned.affine, ours["affine"], atol=1e-9)
+    assert np.array_equal(np.asarray(turned.data), ours["tensor"])
 
 
 def test_series_and_vectors_go_to_other_libraries():

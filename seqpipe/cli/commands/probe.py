@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,14 +36,22 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 @options.option(STREAM)
 @options.json_lines
 @options.cache_dir
+@options.register
 def probe(
-    paths: tuple[str, ...], packets: bool, stream: int | None, as_json: bool, cache_dir: str | None
+    paths: tuple[str, ...],
+    packets: bool,
+    stream: int | None,
+    as_json: bool,
+    cache_dir: str | None,
+    register: str | None,
 ) -> None:
     """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
 
     PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
     with a dash. The number of frames is taken from the container's header; seqpipe index counts the frames.
     """
+    from ...video.index.open import open_index
+
     failed = False
     infos: list[StreamInfo] = []
     volumes: list[VolumeInfo] = []
@@ -51,9 +60,8 @@ def probe(
             if split([found])[0]:
                 volumes += _probe_volume(found, as_json=as_json)
             else:
-                infos += _probe_one(
-                    found, packets=packets, stream=stream, as_json=as_json, cache_dir=cache_dir
-                )
+                index = partial(open_index, cache_dir=cache_dir, register=register) if packets else None
+                infos += _probe_one(found, index, stream=stream, as_json=as_json)
         except SeqpipeError as error:
             failed = True
             click.echo(f"Error: {worded(error)}", err=True)
@@ -80,19 +88,17 @@ def _probe_volume(found: InputFile | SeqpipeError, *, as_json: bool) -> Iterator
 
 def _probe_one(
     found: InputFile | SeqpipeError,
+    open_index: Callable[..., PacketIndex] | None,
     *,
-    packets: bool,
     stream: int | None,
     as_json: bool,
-    cache_dir: str | None,
 ) -> Iterator[StreamInfo]:
-    """Print one source's facts as JSON, or yield them for the table; with ``--packets``, list its packets."""
-    from ...video.index.open import open_index
+    """Print one source's facts as JSON, or yield them for the table; list packets where an index is opened."""
     from ...video.probe.probe import probe as probe_source
 
     if isinstance(found, SeqpipeError):
         raise found
-    index = open_index(found.path, cache_dir=cache_dir, whole=True, stream=stream) if packets else None
+    index = None if open_index is None else open_index(found.path, whole=True, stream=stream)
     info = probe_source(found.path, stream=stream) if index is None else index.info
     if as_json:
         click.echo(json.dumps({"type": "stream", **info.to_json()}))

@@ -90,6 +90,7 @@ _WORK: Final = (
     click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing."),
     options.json_lines,
     options.cache_dir,
+    options.register,
 )
 
 

@@ -121,7 +121,8 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
     try:
         source = open_source(item.path, stream=options.stream)
         stamp = source.stamp()
-        if stamp is None or index_without_scan(source, stamp, cache_dir=options.cache_dir) is not None:
+        kept = {"cache_dir": options.cache_dir, "register": options.register}
+        if stamp is None or index_without_scan(source, stamp, **kept) is not None:
             return None
         from ...video.first_pass import first_pass  # only now is anything read through
 
@@ -148,7 +149,7 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
 def _is_sequential(request: ExportRequest) -> bool:
     """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
     options, selection = request.options, request.selection
-    anywhere = (selection.fps, selection.frames, selection.num, options.start)
+    anywhere = (selection.fps, selection.frames, selection.num, selection.min_motion, options.start)
     encoder = request.encoder
     return (
         all(rule is None for rule in anywhere)

@@ -55,6 +55,7 @@ class ExportWork:
             threads=self.threads,
             output=self.request.output,
             cache_dir=options.cache_dir,
+            register=options.register,
         )
 
 

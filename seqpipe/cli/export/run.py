@@ -165,7 +165,12 @@ def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
     planned: list[tuple[str, PlanOrError]] = []
     found = list(find_inputs(options.paths))
     for source, result in for_each_index(
-        found, plan, jobs=options.jobs, cache_dir=options.cache_dir, stream=options.stream
+        found,
+        plan,
+        jobs=options.jobs,
+        cache_dir=options.cache_dir,
+        stream=options.stream,
+        known=options.register,
     ):
         if isinstance(result, SeqpipeError) and options.on_error == "raise":
             raise result
@@ -306,6 +311,7 @@ def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) 
             stream=request.options.stream,
             output=request.output,
             cache_dir=request.options.cache_dir,
+            register=request.options.register,
         ) as reader:
             request.encoder(reader.frames(sample[:2]) if plans[0].between else reader[sample[0]], file)
     except SeqpipeError:

@@ -10,21 +10,18 @@ from typing import TypeAlias
 import numpy as np
 
 from ...array import BoolArray, IntArray, distinct
-from ...errors import OutputError, SeqpipeError
+from ...errors import SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
-from ...video.engine.engine import Engine, available_cores
-from ...video.film import write_film
-from ...video.reader import VideoReader
+from ...video.engine.engine import Engine
 from ..input.files import write_whole
 from ..output.images import thumbnail
 from ..output.manifest import ManifestRow
 from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
 from ..plan.source_plan import SourcePlan
-from .flow import FlowEncoder
 from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["Assembler", "Piece", "export_films", "export_source", "write_pieces"]
+__all__ = ["Assembler", "Piece", "export_source", "write_pieces"]
 
 Piece: TypeAlias = tuple[int, Sequence]
 """Position of a file among the files to be written, and its content."""
@@ -51,6 +48,8 @@ def export_source(
     outcome = SourceOutcome()
     encoder = work.request.encoder
     if encoder.streamed:
+        from .films import export_films
+
         return export_films(plan, todo, pictures, work, device)
     assembler = Assembler(
         plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
@@ -188,77 +187,3 @@ def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
     uses = np.zeros(len(numbers), dtype=np.int64)
     np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
     return dict(zip(numbers.tolist(), uses.tolist(), strict=True))
-
-
-class _StoppedError(Exception):
-    """Another source has stopped the export."""
-
-
-def export_films(
-    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
-) -> SourceOutcome:
-    """Export the films of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
-
-    A film whose source is damaged is not written.
-
-    Raises:
-        OutputError: files cannot be written.
-    """
-    outcome, lost = SourceOutcome(), list[int]()
-    for file in todo.tolist():
-        try:
-            with work.open(plan.source, device) as reader:
-                film = _Film(plan, file, pictures, work, outcome)
-                place = work.request.folder / plan.name(file)
-                colors = film.colors(reader, host=device.kind == "cpu")
-                size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
-        except _StoppedError:
-            return outcome
-        except OutputError:
-            raise
-        except SeqpipeError as error:
-            outcome.error = error
-            lost.append(file)
-            continue
-        work.manifest.add(plan.row(file, status="done", bytes=size))
-        work.bar.advance(plan.frames.shape[1])
-    record_losses(plan, np.array(lost, np.int64), work, outcome)
-    return outcome
-
-
-class _Film:
-    """One film of a plan."""
-
-    def __init__(
-        self, plan: SourcePlan, file: int, pictures: IntArray, work: ExportWork, outcome: SourceOutcome
-    ) -> None:
-        known = {picture.frame for picture in outcome.thumbnails}
-        self._plan, self._work, self._outcome = plan, work, outcome
-        self._frames = distinct(plan.frames[file])
-        self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
-
-    def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
-        """The colors of the film's flow, in groups of frames.
-
-        Raises:
-            SeqpipeError: the source is damaged.
-        """
-        encoder, held = self._work.request.encoder, list[Sequence]()
-        assert isinstance(encoder, FlowEncoder)
-        at_once = max(2, available_cores()) + 1  # one pair for each core
-        for frame in reader.stream(self._frames.tolist(), host=host):
-            if self._work.stop.is_set():
-                raise _StoppedError
-            self._show(frame)
-            held.append(frame)
-            if len(held) == at_once:
-                yield encoder.colored(stacked(held))
-                held = held[-1:]
-        if len(held) > 1:
-            yield encoder.colored(stacked(held))
-
-    def _show(self, frame: Sequence) -> None:
-        number, time_s = clock_of(frame)
-        if number in self._shown:
-            picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
-            self._outcome.thumbnails.append(Thumbnail(number, time_s - self._plan.start_s, picture))

@@ -30,6 +30,7 @@ def for_each_index(
     verified: bool = False,
     stream: int | None = None,
     register: SharedRegister | None = None,
+    known: str | None = None,
 ) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
     """Call a function with the index of each video, several at a time, and keep only its result.
 
@@ -42,6 +43,7 @@ def for_each_index(
         verified: whether the index must hold the damage found by decoding the whole video.
         stream: the stream of each file; None for the best video stream.
         register: takes each index, unless it has it.
+        known: the path of a register to look in where the cache has none.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error.
@@ -50,7 +52,9 @@ def for_each_index(
     from ...video.index.open import open_index
     from ...video.source.source import open_source
 
-    get = partial(open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream)
+    get = partial(
+        open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream, register=known
+    )
 
     def work(item: InputFile | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
         if isinstance(item, SeqpipeError):

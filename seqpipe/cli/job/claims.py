@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import uuid
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from pathlib import Path
@@ -79,7 +78,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
         OutputError: another running export writes one of them, or the claim cannot be written.
     """
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
-    claim = Lock(own_path(folder, f"{uuid.uuid4().hex}.lock"))
+    claim = Lock(own_path(folder, f"{os.urandom(16).hex()}.lock"))
     with tidied(claim.give_back):
         try:
             with held(

@@ -208,8 +208,8 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
     """
     found = replace(_ENCODERS[name], encode=encode)
     if encode == "gpu" and found.gpu is None:
-        cards = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
-        raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {cards}")
+        gpus = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
+        raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {gpus}")
     if quality is not None and not found.lossy:
         raise ParameterError(
             f"quality={quality} means nothing for {name}", allowed="jpg or webp with a quality"

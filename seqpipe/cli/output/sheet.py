@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import string
 from dataclasses import dataclass, field
 from typing import Final
@@ -97,15 +96,21 @@ class Gallery:
 
 def _panel(panel: Panel) -> str:
     return _PANEL.substitute(
-        source=html.escape(printable(panel.source)),
-        facts=html.escape(printable(panel.facts)),
+        source=_escaped(panel.source),
+        facts=_escaped(panel.facts),
         errors="".join(map(_error, panel.errors)),
         figures="".join(map(_figure, panel.thumbnails)),
     )
 
 
 def _error(text: str) -> str:
-    return f'<p class="error">{html.escape(printable(text))}</p>\n'
+    return f'<p class="error">{_escaped(text)}</p>\n'
+
+
+def _escaped(text: str) -> str:
+    from html import escape  # with its table of names it costs as much as many of our modules
+
+    return escape(printable(text))
 
 
 def _figure(picture: Thumbnail) -> str:

@@ -59,6 +59,7 @@ class Options:
     dry_run: bool
     as_json: bool
     cache_dir: str | None
+    register: str | None = None
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False

@@ -13,9 +13,6 @@ from ...array import IntArray, distinct
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S
-from ...sampling.rate import at_rate
-from ...sampling.segments import every, uniform
-from ...sampling.windows import MovingClips, Windows
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
@@ -156,12 +153,11 @@ class FrameSelection:
         Raises:
             FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits or moves.
         """
-        if self.frames is not None:
+        if self.frames is not None:  # no rule of sampling is imported for them
             return distinct(index.check(self.frames))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
-            windows = Windows(sequence_length=self.sequence_length, stride=self.stride or 1, step=self.step)
-            return self._sequences(index, span, windows, motion)
+            return self._sequences(index, span, self.sequence_length, motion)
         chosen = self._frames(index, span)
         if not len(chosen):
             raise FrameRangeError(
@@ -172,6 +168,9 @@ class FrameSelection:
         return chosen[:, None]
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
+        from ...sampling.rate import at_rate
+        from ...sampling.segments import every, uniform
+
         if self.fps is not None:
             return at_rate(span, self.fps)
         if self.num is not None:
@@ -182,9 +181,12 @@ class FrameSelection:
         return every(span, self.every or 1)
 
     def _sequences(
-        self, index: PacketIndex, span: Span, windows: Windows, motion: Callable[[], MotionArray] | None
+        self, index: PacketIndex, span: Span, length: int, motion: Callable[[], MotionArray] | None
     ) -> IntArray:
-        count, length = windows.count(span), windows.sequence_length
+        from ...sampling.windows import MovingClips, Windows
+
+        windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
+        count = windows.count(span)
         if not count:
             raise FrameRangeError(
                 f"no sequence of {length} frames with a stride of {windows.stride} fits into {len(span)} frames",

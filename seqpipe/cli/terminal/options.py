@@ -30,6 +30,7 @@ __all__ = [
     "jobs",
     "json_lines",
     "option",
+    "register",
     "sentence",
 ]
 
@@ -142,6 +143,13 @@ def cache_dir(command: CommandT) -> CommandT:
     """Add ``--cache-dir``: folder of the index cache."""
     text = "Folder of the index cache (default: seqpipe in the user's cache folder)."
     return click.option("--cache-dir", type=click.Path(file_okay=False), help=text)(command)
+
+
+def register(command: CommandT) -> CommandT:
+    """Add ``--register``: the path of a register of indexes that is there, or None."""
+    text = "Register of indexes to look in where the cache has none, as seqpipe index --register makes them."
+    kind = click.Path(exists=True, dir_okay=False)
+    return click.option("--register", type=kind, help=text)(command)
 
 
 def _number(value: Any) -> Any:

@@ -150,7 +150,7 @@ class OpticalFlow(Arrays):
             return self._of_list(value, hints, layout)
         if isinstance(value, Batch) and value.stacked is None:
             self._check_no_hints(hints, "a batch of different shapes")
-            made = [self._flows(one, None, None) for one in value.sequences]
+            made = self._flows_of_each(value.sequences, None)
             known: dict[str, Any] = {"labels": value.labels, "indices": value.indices}
             batches = [Batch.of(column, **known) for column in zip(*made, strict=True)]
             return self._returned(batches)
@@ -166,10 +166,26 @@ class OpticalFlow(Arrays):
 
     def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
         self._check_no_hints(hints, "a list")
-        made = [self._flows(one, None, layout) for one in values]
-        if not made:
+        if not values:
             raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
+        made = self._flows_of_each(values, layout)
         return self._returned([gathered(values, list(column)) for column in zip(*made, strict=True)])
+
+    def _flows_of_each(self, values: Seq[Any], layout: str | None) -> list[list[Any]]:
+        """What is asked for of each of some arrays or Sequences; short ones on the CPU side by side."""
+        made: list[list[Any]] = [[]] * len(values)
+
+        def one(number: int) -> None:
+            made[number] = self._flows(values[number], None, layout)
+
+        held = [one.data if isinstance(one, Sequence) else one for one in values]
+        on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in held)
+        if on_cpu and len(values) >= threads():
+            OPENCV.alone(side_by_side, one, len(values))
+        else:
+            for number in range(len(values)):
+                one(number)
+        return made
 
     def _check_no_hints(self, hints: Any, what: str) -> None:
         if hints is not None:

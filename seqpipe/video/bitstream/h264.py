@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...native import load_functions, memory
 from .bits import BitReader, BitstreamError, unescape
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
 from .nal import avc_format, nal_spans
@@ -76,6 +75,8 @@ class H264Classifier:
         native = _native()
         if native is None:
             return [self.classify(bytes(packet)) for packet in packets]
+        from ...native import memory
+
         places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
         sizes = np.array([packet.buffer_size for packet in packets], np.int64)
         state, answers = np.zeros(2, np.int64), np.empty(len(packets), np.uint8)
@@ -158,7 +159,7 @@ class H264Classifier:
         """Takes up a parameter set, with its NAL header; one that is broken leaves frame numbers unread."""
         with contextlib.suppress(BitstreamError):
             if unit[0] & 31 == _SPS:
-                sequence = h264_sequence(BitReader(unescape(unit[1:])))
+                sequence = _sequence(bytes(unit))
                 self._sequences[sequence.number] = sequence
             elif unit[0] & 31 == _PPS:
                 bits = BitReader(unescape(unit[1:_HEADER_BYTES]))
@@ -166,9 +167,17 @@ class H264Classifier:
                 self._sequence_of[picture] = bits.ue()
 
 
+@lru_cache(maxsize=64)
+def _sequence(unit: bytes) -> H264Sequence:
+    """A sequence parameter set; the files of a data set mostly share theirs."""
+    return h264_sequence(BitReader(unescape(unit[1:])))
+
+
 @cache
 def _native() -> Any:
     """The functions of ``h264.c``; None where there is no C compiler."""
+    from ...native import load_functions  # here: of most videos only some packets are read, one by one
+
     count, place = ctypes.c_int64, ctypes.c_void_p
     return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})
 

@@ -1,4 +1,4 @@
-"""OutputSpec: color, dtype, size and crop of output frames. No pixels here, and no library that handles them."""
+"""OutputSpec: color, dtype, size and crop of output frames. Imports no library that handles pixels."""
 
 from __future__ import annotations
 
@@ -124,35 +124,35 @@ PART: Final = Param(
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What a decoded frame is to become.
+    """Color, dtype and geometry of output frames.
 
     Attributes:
         color: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
-            own code values with chroma upsampled, no matrix).
+            own code values with upsampled chroma, without a color matrix).
         dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colors span 0…255, 0…65535 or 0…1
-            for every bit depth. Code values of YCbCr stay as they are in uint16, and are divided by
-            ``2**(bits - 8)`` for uint8; as floats they have no meaning.
-        crop: (top, left, height, width) in pixels of the upright picture, applied before scaling.
-        size: (height, width) of the result in pixels, whatever the aspect ratio.
-        short_side: length of the shorter side of the result in pixels, the aspect ratio kept.
-        max_side: the most that the longer side may have in pixels, the aspect ratio kept; never enlarges.
+            for every bit depth. Code values of YCbCr are unchanged in uint16, and divided by ``2**(bits - 8)`` for
+            uint8; float dtypes are not allowed for them.
+        crop: (top, left, height, width) in pixels of the oriented frame, applied before scaling.
+        size: (height, width) of the result in pixels; the aspect ratio may change.
+        short_side: length of the shorter side of the result in pixels; keeps the aspect ratio.
+        max_side: maximum length of the longer side in pixels; keeps the aspect ratio and never enlarges.
         rotate: whether the display matrix is applied.
-        mirror: whether the upright picture is mirrored left to right, after crop and scaling.
-        layout: ``"FHWC"`` or ``"FCHW"``: the axes of a sequence. A single frame has them without F.
-        mean: for floats only: what is taken off each value of 0…1, one number for each channel in the order
-            of ``color``; a single number stands for all of them. None is 0.
-        std: what the difference is divided by, given in the same way. None is 1.
-        window: (top, left, height, width) within the crop, or the upright picture. It is scaled instead of the crop:
-            pixels beside it count where the filter reaches them, as in Pillow's ``resize(box=…)``, and beyond the crop
-            there are none. Without it the crop is scaled as if its outermost pixels were repeated beyond it.
-        part: (top, left, height, width) of the part of the scaled picture that is made, before it is mirrored.
-        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are limited and rounded before they are
-            scaled, as if a picture of full size had been made first. None scales the surface's planes and makes colors
-            of that, which is half the work and differs where they lie beyond black and white.
+        mirror: whether the oriented frame is mirrored left to right, after crop and scaling.
+        layout: ``"FHWC"`` or ``"FCHW"``, the axes of a sequence; a single frame has the same axes without F.
+        mean: for float dtypes: mean on the scale 0…1, subtracted; one number, or one for each channel in the order of
+            ``color``. None is 0.
+        std: for float dtypes: standard deviation on the same scale, by which the difference is divided. None is 1.
+        window: (top, left, height, width) within the crop, or the oriented frame, that is scaled instead of the crop.
+            The filter takes pixels of the crop outside of the window into account, as Pillow's ``resize(box=…)``, and
+            none outside of the crop. Without a window, the crop is scaled with its edge pixels repeated.
+        part: (top, left, height, width) within the scaled frame: the part to return, before mirroring.
+        rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are clipped and rounded before they are
+            scaled, as if a frame of full size had been stored first. None scales the surface's planes and converts the
+            result, which is half the work and differs for colors outside of the range of black to white.
 
     Raises:
         ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
-            mean, std or a float dtype does not go with the rest.
+            mean, std or a float dtype does not go with the other values.
     """
 
     color: Color = "RGB"

@@ -24,7 +24,7 @@ MadeT = TypeVar("MadeT")
 
 IDLE_GIB: Final = Param(
     name="SEQPIPE_NVDEC_IDLE_GIB",
-    doc="Memory of each card that decoders may hold while they wait for the next file; the last one always waits",
+    doc="Memory of each GPU that decoders may hold while they wait for the next file; the last one always waits",
     kind=float,
     unit="GiB",
     lo=0,
@@ -91,7 +91,7 @@ def out_of_memory(what: str, size: int) -> DeviceMemoryError:
         f"cuda:{runtime.getDevice()} has no room for {what} of {_gib(size)}",
         allowed=f"{_gib(free)}, which are free of {_gib(total)}",
         advice=f"Idle decoders, which may hold {_gib(idle_bytes())} ({IDLE_GIB.name}), were given back already: "
-        "ask for less at once, use fewer readers, or end other programs on the card",
+        "ask for less at once, use fewer readers, or end other programs on the GPU",
     )
 
 

@@ -26,7 +26,7 @@ _OUT_OF_MEMORY = 2
 
 
 class Streams:
-    """The streams of one card: one for each thread, or one for all who take turns.
+    """The streams of one GPU: one for each thread, or one for all who take turns.
 
     Memory is allocated on the GPU's default stream, where the user's work is by default, so that what they free is
     used again only after their kernels; :meth:`admit` lets this thread's stream wait for that.
@@ -128,7 +128,7 @@ class Streams:
             if error.status != _OUT_OF_MEMORY:
                 raise
             raise DeviceMemoryError(
-                f"cuda:{self.device} has not even room to begin with", advice="End other programs on the card"
+                f"cuda:{self.device} has not even room to begin with", advice="End other programs on the GPU"
             ) from error
 
 

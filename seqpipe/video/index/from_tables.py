@@ -20,10 +20,11 @@ from ..tables.facts import StreamFacts, facts_of
 from ..tables.fragments import read_fragments
 from ..tables.gate import Distrusted, Tables, check
 from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
+from ..tables.read_at import note_pass
 from .assemble import finish
 from .order import drop_head
 
-__all__ = ["index_of_tables"]
+__all__ = ["index_of", "index_of_tables"]
 
 _log = logging.getLogger(__name__)
 _BYTES_AT_ONCE = 4 << 20
@@ -49,6 +50,21 @@ def index_of_tables(source: Source) -> PacketIndex | None:
 
 def _index(source: Source) -> PacketIndex:
     tables, facts = _read(source)
+    return index_of(source, tables, facts)
+
+
+def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
+    """The index of the packets in tables that were believed so far.
+
+    Args:
+        source: the video.
+        tables: its packets, or some in a row.
+        facts: of its stream.
+
+    Raises:
+        Distrusted, RefutedError: they are not to be believed.
+        SourceError: the source cannot be read.
+    """
     codec, extradata = facts.info.codec, facts.extradata
     check_picture(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)
@@ -90,9 +106,9 @@ def _read(source: Source) -> tuple[Tables, StreamFacts]:
     begin = bytes(source.read([(0, 12)])[0])
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
-    if begin[:4] == matroska.MAGIC and not source.slow:
+    if begin[:4] == matroska.MAGIC:
         film = matroska.read_film(source)
-        tables = matroska.read_tables(source, film)
+        tables = _blocks_of(source, film)
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
@@ -104,6 +120,16 @@ def _read(source: Source) -> tuple[Tables, StreamFacts]:
             raise Distrusted("pictures may be reordered, and no time tells")
         return tables, facts
     raise Distrusted("its container has no tables that are read here")
+
+
+def _blocks_of(source: Source, film: matroska.Film) -> Tables:
+    """The packets of a Matroska file; one that is far away is read through for them, and not kept."""
+    if not isinstance(source, Blocks):
+        return matroska.read_tables(source, film)
+    if film.codec in matroska.READ_THROUGH:
+        raise Distrusted("each packet must be looked at, which the scan does with one reading")
+    note_pass(source.plain)
+    return matroska.read_tables(source.plain, film)
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:

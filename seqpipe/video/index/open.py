@@ -17,7 +17,7 @@ from ..probe.probe import with_source
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["index_without_scan", "keep_index", "open_index", "reindexed", "summary"]
+__all__ = ["index_without_scan", "keep_index", "kept_index", "open_index", "reindexed", "summary"]
 
 _log = logging.getLogger(__name__)
 _said: Final[set[str]] = set()
@@ -54,23 +54,24 @@ def open_index(
     stamp = source.stamp()
     if stamp is None:
         return _built(source, None, whole=whole, verified=verified)
-    cached = _cached(source, stamp, cache_dir)
-    if cached is not None and (cached.verified or not verified) and (cached.packets.whole or not whole):
-        return cached
-    if register is not None and source.stream is None:
-        from .shared import shared_register
-
-        found = shared_register(register).index(source, stamp, whole=whole, verified=verified)
+    kept = kept_index(source, stamp, cache_dir=cache_dir)
+    if kept is not None and (kept.verified or not verified) and (kept.packets.whole or not whole):
+        return kept
+    if register is not None:
+        found = _registered(source, stamp, register, whole=whole, verified=verified)
         if found is not None:
-            check_picture(found.info.width, found.info.height, source.name)
-            return replace(found, info=with_source(found.info, source.name))
-    index = _built(source, cached, whole=whole, verified=verified)
+            return found
+    index = _built(source, kept, whole=whole, verified=verified)
     keep_index(stamp, index, cache_dir=cache_dir)
     return index
 
 
 def index_without_scan(
-    source: Source, stamp: Stamp, *, cache_dir: str | os.PathLike[str] | None = None
+    source: Source,
+    stamp: Stamp,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    register: str | None = None,
 ) -> PacketIndex | None:
     """The index of a video if it is cached or its container has plain tables; None if its packets must be read.
 
@@ -78,14 +79,15 @@ def index_without_scan(
         source: the video.
         stamp: of its content.
         cache_dir: as in :func:`open_index`; an index by tables is kept there.
+        register: as in :func:`open_index`.
 
     Raises:
         UnreadableSourceError: it is not a video that can be decoded.
         SourceError: it cannot be read.
     """
-    cached = _cached(source, stamp, cache_dir)
-    if cached is not None or (index := _by_tables(source)) is None:
-        return cached
+    kept = kept_index(source, stamp, cache_dir=cache_dir, register=register)
+    if kept is not None or (index := _by_tables(source)) is None:
+        return kept
     keep_index(stamp, index, cache_dir=cache_dir)
     return index
 
@@ -106,12 +108,40 @@ def keep_index(stamp: Stamp, index: PacketIndex, *, cache_dir: str | os.PathLike
             _log.warning("%s", error)
 
 
-def _cached(source: Source, stamp: Stamp, cache_dir: str | os.PathLike[str] | None) -> PacketIndex | None:
-    cached = load_index(cache_directory(cache_dir), stamp)
-    if cached is None:
+def kept_index(
+    source: Source,
+    stamp: Stamp,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    register: str | None = None,
+) -> PacketIndex | None:
+    """The index of a video that was opened before; None if there is none of its present content.
+
+    Args:
+        source: the video.
+        stamp: of its content.
+        cache_dir: as in :func:`open_index`.
+        register: likewise; asked where the cache has none.
+    """
+    kept = load_index(cache_directory(cache_dir), stamp)
+    if kept is None:
+        return None if register is None else _registered(source, stamp, register)
+    check_picture(kept.info.width, kept.info.height, source.name)
+    return replace(kept, info=with_source(kept.info, source.name))
+
+
+def _registered(
+    source: Source, stamp: Stamp, register: str, *, whole: bool = False, verified: bool = False
+) -> PacketIndex | None:
+    if source.stream is not None:
         return None
-    check_picture(cached.info.width, cached.info.height, source.name)
-    return replace(cached, info=with_source(cached.info, source.name))
+    from .shared import shared_register
+
+    found = shared_register(register).index(source, stamp, whole=whole, verified=verified)
+    if found is None:
+        return None
+    check_picture(found.info.width, found.info.height, source.name)
+    return replace(found, info=with_source(found.info, source.name))
 
 
 def _by_tables(source: Source) -> PacketIndex | None:
@@ -128,8 +158,10 @@ def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: 
     if not (whole or verified or index is not None):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
+        from ..tables.read_at import note_pass
         from .build import build_index
 
+        note_pass(source)
         index = build_index(source)
     if not verified:
         return index

@@ -72,17 +72,17 @@ def refusal(device: int, info: StreamInfo) -> str:
         return f"NVDEC does not decode {form.chroma} chroma"
     found = ability(device, codec, CHROMA[form.chroma], form.bits)
     if not found.supported:
-        return f"this card does not decode {info.codec} with {_named(form)}"
+        return f"this GPU does not decode {info.codec} with {_named(form)}"
     size = (info.width, info.height)
     if codec in _UNALIGNED and (size[0] % 2 or size[1] % 2):
         return f"NVDEC does not give {info.codec} of odd size as it is"
     if any(side < least for side, least in zip(size, found.min_size, strict=True)):
-        return f"this card decodes {info.codec} from {found.min_size[0]}×{found.min_size[1]} pixels on"
+        return f"this GPU decodes {info.codec} from {found.min_size[0]}×{found.min_size[1]} pixels on"
     blocks = -(-size[0] // 16) * -(-size[1] // 16)
     if blocks > found.max_macroblocks or any(
         side > most for side, most in zip(size, found.max_size, strict=True)
     ):
-        return f"this card decodes {info.codec} up to {found.max_size[0]}×{found.max_size[1]} pixels"
+        return f"this GPU decodes {info.codec} up to {found.max_size[0]}×{found.max_size[1]} pixels"
     return ""
 
 

@@ -1,7 +1,7 @@
 /* Feeder: packets into the driver's parser, pictures out of the decoder, for many packets at a time without Python.
  *
  * It does what callbacks.py does, and is tested by the same tests; that module says why each thing is done. All that
- * can wait for the card happens here, so Python's lock is let go once for a few dozen packets instead of several times
+ * can wait for the GPU happens here, so Python's lock is let go once for a few dozen packets instead of several times
  * for each. What is called of the driver comes in as pointers: nothing of CUDA is needed to compile this.
  */
 #include <stdint.h>
@@ -220,7 +220,7 @@ int seqpipe_on_picture(void *user, void *address) {
     if (!f->decoder || surface < 0 || surface >= SURFACES || !map_early(f, surface)) return 0;
     place = place_of(f, surface);
     if (place >= 0 && !picture->is_second_field) {
-        for (; place >= 0; place--) /* the card decodes in order, so the older ones are decided, too */
+        for (; place >= 0; place--) /* the GPU decodes in order, so the older ones are decided, too */
             if (!judge_oldest(f, 1)) return 0;
     }
     code = f->decode(f->decoder, address);

@@ -30,7 +30,7 @@ class Request:
         frames: frame numbers to put at each position, int64; -1 for a position that is filled with ``fill``.
         padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
         output: color, dtype and geometry of the pixels. Every request may have its own, such as a window and a mirror
-            drawn for it (``crop``, ``size``, ``mirror``): on a card that is done by the launch that makes its pictures,
+            drawn for it (``crop``, ``size``, ``mirror``): on a GPU that is done by the launch that makes its pictures,
             and a window never seen before is not waited for.
         fill: the value of the pixels at positions without a frame, or one for each channel.
         out: where to write the pixels, one picture per position; a new array by default.

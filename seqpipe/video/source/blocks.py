@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import BinaryIO, cast
 
 from .byte_ranges import merged
-from .source import Source, Stamp
+from .source import Read, Source, Stamp
 
 __all__ = ["Blocks", "Counted"]
 
@@ -31,8 +31,8 @@ class _Around(Source):
     def size(self) -> int:
         return self.plain.size()
 
-    def for_demuxer(self) -> str | BinaryIO:
-        return self.plain.for_demuxer()
+    def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
+        return self.plain.for_demuxer(read)
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         return self.plain.read(ranges)
@@ -92,7 +92,7 @@ class Blocks(_Around):
             offset += len(data)
         return b"".join(parts)
 
-    def for_demuxer(self) -> BinaryIO:
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  nothing is read
         """A file of what is kept."""
         return cast("BinaryIO", io.BufferedReader(_Kept(self), _BLOCK))
 
@@ -147,12 +147,15 @@ class Counted(_Around):
     def read_on(self, offset: int, size: int) -> bytes:
         """One range, by a reader that goes through the source from its start."""
         data = self.plain.read_on(offset, size)
-        self._count(1, len(data))
+        if not self.slow:  # else it is one of the demuxer's blocks, which were counted
+            self._count(1, len(data))
         return data
 
-    def for_demuxer(self) -> str | BinaryIO:
+    def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
         """What ``av.open`` takes; reads of a path are not seen."""
-        file = self.plain.for_demuxer()
+        file = self.plain.for_demuxer(read or self.read)
+        if self.slow:
+            return file
         return file if isinstance(file, str) else cast("BinaryIO", _CountedFile(file, self._count))
 
     def _count(self, requests: int, size: int) -> None:

@@ -31,10 +31,13 @@ from .byte_ranges import cut_out, merged
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_ranges, http_whole
 from .s3_ranges import s3_ranges
 
-__all__ = ["Origin", "Source", "Stamp", "digest_of_ends", "open_source"]
+__all__ = ["Origin", "Read", "Source", "Stamp", "digest_of_ends", "open_source"]
 
 Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
 """What the user may name a video by."""
+
+Read: TypeAlias = "Callable[[Seq[tuple[int, int]]], list[bytes]]"
+"""Gives the bytes of each (offset, size)."""
 
 Stamp: TypeAlias = tuple[str, int, str]
 """(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
@@ -75,8 +78,12 @@ class Source(ABC):
         """Its length in bytes."""
 
     @abstractmethod
-    def for_demuxer(self) -> str | BinaryIO:
-        """What ``av.open`` takes; the caller closes it if it is a file object."""
+    def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
+        """What ``av.open`` takes; the caller closes it if it is a file object.
+
+        Args:
+            read: reads ranges for it where every read is an answer from far away; :meth:`read` unless given.
+        """
 
     @abstractmethod
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -124,7 +131,7 @@ class _LocalFile(Source):
     def size(self) -> int:
         return self._stat().st_size
 
-    def for_demuxer(self) -> str:
+    def for_demuxer(self, read: Read | None = None) -> str:  # noqa: ARG002  of sources far away
         return self.path
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -189,7 +196,7 @@ class _Memory(Source):
     def size(self) -> int:
         return len(self._data)
 
-    def for_demuxer(self) -> BinaryIO:
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  of sources far away
         return io.BytesIO(self._data)
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -211,7 +218,7 @@ class _FileObject(Source):
     def stamp(self) -> None:
         return None
 
-    def for_demuxer(self) -> BinaryIO:
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  of sources far away
         return cast("BinaryIO", _View(self, lambda offset, size: self.read([(offset, size)])[0]))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -278,7 +285,7 @@ class _Remote(Source):
     def __init__(self, url: str) -> None:
         self.name = url
         self._lock = threading.Lock()
-        self._passing: BinaryIO | None = None
+        self._passing: Callable[[int, int], bytes] | None = None
         self._whole: int | None = None
         self._closing: Afterwards | None = None
         details = self._connect()
@@ -297,11 +304,13 @@ class _Remote(Source):
     def size(self) -> int:
         return self._size
 
-    def for_demuxer(self) -> BinaryIO:
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:
         from fsspec.caching import BlockCache
 
         # Not fsspec's own file: its answers must be checked as all others are.
-        blocks = BlockCache(_BLOCK, lambda begin, end: self.read([(begin, end - begin)])[0], self._size)
+        read = read or self.read
+        blocks = BlockCache(_BLOCK, lambda begin, end: read([(begin, end - begin)])[0], self._size)
+        self._passing = blocks._fetch
         return cast("BinaryIO", _View(self, lambda offset, size: blocks._fetch(offset, offset + size)))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -309,16 +318,14 @@ class _Remote(Source):
         return cut_out(ranges, runs, self._fetch(runs))
 
     def read_on(self, offset: int, size: int) -> bytes:
-        # Block by block, as the demuxer beside it reads: a request for every packet would take hours.
+        # The blocks that the demuxer beside it has read: a request for every packet would take hours.
         if self._passing is None:
-            self._passing = self.for_demuxer()
-        self._passing.seek(offset)
-        return self._passing.read(size)
+            self.for_demuxer()
+        assert self._passing is not None
+        return self._passing(offset, min(offset + size, self._size))
 
     def close(self) -> None:
-        if self._passing is not None:
-            self._passing.close()
-            self._passing = None
+        self._passing = None
         with self._lock:
             self._whole, self._closing = None, None
 

@@ -1,13 +1,14 @@
 """The blocks of Matroska and WebM files (RFC 8794, RFC 9559): a pass over their headers, which reads no frame's data.
 
-Cues name some key frames only, so that the number of a frame is known once the headers before it were counted.
+Cues name some key frames only, so that the number of a frame is known once the headers before it were counted. By time
+they lead to a part of the file that holds the frame.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -21,7 +22,17 @@ from .gate import Distrusted, Tables
 from .heads import before_first_slice
 from .read_at import ReadAt, descriptor_of, reading
 
-__all__ = ["MAGIC", "Film", "likeness", "read_film", "read_tables"]
+__all__ = [
+    "MAGIC",
+    "READ_THROUGH",
+    "Cues",
+    "Film",
+    "likeness",
+    "read_cues",
+    "read_film",
+    "read_part",
+    "read_tables",
+]
 
 MAGIC: Final = b"\x1a\x45\xdf\xa3"
 """What such a file begins with."""
@@ -32,6 +43,9 @@ _NUMBER, _TYPE, _CODEC, _DEFAULT_DURATION, _ENCODINGS = 0xD7, 0x83, 0x86, 0x23E3
 _UID, _NAME, _LANGUAGE, _PRIVATE = 0x73C5, 0x536E, 0x22B59C, 0x63A2
 _NAMES = {_UID, _NAME, _LANGUAGE}
 _CODECS = {"V_MPEG4/ISO/AVC": "h264", "V_MPEGH/ISO/HEVC": "hevc"}
+READ_THROUGH: Final = ("V_VP8", "V_VP9")
+"""Codecs whose packets may hold hidden frames, which no header of a block tells."""
+
 _LEAST_PACKETS = 8
 _FLAG_DEFAULT, _VIDEO_SIZE = 0x88, 0xE0
 _TOLD = (_TYPE, _CODEC, _FLAG_DEFAULT, _VIDEO_SIZE)
@@ -39,6 +53,9 @@ _ATTACHMENTS = b"\x19\x41\xa4\x69"
 _TRACK_SCALE, _OPERATION, _CODEC_DELAY = 0x23314F, 0xE2, 0x56AA
 _TIME, _SIMPLE_BLOCK, _BLOCK_GROUP = 0xE7, 0xA3, 0xA0
 _BLOCK, _REFERENCE, _DURATION, _ADDITIONS, _ENCRYPTED = 0xA1, 0xFB, 0x9B, 0x75A1, 0xAF
+_SEEK_HEAD, _SEEK, _SEEK_ID, _SEEK_PLACE = 0x114D9B74, 0x4DBB, 0x53AB, 0x53AC
+_CUES, _CUE, _CUE_TIME, _CUE_TRACKS, _CUE_TRACK, _CUE_CLUSTER = 0x1C53BB6B, 0xBB, 0xB3, 0xB7, 0xF7, 0xF1
+_LARGEST_CUES, _LARGEST_PART, _BEHIND = 64 << 20, 256 << 20, 1 << 16
 _VIDEO = 1
 _DEFAULT_SCALE = 1_000_000
 _AHEAD = 512
@@ -73,6 +90,8 @@ class Film:
         attached: whether files are attached, or may be.
         begin: where the first cluster begins.
         end: where the segment ends.
+        cues: where the cues begin; 0 if that is not told before the first cluster.
+        segment: where the segment's parts begin, from which places are counted.
     """
 
     track: int
@@ -84,6 +103,21 @@ class Film:
     attached: bool
     begin: int
     end: int
+    cues: int = 0
+    segment: int = 0
+
+
+@dataclass(frozen=True)
+class Cues:
+    """Key frames of the track of video, ascending, and where they lie.
+
+    Attributes:
+        times: presentation time of each in ticks.
+        places: where its cluster begins.
+    """
+
+    times: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
 
 
 @dataclass
@@ -113,20 +147,25 @@ def read_film(source: Source) -> Film:
         identity, at, segment_end = head.element(end)
         if identity != _SEGMENT or segment_end > held:
             raise Distrusted("its segment is cut, or of no stated length")
-        scale, entries = _DEFAULT_SCALE, list[bytes]()
+        scale, entries, segment, cues = _DEFAULT_SCALE, list[bytes](), at, 0
         while at < segment_end:
             before = at
             identity, begin, at = head.element(at)
             if identity == _CLUSTER and before > _LARGEST_HEADER:
                 raise Distrusted("its header is larger than any is")
             if identity == _CLUSTER:
-                return _film(scale, entries, before, segment_end, _ATTACHMENTS in read(before, 0))
-            if identity in (_INFO, _TRACKS):
+                film = _film(scale, entries, before, segment_end, _ATTACHMENTS in read(before, 0))
+                return replace(film, cues=cues, segment=segment)
+            if identity == _CUES:
+                cues = before
+            elif identity in (_INFO, _TRACKS, _SEEK_HEAD):
                 if at - begin > _LARGEST_HEADER:
                     raise Distrusted("its header is larger than any is")
                 body = read(at - begin, begin)
                 if identity == _TRACKS:
                     entries = [part for kind, part in _elements(body) if kind == _ENTRY]
+                elif identity == _SEEK_HEAD:
+                    cues = _place_of_cues(body, segment) or cues
                 else:
                     scale = _value(dict(_elements(body)), _SCALE, _DEFAULT_SCALE)
     raise Distrusted("it has no clusters")
@@ -178,7 +217,11 @@ def read_tables(source: Source, film: Film) -> Tables:
         Distrusted: something is cut, or is not what plain files have.
         SourceError: the source cannot be read.
     """
-    pts, size, offset, duration, key = _by_c(source, film) or _by_python(source, film)
+    return _tables(film, _by_c(source, film) or _by_python(source, film))
+
+
+def _tables(film: Film, columns: _Columns) -> Tables:
+    pts, size, offset, duration, key = columns
     if len(pts) and int(pts.min()) < 0:
         raise Distrusted("a time is below zero")
     last = int(np.argmax(pts)) if len(pts) else 0
@@ -195,6 +238,82 @@ def read_tables(source: Source, film: Film) -> Tables:
         duration=int(duration[last]) if len(pts) and duration[last] >= 0 else film.duration,
         declared=0,
     )
+
+
+def read_cues(source: Source, film: Film) -> Cues:
+    """The cues of the track of video.
+
+    Raises:
+        Distrusted: there are none, or they are not plain.
+        SourceError: the source cannot be read.
+    """
+    if not film.segment < film.cues < film.end:
+        raise Distrusted("it has no cues, or does not say where")
+    with reading(source) as read:
+        identity, begin, end = _Window(read, film.end).element(film.cues)
+        if identity != _CUES or end - begin > _LARGEST_CUES:
+            raise Distrusted("its cues are not where they are said to be")
+        body = read(end - begin, begin)
+    found: list[tuple[int, int]] = []
+    for kind, point in _elements(body):
+        parts = list(_elements(point)) if kind == _CUE else []
+        tracks = [dict(_elements(part)) for name, part in parts if name == _CUE_TRACKS]
+        own = [track for track in tracks if _value(track, _CUE_TRACK, 0) == film.track]
+        found += [(_value(dict(parts), _CUE_TIME, 0), film.segment + _value(t, _CUE_CLUSTER, 0)) for t in own]
+    times, places = np.array(found, np.int64).reshape(-1, 2).T
+    ascending = len(found) and (np.diff(times) > 0).all() and (np.diff(places) >= 0).all()
+    if not ascending or places[0] < film.begin or places[-1] >= film.end:
+        raise Distrusted("its cues are in disorder")
+    return Cues(times, places)
+
+
+def read_part(source: Source, film: Film, cues: Cues, first: int, last: int) -> Tables:
+    """The packets from one cue to another one, and those leading pictures of the latter that are shown before it.
+
+    Args:
+        source: the video; the part is read at once.
+        film: what stands before the first cluster.
+        cues: of the video.
+        first: the cue whose packet is the first one.
+        last: the cue up to which they are wanted; the number of cues for all up to the end.
+
+    Raises:
+        Distrusted: something is cut, or is not what plain files have.
+        SourceError: the source cannot be read.
+    """
+    begin = int(cues.places[first])
+    end, until = film.end, 1 << 62
+    if last < len(cues.times):
+        end, until = int(cues.places[last]), int(cues.times[last])
+    if end - begin > _LARGEST_PART:
+        raise Distrusted("its cues are too far apart")
+    source.read([(begin, min(end + _BEHIND, film.end) - begin)])
+    blocks = _Blocks()
+    with reading(source) as read:
+        window, at = _Window(read, film.end), begin
+        while at < film.end and (at < end or not _is_past(blocks, until)):
+            identity, body, at = window.element(at)
+            if identity == _CLUSTER:
+                _cluster(window, film, body, at, blocks, until=until if body > end else None)
+    start = blocks.pts.index(int(cues.times[first])) if int(cues.times[first]) in blocks.pts else 0
+    if not blocks.pts or blocks.pts[start] != cues.times[first] or not blocks.key[start]:
+        raise Distrusted("a cue leads to no key frame")
+    columns = (blocks.pts, blocks.size, blocks.offset, blocks.duration, blocks.key)
+    found: _Columns = tuple(map(np.array, columns, _KINDS))
+    return _tables(film, tuple(column[start:] for column in found))
+
+
+def _is_past(blocks: _Blocks, until: int) -> bool:
+    """Whether what is to be shown before the key frame of a time has been read: it comes right behind it."""
+    return bool(blocks.pts) and blocks.pts[-1] > until
+
+
+def _place_of_cues(body: bytes, segment: int) -> int:
+    for kind, entry in _elements(body):
+        parts = dict(_elements(entry)) if kind == _SEEK else {}
+        if _value(parts, _SEEK_ID, 0) == _CUES:
+            return segment + _value(parts, _SEEK_PLACE, 0)
+    return 0
 
 
 def _by_c(source: Source, film: Film) -> _Columns | None:
@@ -237,9 +356,12 @@ def _by_python(source: Source, film: Film) -> _Columns:
     return tuple(np.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True))
 
 
-def _cluster(window: _Window, film: Film, at: int, end: int, blocks: _Blocks) -> None:
+def _cluster(
+    window: _Window, film: Film, at: int, end: int, blocks: _Blocks, until: int | None = None
+) -> None:
+    """The blocks of a cluster; with ``until`` no more of them once one is to be shown later."""
     time: int | None = None
-    while at < end:
+    while at < end and not (until is not None and _is_past(blocks, until)):
         identity, begin, at = window.element(at, end)
         if identity == _TIME:
             time = window.number(begin, at)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...content import KINDS, kind_of_head
+from ...content import HEAD, KINDS, kind_of_head
 from ...errors import SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
-from .start import Start
 
 if TYPE_CHECKING:
     from ..source import VolumeSource
+    from .start import Start
 
 __all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume", "stamp_of"]
 
@@ -40,7 +40,7 @@ def is_volume(origin: Any) -> bool:
     """
     if _is_several(origin) or _folder(origin) is not None:
         return True
-    return _headed(origin) is not None or kind_of_head(Start(open_source(origin)).raw) is not None
+    return _headed(origin) is not None or _kind(open_source(origin)) is not None
 
 
 def open_volume(
@@ -68,6 +68,8 @@ def open_volume(
     if folder is not None:
         return open_folder(folder, series=series, key=key)
     source = open_source(_headed(origin) or origin)
+    from .start import Start  # here: a program for videos asks whether a file is a volume, and needs no more
+
     start = Start(source)
     kind = kind_of_head(start.raw)
     if kind is None or kind not in _OPENERS:
@@ -107,6 +109,11 @@ def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSo
         if kind == "analyze"
         else None,
     )
+
+
+def _kind(source: Source) -> str | None:
+    """Which format a file is of by its first bytes; None if that is none of volumes."""
+    return kind_of_head(source.read([(0, HEAD)])[0])
 
 
 def _is_several(origin: Any) -> bool:
@@ -205,7 +212,7 @@ def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
     """
     sources: list[Source] = [open_source(origin) for origin in origins]
     name = f"{sources[0].name}, …" if len(sources) > 1 else sources[0].name
-    if kind_of_head(Start(sources[0]).raw) == "dicom":
+    if _kind(sources[0]) == "dicom":
         from .dicom import open_series
 
         return open_series(sources, name, series)
@@ -216,6 +223,6 @@ def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
 
 def _is_dicom(name: str) -> bool:
     try:
-        return kind_of_head(Start(open_source(name)).raw) == "dicom"
+        return _kind(open_source(name)) == "dicom"
     except SourceError:
         return False

@@ -193,6 +193,26 @@ class _Image:
         self.data = data
 
 
+class _Subject(dict):
+    """What a subject of TorchIO is, where that is not installed: a dictionary whose images are attributes, too."""
+
+    def __init__(self, **images):
+        super().__init__(**images)
+        self.update_attributes()
+
+    def update_attributes(self):
+        self.__dict__.update(self)
+
+
+def test_images_of_a_subject_are_changed_as_attributes_too(rng):
+    image = _Image(rng.random((1, 8, 9, 10)).astype(np.float32), np.diag([2.0, 1, 1, 1]), "intensity")
+    subject = _Subject(t1=image)
+    found = recipes.on_subject(VolumeChain(ops.Flip3d(depth=True)), subject)
+    assert found.t1 is found["t1"]
+    assert np.array_equal(found.t1.data, image.data[:, ::-1])
+    assert subject.t1 is image
+
+
 def test_what_has_the_form_of_a_subject_is_one(rng):
     image = _Image(rng.random((1, 8, 9, 10)).astype(np.float32), np.diag([2.0, 1, 1, 1]), "intensity")
     label = _Image(np.ones((1, 8, 9, 10), np.uint8), np.diag([2.0, 1, 1, 1]), "label")

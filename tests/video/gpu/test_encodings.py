@@ -1,4 +1,4 @@
-"""Frames of every structure of prediction on a card are the CPU's, however they are asked for."""
+"""Frames of every structure of prediction on a GPU are the CPU's, however they are asked for."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from seqpipe.video.nvdec import native_feeder, session
 from seqpipe.video.nvdec.caps import mistrust
 from seqpipe.video.plan.request import Request
 from tests.support.encodings import SHOWN_AGAIN, assert_all_frames_alike, encoding, encodings
-from tests.support.software_card import SoftwareCard
+from tests.support.software_gpu import SoftwareGpu
 
 QUICK = ("vp9_hidden", "vp9_hidden_split")
 SOFTWARE = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.deep)
     for name in encodings("h264", "hevc", "vp9")
     if name
-    not in {"h264_lossless", "hevc_12", "vp9_hidden_12", *SHOWN_AGAIN}  # the software card has them not
+    not in {"h264_lossless", "hevc_12", "vp9_hidden_12", *SHOWN_AGAIN}  # the software GPU has them not
 ]
 
 
 @pytest.fixture(params=["native", "python"])
-def software_card(request, emulated, monkeypatch):
-    """The card's stand-in, with the parser's callbacks in C, and in Python."""
+def software_gpu(request, emulated, monkeypatch):
+    """The GPU's stand-in, with the parser's callbacks in C, and in Python."""
     if request.param == "python":
         monkeypatch.setattr(session, "native", lambda: None)
     elif native_feeder.native() is None:
         pytest.skip("no C compiler")
-    card = SoftwareCard(emulated.device)
-    card.install(monkeypatch)
-    yield card
-    card.remove()
+    gpu = SoftwareGpu(emulated.device)
+    gpu.install(monkeypatch)
+    yield gpu
+    gpu.remove()
 
 
 @pytest.mark.parametrize("name", SOFTWARE)
-def test_every_frame_is_the_cpus_behind_the_software_card(software_card, name):
+def test_every_frame_is_the_cpus_behind_the_software_gpu(software_gpu, name):
     path = encoding(name)
     backends, allocate = gpu_decode_backends(0, "nvdec", 1)
-    with Engine(1, processes=0) as cpu, Engine(1, backends=backends, allocate=allocate) as card:
-        assert_all_frames_alike(path, cpu, card, single=4, crop=(74, 136, 32, 48))
+    with Engine(1, processes=0) as cpu, Engine(1, backends=backends, allocate=allocate) as gpu:
+        assert_all_frames_alike(path, cpu, gpu, single=4, crop=(74, 136, 32, 48))
 
 
 def refused(path):
-    """Why the card does not decode a file, or ""."""
+    """Why the GPU does not decode a file, or ""."""
     cupy = pytest.importorskip("cupy")
     cupy.cuda.Device(0).use()
-    cupy.cuda.runtime.free(0)  # so that this thread has the card's context
+    cupy.cuda.runtime.free(0)  # so that this thread has the GPU's context
     return mistrust(0, open_index(str(path)).info)
 
 
@@ -63,10 +63,10 @@ def test_every_frame_is_the_cpus(name):
     path = encoding(name)
     with (
         Engine(2, processes=0) as cpu,
-        engine_for(Device("cuda", 0), decode="auto", threads=None, cache_dir=None) as card,
+        engine_for(Device("cuda", 0), decode="auto", threads=None, cache_dir=None) as gpu,
     ):
-        assert_all_frames_alike(path, cpu, card)
-        taken = set(card.stats()["frames"])
+        assert_all_frames_alike(path, cpu, gpu)
+        taken = set(gpu.stats()["frames"])
         assert "cpu" in taken if name in SHOWN_AGAIN else taken == ({"cpu"} if refused(path) else {"nvdec"})
 
 
@@ -86,9 +86,9 @@ def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
         return
     with (
         Engine(2, processes=0) as cpu,
-        engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as card,
+        engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None) as gpu,
     ):
-        assert_all_frames_alike(path, cpu, card)
+        assert_all_frames_alike(path, cpu, gpu)
 
 
 @pytest.mark.gpu
@@ -96,8 +96,8 @@ def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
 def test_a_data_set_gives_the_cpus_frames(name):
     options = {"sequence_length": 6, "stride": 2, "step": 5, "shuffle": True, "seed": 1, "threads": 2}
     files = [str(encoding(name))]
-    on_card, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
-    batches = list(zip(on_card.batches(4), on_host.batches(4), strict=True))
+    on_gpu, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
+    batches = list(zip(on_gpu.batches(4), on_host.batches(4), strict=True))
     assert batches
     for theirs, ours in batches:
         assert np.array_equal(theirs.frames, ours.frames)
@@ -107,10 +107,10 @@ def test_a_data_set_gives_the_cpus_frames(name):
 
 
 @pytest.mark.parametrize("name", ["vp9_shown_again", "vp9_hidden_shown_split"])
-def test_a_card_alone_refuses_frames_that_are_shown_again(software_card, name):
+def test_a_gpu_alone_refuses_frames_that_are_shown_again(software_gpu, name):
     backends, allocate = gpu_decode_backends(0, "nvdec", 1)
     path = encoding(name)
-    with Engine(1, backends=backends, allocate=allocate) as card:
-        (found,) = card.read([Request(str(path), np.arange(len(open_index(str(path)))))])
+    with Engine(1, backends=backends, allocate=allocate) as gpu:
+        (found,) = gpu.read([Request(str(path), np.arange(len(open_index(str(path)))))])
     assert isinstance(found, BackendError)
     assert "show an earlier frame again" in str(found)

@@ -1,4 +1,4 @@
-"""A full card: what is idle goes first, then it is tried once more, then the message says what to do."""
+"""A full GPU: what is idle goes first, then it is tried once more, then the message says what to do."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ BYTES = np.dtype(np.uint8)
 
 
 @pytest.fixture
-def card(monkeypatch):
+def gpu(monkeypatch):
     fake = FakeCupy(GIB)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(memory, "_give_back", {})
     return fake
 
 
-def test_memory_is_simply_allocated_while_there_is_some(card):
+def test_memory_is_simply_allocated_while_there_is_some(gpu):
     when_full(0, lambda: pytest.fail("nothing has to be given back"))
     assert Streams(0).allocate((2, 3), np.dtype(np.float16)).nbytes == 12
-    assert card.events == ["empty"]
+    assert gpu.events == ["empty"]
 
 
-def test_free_blocks_are_given_back_before_anyone_complains(card):
-    card.used = card.idle = GIB
+def test_free_blocks_are_given_back_before_anyone_complains(gpu):
+    gpu.used = gpu.idle = GIB
     assert Streams(0).allocate((GIB // 2,), BYTES).nbytes == GIB // 2
-    assert card.events == ["empty", "free_all_blocks", "empty"]
+    assert gpu.events == ["empty", "free_all_blocks", "empty"]
 
 
-def test_idle_decoders_are_given_back_before_anyone_complains(card):
-    card.used = GIB
+def test_idle_decoders_are_given_back_before_anyone_complains(gpu):
+    gpu.used = GIB
 
     def give_back():
-        card.events.append("decoders")
-        card.used = 0
+        gpu.events.append("decoders")
+        gpu.used = 0
 
     when_full(0, give_back)
-    when_full(1, lambda: pytest.fail("this is another card"))
+    when_full(1, lambda: pytest.fail("this is another GPU"))
     assert Streams(0).allocate((GIB,), BYTES).nbytes == GIB
-    assert card.events == ["empty", "decoders", "free_all_blocks", "empty"]
+    assert gpu.events == ["empty", "decoders", "free_all_blocks", "empty"]
 
 
-def test_a_card_that_stays_full_is_named_with_what_was_asked_for_and_what_is_free(card, monkeypatch):
+def test_a_gpu_that_stays_full_is_named_with_what_was_asked_for_and_what_is_free(gpu, monkeypatch):
     monkeypatch.setenv("SEQPIPE_NVDEC_IDLE_GIB", "1.5")
-    card.used = GIB * 3 // 4
+    gpu.used = GIB * 3 // 4
     with pytest.raises(
         DeviceMemoryError,
         match=r"^cuda:0 has no room for an array \(2, 268435456\) uint8 of 0\.50 GiB; "
         r"allowed: 0\.25 GiB, which are free of 1\.00 GiB\. .*1\.50 GiB \(SEQPIPE_NVDEC_IDLE_GIB\)",
     ) as caught:
         Streams(0).allocate((2, GIB // 4), BYTES)
-    assert card.events == ["empty", "free_all_blocks", "empty"]
+    assert gpu.events == ["empty", "free_all_blocks", "empty"]
     assert isinstance(caught.value, BackendError)
     # what changes from one moment to the next is not in the fact: by it the reasons of fallbacks are counted
     assert "0.25" not in caught.value.fact
@@ -67,18 +67,18 @@ def test_a_card_that_stays_full_is_named_with_what_was_asked_for_and_what_is_fre
     assert Streams(0).allocate((GIB // 4,), BYTES).nbytes == GIB // 4
 
 
-def test_other_errors_pass(card, monkeypatch):
+def test_other_errors_pass(gpu, monkeypatch):
     def broken(_shape, _dtype):
         raise TypeError("no such dtype")
 
-    monkeypatch.setattr(card, "empty", broken)
+    monkeypatch.setattr(gpu, "empty", broken)
     with pytest.raises(TypeError, match="no such dtype"):
         Streams(0).allocate((1,), BYTES)
-    assert card.events == []
+    assert gpu.events == []
 
 
-def test_a_card_without_room_for_a_context_is_named(card):
-    card.starts = False
+def test_a_gpu_without_room_for_a_context_is_named(gpu):
+    gpu.starts = False
     with pytest.raises(
         DeviceMemoryError, match=r"cuda:0 has not even room to begin with\. End other programs"
     ):
@@ -102,7 +102,7 @@ def test_a_setting_that_is_no_size_is_refused(monkeypatch, text):
         idle_bytes()
 
 
-def test_there_may_be_nothing_to_give_back(card):
+def test_there_may_be_nothing_to_give_back(gpu):
     release_idle()
-    assert card.events == ["free_all_blocks"]
+    assert gpu.events == ["free_all_blocks"]
     assert total_bytes(0) == GIB

@@ -17,7 +17,7 @@ from tests.support.media import entry, made, names, shared_media
 
 pytestmark = pytest.mark.gpu
 
-# The card conceals these without a word, see test_damage_that_the_card_does_not_notice.
+# The GPU conceals these without a word, see test_damage_that_the_gpu_does_not_notice.
 UNNOTICED = {"h264_flip_key", "h264_flip_reference"}
 
 
@@ -96,8 +96,8 @@ def test_a_stream_comes_in_order_and_in_main_memory_where_asked():
 def test_batches_are_the_cpus_and_go_to_torch_without_a_copy(torch):
     files = [made(name) for name in ("h264", "h264_mkv", "h264_open_gop")]
     options = {"sequence_length": 4, "stride": 3, "shuffle": True, "seed": 3, "threads": 2}
-    on_card, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
-    for theirs, ours in zip(on_card.batches(5), on_host.batches(5), strict=True):
+    on_gpu, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
+    for theirs, ours in zip(on_gpu.batches(5), on_host.batches(5), strict=True):
         assert theirs.indices.tolist() == ours.indices.tolist()
         assert np.array_equal(theirs.frames, ours.frames)
         tensor = theirs.torch()
@@ -116,18 +116,18 @@ def test_normalized_floats_channels_first():
     assert np.abs(found.numpy() - expected.numpy()).max() < 1.1 / 255 / 0.2
 
 
-def test_what_the_card_cannot_decode_goes_to_the_cpu_unless_forbidden():
+def test_what_the_gpu_cannot_decode_goes_to_the_cpu_unless_forbidden():
     assert_those_of_the_cpu(made("h264_444"))
     with (
         seqpipe.open(made("h264_444"), device="cuda", decode="nvdec") as gpu,
-        pytest.raises(BackendError, match=r"this card does not decode h264.*4:4:4.*decode='auto'"),
+        pytest.raises(BackendError, match=r"this GPU does not decode h264.*4:4:4.*decode='auto'"),
     ):
         gpu[0]
 
 
 @pytest.mark.parametrize("name", sorted(UNNOTICED))
-def test_damage_that_the_card_does_not_notice(name):
-    """The card conceals this damage and says that all went well, so frames come out that the CPU refuses."""
+def test_damage_that_the_gpu_does_not_notice(name):
+    """The GPU conceals this damage and says that all went well, so frames come out that the CPU refuses."""
     with seqpipe.open(made(name), device="cuda") as gpu:
         before = min(entry(name).lost)
         assert len(delivered(gpu)[2]) in (0, len(entry(name).lost))
@@ -141,6 +141,6 @@ def test_damage_leaves_the_next_file_untouched():
         assert_those_of_the_cpu(made("h264"))
 
 
-def test_no_such_card():
+def test_no_such_gpu():
     with pytest.raises(BackendError, match=r"no device cuda:99"):
         seqpipe.open(made("h264"), device="cuda:99")

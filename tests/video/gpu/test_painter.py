@@ -1,4 +1,4 @@
-"""The painter's own logic, on streams and events that take the card's place."""
+"""The painter's own logic, on streams and events that take the GPU's place."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHAPE = SurfaceShape(4096, 4096, 2048, surface_format("yuv420p"), interleaved=Tr
 
 
 class Picture:
-    """What owns a surface's memory: the card's picture, or a buffer that others wait for."""
+    """What owns a surface's memory: the GPU's picture, or a buffer that others wait for."""
 
 
 @pytest.fixture
-def card():
-    """What lives, by number, and what did so whenever the card was waited for."""
+def gpu():
+    """What lives, by number, and what did so whenever the GPU was waited for."""
     living = weakref.WeakValueDictionary()
     waited = []
     event = SimpleNamespace(synchronize=lambda: waited.append(sorted(living)))
@@ -29,25 +29,25 @@ def card():
 
 
 @pytest.fixture
-def painter(card):
+def painter(gpu):
     made = DevicePainter.__new__(DevicePainter)
-    made._streams, made._stream, made._gathered, made._launched = card, card, [], deque()
+    made._streams, made._stream, made._gathered, made._launched = gpu, gpu, [], deque()
     made._at_once = at_once(SHAPE.width, SHAPE.height)
     return made
 
 
-def put(painter, card, number):
-    picture = card.living[number] = Picture()
+def put(painter, gpu, number):
+    picture = gpu.living[number] = Picture()
     painter.put(SHAPE.surface(number, (0, 4096 * 2048), picture), [(lambda *_: None, 0)])
 
 
-def test_surfaces_live_until_the_card_is_done_with_them(painter, card):
-    """Let go before that, a buffer may be filled anew by another thread while the card still reads it."""
+def test_surfaces_live_until_the_gpu_is_done_with_them(painter, gpu):
+    """Let go before that, a buffer may be filled anew by another thread while the GPU still reads it."""
     assert at_once(SHAPE.width, SHAPE.height) == 1
     for number in range(3):
-        put(painter, card, number)
-    assert card.waited == [[0, 1], [1, 2]]
-    assert sorted(card.living) == [2]
+        put(painter, gpu, number)
+    assert gpu.waited == [[0, 1], [1, 2]]
+    assert sorted(gpu.living) == [2]
     painter.finish()
-    assert card.waited[2:] == [[2]]
-    assert not card.living
+    assert gpu.waited[2:] == [[2]]
+    assert not gpu.living

@@ -1,4 +1,4 @@
-"""Buffers that surfaces of the CPU are uploaded by, on memory that takes the card's place."""
+"""Buffers that surfaces of the CPU are uploaded by, on memory that takes the GPU's place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SURFACE = Surface(0, (np.full((96, 128), 7, np.uint8),), surface_format("gray"))
 
 
 class Memory:
-    """The card's; it remembers what is copied there."""
+    """The GPU's; it remembers what is copied there."""
 
     def __init__(self):
         self.ptr, self.copied = 4096, 0

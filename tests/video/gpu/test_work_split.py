@@ -1,4 +1,4 @@
-"""Who takes a job where a card and cores work side by side: pure arithmetic on measured rates."""
+"""Who takes a job where a GPU and cores work side by side: pure arithmetic on measured rates."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def with_rate(cores, rate):
     return cores
 
 
-def test_the_card_takes_the_foremost_job_that_it_can_decode(split):
+def test_the_gpu_takes_the_foremost_job_that_it_can_decode(split):
     jobs = [job(10, "prores"), job(20), job(30)]
-    card = DecodeBackend("card", DecoderPool(), HostPainter, fits=split.takes)
-    assert card.pick(jobs) is jobs[1]
-    assert card.pick(jobs[:1]) is None
-    assert card.pick([]) is None
+    gpu = DecodeBackend("gpu", DecoderPool(), HostPainter, fits=split.takes)
+    assert gpu.pick(jobs) is jobs[1]
+    assert gpu.pick(jobs[:1]) is None
+    assert gpu.pick([]) is None
 
 
-def test_cores_take_what_the_card_cannot_decode_first(split, cores):
+def test_cores_take_what_the_gpu_cannot_decode_first(split, cores):
     jobs = [job(10), job(20, "prores"), job(30)]
     assert cores.choose(jobs, jobs) is jobs[1]
     assert cores.choose([], jobs) is None
@@ -56,8 +56,8 @@ def test_cores_take_what_the_card_cannot_decode_first(split, cores):
     assert others.pick([job(10)]) is None
 
 
-def test_a_core_helps_only_where_the_card_would_end_later(cores):
-    # a core needs 5 s for 100 frames; the card does 4900 in a second
+def test_a_core_helps_only_where_the_gpu_would_end_later(cores):
+    # a core needs 5 s for 100 frames; the GPU does 4900 in a second
     assert cores.choose([job(100)] * 50, [job(100)] * 50) is None
     busy = [job(100) for _ in range(300)]
     assert cores.choose(busy, busy) is busy[-1]

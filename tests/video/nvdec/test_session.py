@@ -68,7 +68,7 @@ def test_only_what_is_wanted_is_mapped(cuvid):
     assert len(cuvid.mapped) <= 2
 
 
-def test_errors_of_the_card_and_dropped_packets_are_damage(cuvid):
+def test_errors_of_the_gpu_and_dropped_packets_are_damage(cuvid):
     session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
     came, damaged, _ = run(session, [START + "I 0", "X 1", "- 2", "P 3"])
     assert came == [0, 1, 3]

@@ -185,7 +185,7 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
     assert python_cuvid.clean()
 
 
-def test_an_interrupt_is_not_lost_where_the_card_refuses_the_stream_at_once(cuvid):
+def test_an_interrupt_is_not_lost_where_the_gpu_refuses_the_stream_at_once(cuvid):
     """What is refused is decoded by the CPU: raised instead of the interrupt, that would be the last of it."""
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

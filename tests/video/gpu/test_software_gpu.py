@@ -1,4 +1,4 @@
-"""The whole way through a card, on machines without one: real files, and nothing imitated but the driver and CuPy."""
+"""The whole way through a GPU, on machines without one: real files, and nothing imitated but the driver and CuPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.cuda import device_surface, painter
 from seqpipe.video.cuda.streams import Streams
 from seqpipe.video.engine import fill
-from seqpipe.video.engine import gpu_backends as card_ways_module
+from seqpipe.video.engine import gpu_backends as gpu_ways_module
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.engine.processes import PROCESSES
@@ -24,7 +24,7 @@ from seqpipe.video.plan.request import Request
 from tests.support.deep import combined, deep, deep_but
 from tests.support.media import made, names
 from tests.support.pictures import differences
-from tests.support.software_card import SoftwareCard
+from tests.support.software_gpu import SoftwareGpu
 from tests.support.stress import Stress
 from tests.support.truth import known_files
 
@@ -42,20 +42,20 @@ SOUND = (
 
 
 # the callbacks in Python are those of machines without a C compiler; by default two tests have both
-BOTH = pytest.mark.parametrize("card", ["native", "python"], indirect=True)
+BOTH = pytest.mark.parametrize("gpu", ["native", "python"], indirect=True)
 
 
 @pytest.fixture(params=["native", deep("python")])
-def card(request, emulated, monkeypatch):
+def gpu(request, emulated, monkeypatch):
     """With the parser's callbacks in C, and in Python."""
     if request.param == "python":
         monkeypatch.setattr(session, "native", lambda: None)
     elif native_feeder.native() is None:
         pytest.skip("no C compiler")
-    made_card = SoftwareCard(emulated.device)
-    made_card.install(monkeypatch)
-    yield made_card
-    made_card.remove()
+    made_gpu = SoftwareGpu(emulated.device)
+    made_gpu.install(monkeypatch)
+    yield made_gpu
+    made_gpu.remove()
 
 
 def engine(decode, threads=2):
@@ -76,7 +76,7 @@ def windows(name, seed, count=3, length=6):
 
 
 def assert_alike(wanted, found):
-    """The same frames, or the same error; a card rounds colors once at the end, so some values are one level apart."""
+    """The same frames, or the same error; a GPU rounds colors once at the end, so some values are one level apart."""
     assert len(wanted) == len(found)
     for left, right in zip(wanted, found, strict=True):
         if isinstance(left, SeqpipeError) or isinstance(right, SeqpipeError):
@@ -90,7 +90,7 @@ def assert_alike(wanted, found):
 
 @BOTH
 @pytest.mark.parametrize("name", SOUND)
-def test_what_comes_through_a_card_is_what_the_cpu_gives(card, name):
+def test_what_comes_through_a_gpu_is_what_the_cpu_gives(gpu, name):
     asked = [request(name, frames) for frames in windows(name, 0)]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
         assert_alike(own.read(asked), other.read(asked))
@@ -111,7 +111,7 @@ def cut(name, frames, random):
 
 
 @pytest.mark.parametrize("decode", ["nvdec", "auto"])
-def test_each_request_has_a_crop_and_a_mirror_of_its_own(card, decode):
+def test_each_request_has_a_crop_and_a_mirror_of_its_own(gpu, decode):
     """Also those of the same frames, which are decoded once."""
     random = np.random.default_rng(7)
     asked = [
@@ -136,16 +136,16 @@ def large(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "at_once"), combined(SOUND, [1, 2]))
-def test_few_pictures_are_in_use_of_large_ones(card, name, at_once, monkeypatch):
+def test_few_pictures_are_in_use_of_large_ones(gpu, name, at_once, monkeypatch):
     monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", at_once)
     asked = [request(name, frames) for frames in (range(len(open_index(str(made(name))))), *windows(name, 1))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
         assert_alike(own.read(asked), other.read(asked))
-    assert {one.outputs for one in card.cuvid.decoders.values()} == {3 * at_once}
-    assert card.cuvid.early > 0, "no surface was used again while its picture waited"
+    assert {one.outputs for one in gpu.cuvid.decoders.values()} == {3 * at_once}
+    assert gpu.cuvid.early > 0, "no surface was used again while its picture waited"
 
 
-def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(card, monkeypatch):
+def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(gpu, monkeypatch):
     index = open_index(str(made("resized")))
     of_the_stream = index.info.width, index.info.height
     for user in (decoder, painter):
@@ -161,7 +161,7 @@ def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(card, monk
 
 @pytest.mark.parametrize("decode", ["auto", "mixed"])
 @pytest.mark.parametrize("seeds", [1, deep(3)])
-def test_many_files_of_many_kinds_at_once(card, decode, seeds, monkeypatch):
+def test_many_files_of_many_kinds_at_once(gpu, decode, seeds, monkeypatch):
     monkeypatch.setenv(PROCESSES.name, "1")
     asked = [
         request(name, frames)
@@ -180,7 +180,7 @@ def test_many_files_of_many_kinds_at_once(card, decode, seeds, monkeypatch):
 @pytest.mark.parametrize(
     ("decode", "cores", "wanted"), [("auto", 16, 16), ("mixed", 16, 10), ("mixed", 8, 0)]
 )
-def test_children_beside_engines_leave_cores_to_those_who_feed_them(card, decode, cores, wanted, monkeypatch):
+def test_children_beside_engines_leave_cores_to_those_who_feed_them(gpu, decode, cores, wanted, monkeypatch):
     monkeypatch.delenv(PROCESSES.name, raising=False)
     backends, _ = gpu_decode_backends(0, decode, cores)
     helpers = [backend.helpers for backend in backends if backend.helpers is not None]
@@ -189,7 +189,7 @@ def test_children_beside_engines_leave_cores_to_those_who_feed_them(card, decode
 
 
 @pytest.mark.parametrize("decode", ["nvdec", "auto", "mixed"])
-def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode, monkeypatch):
+def test_small_pictures_have_workers_of_their_own_and_more_of_them(gpu, decode, monkeypatch):
     made_ways = [backend for backend in gpu_decode_backends(0, decode, 2)[0] if backend.name == "nvdec"]
     assert [backend.threads for backend in made_ways] == [4, 6], "two and three for each of two engines"
     info = open_index(str(made("h264"))).info
@@ -199,7 +199,7 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(card, decode,
     with Engine(1, processes=0) as own:
         wanted = own.read(asked)
     for most, kind in ((info.width * info.height, 1), (info.width * info.height - 1, 0)):
-        monkeypatch.setattr(card_ways_module, "_MOST_PIXELS_OF_SMALL", most)
+        monkeypatch.setattr(gpu_ways_module, "_MOST_PIXELS_OF_SMALL", most)
         job = SimpleNamespace(video=SimpleNamespace(index=open_index(str(made("h264")))))
         assert [backend.fits(job) for backend in made_ways] == [kind == 0, kind == 1]
         with engine(decode) as other:
@@ -211,7 +211,7 @@ DAMAGED = [name for name in names("damaged") if name.startswith(("h264", "hevc")
 
 @BOTH
 @pytest.mark.parametrize("name", deep_but(DAMAGED[::3], DAMAGED))
-def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card, name):
+def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(gpu, name):
     count = len(open_index(str(made(name))))
     asked = [request(name, range(count)), request(name, [0, count - 1]), request("h264", [3, 40])]
     with Engine(1, processes=0) as own, engine("auto") as other:
@@ -219,7 +219,7 @@ def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(card,
 
 
 @pytest.mark.parametrize("damaged", [DAMAGED[::3], deep(2 * DAMAGED)], ids=len)
-def test_damage_of_large_pictures_leaves_as_few_in_use(card, large, damaged):
+def test_damage_of_large_pictures_leaves_as_few_in_use(gpu, large, damaged):
     with engine("nvdec", 1) as other:
         for name in damaged:
             count = len(open_index(str(made(name))))
@@ -227,23 +227,23 @@ def test_damage_of_large_pictures_leaves_as_few_in_use(card, large, damaged):
                 assert not isinstance(found, BackendError), found
 
 
-def test_all_that_was_handed_over_is_given_back(card):
+def test_all_that_was_handed_over_is_given_back(gpu):
     asked = [request(name, frames) for name in SOUND[:3] for frames in windows(name, 5)]
     with engine("nvdec") as other:
         for _ in range(3):
             other.read(asked)
-    decoders = list(card.cuvid.decoders.values())
+    decoders = list(gpu.cuvid.decoders.values())
     assert decoders
-    card.remove()
-    assert card.cuvid.decoders == {}
+    gpu.remove()
+    assert gpu.cuvid.decoders == {}
 
 
-@pytest.mark.parametrize("card", ["native"], indirect=True)
+@pytest.mark.parametrize("gpu", ["native"], indirect=True)
 @pytest.mark.parametrize("count", [8, deep(100)])
 @pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), ("auto", 0.0), ("mixed", 0.0)])
-def test_requests_of_every_kind_by_several_threads(card, decode, waits_s, count, monkeypatch):
-    """Where it takes long to wait for the card, others take the session of a run whose last pictures are waited for."""
-    card.install(monkeypatch, waits_s=waits_s)
+def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, monkeypatch):
+    """Where it takes long to wait for the GPU, others take the session of a run whose last pictures are waited for."""
+    gpu.install(monkeypatch, waits_s=waits_s)
     some = [known for known in known_files(0) if decode != "nvdec" or known.codec == "h264"][:12]
     with Stress(some, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
         stress.run(count)
@@ -257,8 +257,8 @@ def is_native():
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_job_without_fault_needs_python_for_none_of_its_packets(card, monkeypatch, name):
-    """But for the first one of a session, from which it learns how pictures lie in the card's memory."""
+def test_a_job_without_fault_needs_python_for_none_of_its_packets(gpu, monkeypatch, name):
+    """But for the first one of a session, from which it learns how pictures lie in the GPU's memory."""
     if not is_native():
         pytest.skip("step by step without a C compiler")
     asked = [request(name, frames) for frames in windows(name, 0)[:4]]
@@ -276,7 +276,7 @@ def learn(reader, asked):
         reader.read(asked)
 
 
-def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_it(card):
+def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_it(gpu):
     """After a fork its threads are gone, and with them what is theirs alone; CuPy then destroyed their events."""
     streams = Streams(0)
     thread = painter.DevicePainter(streams)
@@ -291,7 +291,7 @@ def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_i
     assert [event() is None for event in events] == [True] * 2
 
 
-def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_again(card, monkeypatch):
+def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_again(gpu, monkeypatch):
     if not is_native():
         pytest.skip("step by step without a C compiler")
     tried = []

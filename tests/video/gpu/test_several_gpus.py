@@ -1,4 +1,4 @@
-"""Several cards in one machine: each reader, operator and export uses the one it was told to, whichever is current."""
+"""Several GPUs in one machine: each reader, operator and export uses the one it was told to, whichever is current."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("h264", "hevc_open_gop", "vp9", "h264_long_gop")
 
 
 @pytest.fixture(autouse=True)
-def _two_cards():
+def _two_gpus():
     import cupy
 
     count = cupy.cuda.runtime.getDeviceCount()
@@ -39,7 +39,7 @@ def dataset(device):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_frames_are_on_the_card_that_was_asked_for(number):
+def test_frames_are_on_the_gpu_that_was_asked_for(number):
     device = f"cuda:{number}"
     with dataset(device) as there, dataset("cpu") as here:
         for ours, theirs in zip(there.batches(4), here.batches(4), strict=True):
@@ -51,14 +51,14 @@ def test_frames_are_on_the_card_that_was_asked_for(number):
                 assert_true_frames(sequence)
 
 
-def test_a_single_reader_uses_the_other_card():
+def test_a_single_reader_uses_the_other_gpu():
     with seqpipe.open(made("h264"), device="cuda:1") as reader:
         found = reader[4:20:3]
         assert found.device == "cuda:1"
         assert_true_frames(found)
 
 
-def test_threads_that_read_on_different_cards_do_not_disturb_each_other():
+def test_threads_that_read_on_different_gpus_do_not_disturb_each_other():
     faults = []
 
     def read(device):
@@ -95,7 +95,7 @@ def test_operators_run_where_the_images_are(op):
         assert np.array_equal(found.get(), apply(op, x, backend="reference"))
 
 
-def test_an_export_spreads_over_all_cards(tmp_path):
+def test_an_export_spreads_over_all_gpus(tmp_path):
     folders = {name: tmp_path / name.replace(":", "_") for name in ("cpu", "cuda:all", "cuda:1")}
     for device, folder in folders.items():
         inputs = [str(made(name)) for name in NAMES]

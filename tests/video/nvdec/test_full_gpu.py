@@ -1,4 +1,4 @@
-"""A card that has no room for another decoder: idle ones go, then it is tried once more."""
+"""A GPU that has no room for another decoder: idle ones go, then it is tried once more."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_idle_decoders_make_room_for_the_one_that_is_needed(cuvid, pool):
     assert cuvid.decoders == 1
 
 
-def test_a_card_that_stays_full_is_named_with_the_decoder_and_its_size(cuvid, pool):
+def test_a_gpu_that_stays_full_is_named_with_the_decoder_and_its_size(cuvid, pool):
     busy = pool.take(stream(128, 96), 0, exact=True)
     decode(busy.session, 128, 96)
     other = pool.take(stream(1920, 1088), 0, exact=True)
@@ -105,7 +105,7 @@ def test_a_decoder_that_is_not_given_back_is_closed_by_whoever_comes_next(cuvid,
     assert cuvid.decoders == 0
 
 
-def test_what_else_the_card_refuses_gives_nothing_back(cuvid, pool):
+def test_what_else_the_gpu_refuses_gives_nothing_back(cuvid, pool):
     idle = pool.take(stream(128, 96), 0, exact=True)
     decode(idle.session, 128, 96)
     pool.give_back(stream(128, 96), idle)

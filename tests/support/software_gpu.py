@@ -1,4 +1,4 @@
-"""A card for machines without one: libavcodec behind the driver's decoder interface, CuPy's names over NumPy's memory.
+"""A GPU for machines without one: libavcodec behind the driver's decoder interface, CuPy's names over NumPy's memory.
 
 Only what the driver does is imitated. Parsing into an elementary stream, feeding, handing over, uploading, converting
 and all that decides who does what are the library's own; its kernels run as :mod:`tests.support.emulated` runs them.
@@ -29,10 +29,10 @@ from tests.support.fake_cupy import FakeCupy
 from tests.support.software_parser import CHROMA, CODEC_NAMES, SoftwareParser
 from tests.support.software_vp9 import SoftwareVp9Parser
 
-__all__ = ["SoftwareCard"]
+__all__ = ["SoftwareGpu"]
 
 _ENGINES = 2
-_CARD_BYTES = 1 << 34
+_GPU_BYTES = 1 << 34
 _WORD, _POINTER = ctypes.c_uint, ctypes.c_void_p
 _LAUNCH = CFUNCTYPE(c_int, _POINTER, *[_WORD] * 7, *[_POINTER] * 3)
 _RECORD = CFUNCTYPE(c_int, _POINTER, _POINTER)
@@ -41,8 +41,8 @@ _SUPPORTED = ("h264", "hevc", "vp9")
 _MOST_OUTPUTS = 64  # an H200 refused 67 or more, see device_surface.py
 
 
-class SoftwareCard:
-    """Stands where a card, its driver and CuPy do, while it is in use.
+class SoftwareGpu:
+    """Stands where a GPU, its driver and CuPy do, while it is in use.
 
     Args:
         device: runs the kernels.
@@ -57,7 +57,7 @@ class SoftwareCard:
         self._launching = SoftwareDriver(self._device)
 
     def install(self, patch: pytest.MonkeyPatch, *, waits_s: float = 0.0) -> None:
-        """Take the card's place until the patch is undone.
+        """Take the GPU's place until the patch is undone.
 
         Args:
             patch: what is undone.
@@ -73,7 +73,7 @@ class SoftwareCard:
             remembered.cache_clear()
 
     def remove(self) -> None:
-        """Forget what the library remembers of the card; nothing of it may be left."""
+        """Forget what the library remembers of the GPU; nothing of it may be left."""
         gpu_backends._pool(0).clear()
         for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
@@ -252,7 +252,7 @@ def _value(handle: Any) -> int:
     return int(handle if isinstance(handle, int) else handle.value)
 
 
-class _CardArray(np.ndarray):
+class _GpuArray(np.ndarray):
     """An array that tells its address as CuPy's do."""
 
     @property
@@ -304,7 +304,7 @@ class SoftwareCupy(FakeCupy):
     """Stands where the module ``cupy`` does; its arrays and streams are used."""
 
     def __init__(self) -> None:
-        super().__init__(_CARD_BYTES)
+        super().__init__(_GPU_BYTES)
         _Stream.null = _Stream()  # type: ignore[attr-defined]
         self.cuda = SimpleNamespace(
             runtime=self.cuda.runtime,
@@ -316,7 +316,7 @@ class SoftwareCupy(FakeCupy):
         )
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return np.empty(shape, dtype).view(_CardArray)
+        return np.empty(shape, dtype).view(_GpuArray)
 
 
 class _Device(nullcontext[None]):

@@ -1,0 +1,122 @@
+"""Parts of a Matroska film that is far away, by its cues: what is asked for by time needs no pass over all of it.
+
+The number of a frame is known only once the headers of all blocks before it were read, and these lie all over the file.
+A time leads by the cues to the key frame before it. The packets from there to the next key frame are an index of their
+own, whose frames have times, and no numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+
+import numpy as np
+
+from ...array import IntArray
+from ...sampling.clock import EQUAL_S
+from ..decode.kinds import RefutedError
+from ..plan.jobs import PlannedVideo
+from ..probe.info import StreamInfo
+from ..source.blocks import Blocks
+from ..source.source import Source
+from ..tables import matroska
+from ..tables.facts import StreamFacts, facts_of
+from ..tables.gate import Distrusted, check
+from .from_tables import index_of
+
+__all__ = ["CuedFilm", "cued_film"]
+
+_log = logging.getLogger(__name__)
+_KEPT = 4
+
+
+def cued_film(source: Source) -> CuedFilm | None:
+    """A film that can be read by time, if it is Matroska, far away, and has plain cues.
+
+    Args:
+        source: the film.
+
+    Raises:
+        UnreadableSourceError: it is not a video that can be decoded.
+        SourceError: it cannot be read.
+    """
+    if not source.slow or source.stream is not None:
+        return None
+    held = Blocks(source)
+    if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
+        return None
+    try:
+        film = matroska.read_film(held)
+        return CuedFilm(source, held, film, matroska.read_cues(held, film))
+    except (Distrusted, RefutedError) as reason:
+        _log.debug("%s is not read by its cues, because %s", source.name, reason)
+        return None
+
+
+class CuedFilm:
+    """A film whose frames can be had by time.
+
+    Args:
+        source: the film.
+        held: what was read of it.
+        film: what stands before its first cluster.
+        cues: its cues.
+
+    Attributes:
+        info: the facts of the stream; nothing is counted.
+
+    Raises:
+        Distrusted, RefutedError: it is not plain.
+        SourceError: it cannot be read.
+    """
+
+    def __init__(self, source: Source, held: Blocks, film: matroska.Film, cues: matroska.Cues) -> None:
+        self._source, self._film, self._cues = source, film, cues
+        self._tick_s = film.scale / 1e9
+        first = matroska.read_part(held, film, cues, 0, 0)
+        check(first, held.size())
+        head = held.read([(int(first.offset[0]), int(first.size[0]))])[0]
+        self._facts: StreamFacts = facts_of(held, first, head, ())
+        self.info: StreamInfo = replace(self._facts.info, frame_count=None, source=source.name)
+        self._parts: OrderedDict[int, PlannedVideo] = OrderedDict()
+
+    def parts(self, seconds: Seq[float]) -> Iterator[tuple[PlannedVideo, IntArray, IntArray]]:
+        """The parts that hold the frames on screen at some times.
+
+        Args:
+            seconds: times on the stream's own clock.
+
+        Yields:
+            A part, kept in memory, with an index of its own, whose frames are numbered from 0 on; the places of the
+            times that are in it; and the numbers of their frames in it.
+
+        Raises:
+            Distrusted, RefutedError: what is there is not plain, or a time is not surely within the film.
+            SourceError: it cannot be read.
+        """
+        times = np.asarray(seconds, np.float64)
+        cues = np.searchsorted(self._cues.times * self._tick_s, times + EQUAL_S, side="right") - 1
+        if len(cues) and cues.min() < 0:
+            raise Distrusted("a time is before the first cue")
+        for cue in np.unique(cues).tolist():
+            part, places = self._part(cue), np.flatnonzero(cues == cue)
+            stamps = part.index.timestamps
+            numbers = np.searchsorted(stamps, times[places] + EQUAL_S, side="right") - 1
+            if numbers.min() < 0 or times[places].max() >= part.index.end_s:
+                raise Distrusted("a time is not within the film")
+            yield part, places, numbers
+
+    def _part(self, cue: int) -> PlannedVideo:
+        if cue not in self._parts:
+            held = Blocks(self._source)
+            tables = matroska.read_part(held, self._film, self._cues, cue, cue + 1)
+            check(tables, held.size())
+            tables = replace(tables, shown=tables.pts >= tables.pts[0])  # others belong to what lies before
+            self._parts[cue] = PlannedVideo(held, index_of(held, tables, self._facts))
+            while len(self._parts) > _KEPT:
+                self._parts.popitem(last=False)
+        self._parts.move_to_end(cue)
+        return self._parts[cue]
