@@ -35,7 +35,7 @@ class _Random(Declaration, register=False):
     """Numbers from a distribution; it states :attr:`distribution`."""
 
     per_frame: bool = param(
-        False, "whether there is a number for each frame instead of one for a sample", drawn=False
+        False, "whether a number is sampled for each frame instead of once for a sample", drawn=False
     )
 
     takes: ClassVar[Takes] = "nothing"
@@ -138,9 +138,7 @@ class RandomSource(DataNode):
 class Uniform(_Random, called="random.uniform"):
     """Draw numbers from a range, every one alike."""
 
-    range: tuple[float, float] = param(
-        (-1.0, 1.0), "the least and the greatest", kind=float, size=2, drawn=False
-    )
+    range: tuple[float, float] = param((-1.0, 1.0), "minimum and maximum", kind=float, size=2, drawn=False)
 
     examples = ({"range": (0.5, 2.0), "seed": 1}, {"range": (-10.0, 10.0), "per_frame": True})
     errors = (
@@ -157,7 +155,7 @@ class Uniform(_Random, called="random.uniform"):
 class Normal(_Random, called="random.normal"):
     """Draw numbers from the normal distribution."""
 
-    mean: float = param(0.0, "where it is highest", drawn=False)
+    mean: float = param(0.0, "mean", drawn=False)
     stddev: float = param(1.0, "standard deviation", lo=0, drawn=False)
 
     examples = ({"mean": 1.0, "stddev": 0.1, "seed": 1}, {"per_frame": True})
@@ -172,9 +170,9 @@ class Normal(_Random, called="random.normal"):
 class Choice(_Random, called="random.choice"):
     """Draw one of some numbers."""
 
-    of: tuple[float, ...] = param((0.0, 1.0), "what there is to choose from", kind=float, size=ANY)
+    of: tuple[float, ...] = param((0.0, 1.0), "values to choose from", kind=float, size=ANY)
     weights: tuple[float, ...] | None = param(
-        None, "how likely each is, in proportion; None makes all alike", kind=float, lo=0, size=ANY
+        None, "relative probability of each value; None for equal ones", kind=float, lo=0, size=ANY
     )
 
     examples = ({"of": (3, 5, 7), "seed": 1}, {"of": (0.0, 90.0), "weights": (3, 1), "per_frame": True})
@@ -192,7 +190,7 @@ class Choice(_Random, called="random.choice"):
 class CoinFlip(_Random, called="random.coin_flip"):
     """Draw 1 with a probability, otherwise 0; a flag takes them for True and False."""
 
-    probability: float = param(0.5, "of 1", lo=0, hi=1, drawn=False)
+    probability: float = param(0.5, "probability of 1", lo=0, hi=1, drawn=False)
 
     examples = ({"probability": 0.25, "seed": 1}, {"per_frame": True})
     errors = (

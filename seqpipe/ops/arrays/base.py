@@ -156,7 +156,7 @@ class OnAxes(Arrays, register=False):
     axes: tuple[int, ...] | None = param(
         None, "numbers of the axes, from 0 on, or from -1 backwards", kind=int, size=ANY
     )
-    axis_names: str | None = param(None, "the same by the letters of the layout", kind=str)
+    axis_names: str | None = param(None, "axes by their letters in the layout, instead of numbers", kind=str)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -128,7 +128,9 @@ class _Joining(Arrays, register=False):
 class Stack(AddsAxis, _Joining):
     """Join arrays of one shape along a new axis; Sequences along ``axis_name="N"`` become a Batch."""
 
-    axis: int = param(0, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
+    axis: int = param(
+        0, "position of the new axis in the result; negative numbers count from the end", drawn=False
+    )
 
     examples = ({}, {"axis": -1, "axis_name": "C"})
     errors = (
@@ -164,7 +166,7 @@ class Cat(_Joining):
     axis: int | None = param(
         None, "number of the axis, or from -1 backwards; None for 0", kind=int, drawn=False
     )
-    axis_name: str | None = param(None, "the same by its letter", kind=str)
+    axis_name: str | None = param(None, "letter of the axis, instead of its number", kind=str)
 
     examples = ({}, {"axis_name": "C"})
     errors = (

@@ -25,13 +25,13 @@ class Transpose(Shaping):
 
     perm: tuple[int, ...] | None = param(
         None,
-        "for each axis of the result, that of what is given; None turns them all round",
+        "input axis of each axis of the result; None reverses the axes",
         kind=int,
         size=ANY,
     )
-    transpose_layout: bool = param(True, "whether the letters of axes move with them", drawn=False)
+    transpose_layout: bool = param(True, "whether to permute the layout with the axes", drawn=False)
     output_layout: str | None = param(
-        None, "letters of the result; without perm, the order of axes follows from it", kind=str
+        None, "layout of the result; without perm, it determines the order of axes", kind=str
     )
 
     examples = ({"perm": (2, 0, 1)}, {"output_layout": "FCHW"})
@@ -130,7 +130,7 @@ class Reshape(Shaping):
     """
 
     shape: tuple[int, ...] | None = param(
-        None, "extents of the axes; -1 for one that follows from the others", kind=int, lo=-1, size=ANY
+        None, "extents of the axes; -1 for an axis that follows from the others", kind=int, lo=-1, size=ANY
     )
     rel_shape: tuple[float, ...] | None = param(
         None,
@@ -140,9 +140,9 @@ class Reshape(Shaping):
         size=ANY,
     )
     src_dims: tuple[int, ...] | None = param(
-        None, "axes whose extents the result has, -1 for an extent of 1", kind=int, lo=-1, size=ANY
+        None, "input axes whose extents the result takes, -1 for an extent of 1", kind=int, lo=-1, size=ANY
     )
-    layout: str | None = param(None, "letters of the axes of the result", kind=str)
+    layout: str | None = param(None, "layout of the result", kind=str)
 
     examples = ({"shape": (6, -1)}, {"rel_shape": (0.5, 2.0, 1.0)}, {"src_dims": (1, 0, 2), "layout": "HWC"})
     errors = (

@@ -27,7 +27,7 @@ class Cast(Op):
     Whole numbers are rounded half to even and saturate, as all results are. DALI rounds halves away from 0 on CPUs.
     """
 
-    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
 
     pointwise = True
     converted = ("levels",)
@@ -58,15 +58,15 @@ class LookupTable(Op):
 
     keys: tuple[int, ...] | None = param(
         None,
-        "what is replaced, each once; None for 0, 1, 2 and so on",
+        "values to replace, each once; None for 0, 1, 2 and so on",
         kind=int,
         lo=0,
         hi=_KEYS - 1,
         size=ANY,
     )
-    values: tuple[float, ...] | None = param(None, "by what, a value for each key", kind=float, size=ANY)
-    default_value: Number = param(0.0, "what all else becomes")
-    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+    values: tuple[float, ...] | None = param(None, "output value for each key", kind=float, size=ANY)
+    default_value: Number = param(0.0, "output for all other values")
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
 
     pointwise = True
     derived = (("table", _KEYS),)

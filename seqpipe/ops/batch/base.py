@@ -52,7 +52,7 @@ class Mixing(Declaration, register=False):
     """
 
     num_classes: int | None = param(
-        None, "how many there are, for labels that are numbers of classes", kind=int, lo=1, drawn=False
+        None, "number of classes, for integer labels", kind=int, lo=1, drawn=False
     )
     per_sample: bool = param(
         False,

@@ -20,7 +20,7 @@ __all__ = ["Brightness", "BrightnessContrast", "Contrast"]
 class _Levels(Ranged, register=False):
     """An operator on each value, whose result may be of another type."""
 
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     pointwise = True
 
@@ -46,8 +46,8 @@ class Brightness(_Levels):
     where the range is that of a type.
     """
 
-    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
-    brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
+    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
+    brightness_shift: Number = param(0.0, "offset of all values", unit="of the range", identity=0.0)
 
     derived = ("shift",)
     derived_from = ("brightness_shift",)
@@ -77,7 +77,7 @@ class Contrast(_Levels):
 
     contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
-        None, "level that contrast leaves alone; None for the middle of the range", kind=float
+        None, "value that contrast does not change; None for the middle of the range", kind=float
     )
 
     derived = ("center",)
@@ -108,11 +108,11 @@ class BrightnessContrast(_Levels):
     ``width`` is that of the range, of the result's type where the range is that of a type.
     """
 
-    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
-    brightness_shift: Number = param(0.0, "what is added to all levels", unit="of the range", identity=0.0)
+    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
+    brightness_shift: Number = param(0.0, "offset of all values", unit="of the range", identity=0.0)
     contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
     contrast_center: Number = param(
-        None, "level that contrast leaves alone; None for the middle of the range", kind=float
+        None, "value that contrast does not change; None for the middle of the range", kind=float
     )
 
     derived = ("center", "shift")

@@ -26,7 +26,7 @@ _RGB: Final = np.linalg.inv(_YIQ)
 class _Turn(ColorMatrix, register=False):
     """An operator whose matrix follows from parameters of color."""
 
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     def result_dtype(self, dtype: str) -> str:
         """The type that is asked for."""
@@ -60,7 +60,7 @@ class Hue(_Turn):
     as DALI has it, and not the hue of HSV. Red turns to green from 0 to 120 degrees, and to blue from 0 to -120.
     """
 
-    hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
+    hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
 
     examples = ({"hue": 60.0}, {"hue": (-30.0, 30.0), "seed": 1}, {"hue": -120.0, "dtype": "float32"})
     errors = (({"hue": "red"}, "hue='red' is not valid; allowed: a number"),)
@@ -77,7 +77,7 @@ class Saturation(_Turn):
     has it. 0 leaves the luma ``0.299 R + 0.587 G + 0.114 B``.
     """
 
-    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
+    saturation: Number = param(1.0, "factor of the saturation", lo=0, identity=1.0)
 
     examples = (
         {"saturation": 0.5},
@@ -98,9 +98,9 @@ class Hsv(_Turn):
     ``saturation``, everything is multiplied by ``value``, and taken back: DALI's approximation of a change in HSV.
     """
 
-    hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
-    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
-    value: Number = param(1.0, "factor of everything", lo=0, identity=1.0)
+    hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
+    saturation: Number = param(1.0, "factor of the saturation", lo=0, identity=1.0)
+    value: Number = param(1.0, "factor of the value", lo=0, identity=1.0)
 
     examples = (
         {"hue": 40.0, "saturation": 1.5, "value": 0.8},
@@ -122,9 +122,9 @@ class ColorTwist(Ranged, _Turn):
     order that DALI has, and rounds once.
     """
 
-    hue: Number = param(0.0, "angle by which it turns", unit="degrees", identity=0.0)
-    saturation: Number = param(1.0, "factor of the color", lo=0, identity=1.0)
-    brightness: Number = param(1.0, "factor of all levels", lo=0, identity=1.0)
+    hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
+    saturation: Number = param(1.0, "factor of the saturation", lo=0, identity=1.0)
+    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
     contrast: Number = param(1.0, "factor of the distance from the middle of the range", lo=0, identity=1.0)
 
     examples = (

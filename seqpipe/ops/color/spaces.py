@@ -52,8 +52,8 @@ class ColorSpaceConversion(ColorMatrix):
     video: of 8 bits, Y from 16 to 235, Cb and Cr from 16 to 240 around 128, of other types as much of their range.
     """
 
-    image_type: str = param("BGR", "what is given", choices=tuple(_CHANNELS))
-    output_type: str = param("RGB", "what it becomes", choices=tuple(_CHANNELS))
+    image_type: str = param("BGR", "color space of the input", choices=tuple(_CHANNELS))
+    output_type: str = param("RGB", "color space of the result", choices=tuple(_CHANNELS))
 
     examples = (
         {"image_type": "RGB", "output_type": "YCbCr"},

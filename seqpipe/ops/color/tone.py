@@ -228,7 +228,7 @@ class Posterize(Ranged):
     of its own, from its least value up to a step below its greatest.
     """
 
-    bits: Number = param(4, "that are kept", kind=int, lo=0, hi=16)
+    bits: Number = param(4, "number of bits to keep", kind=int, lo=0, hi=16)
 
     pointwise = True
     derived = ("low", "step", "least", "most")
@@ -265,9 +265,7 @@ class Solarize(Ranged):
     and ``greatest`` are the ends of the range, 0 and the greatest value of a type, 1 for floats.
     """
 
-    threshold: Number = param(
-        None, "the least level that is inverted; None for the middle of the range", kind=float
-    )
+    threshold: Number = param(None, "minimum value to invert; None for the middle of the range", kind=float)
 
     pointwise = True
     derived = ("ends", "least")

@@ -50,7 +50,7 @@ class JpegCompressionDistortion(Op):
     (``do_fancy_upsampling`` is off). Types but uint8 are brought to 8 bits and back.
     """
 
-    quality: Number = param(50, "from the smallest files to the best images", lo=1, hi=100)
+    quality: Number = param(50, "JPEG quality", lo=1, hi=100)
 
     channels = (3,)
     takes_raw = True

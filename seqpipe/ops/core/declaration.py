@@ -78,17 +78,17 @@ class Declaration(Settings, ABC):
 
     p: float = param(
         1.0,
-        "probability that it acts on a sample; otherwise the sample stays as it is",
+        "probability of applying the operator to a sample",
         lo=0,
         hi=1,
         drawn=False,
     )
     per_frame: bool = param(
         False,
-        "whether random parameters, and p, are drawn for each frame instead of once for all",
+        "whether parameters and p are sampled for each frame instead of once for all frames",
         drawn=False,
     )
-    seed: int = param(0, "of the random numbers", drawn=False)
+    seed: int = param(0, "seed of the sampled values", drawn=False)
 
     def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
         super().__init_subclass__()

@@ -107,21 +107,31 @@ class Erase(_Regions):
     image is left out. The first may differ between samples and frames; ``more`` are the same for all.
     """
 
-    anchor: Number = param((0.0, 0.0), "top and left of the region", kind=float, unit="pixels", size=2)
+    anchor: Number = param((0.0, 0.0), "top and left of the erased region", kind=float, unit="pixels", size=2)
     shape: Number = param(
-        (0.0, 0.0), "rows and columns of it", kind=float, unit="pixels", size=2, lo=0, identity=(0.0, 0.0)
+        (0.0, 0.0),
+        "height and width of the region",
+        kind=float,
+        unit="pixels",
+        size=2,
+        lo=0,
+        identity=(0.0, 0.0),
     )
     more: tuple[float, ...] | None = param(
-        None, "further regions, each top, left, rows and columns", kind=float, unit="pixels", size=ANY
+        None, "further regions, each (top, left, height, width)", kind=float, unit="pixels", size=ANY
     )
-    normalized: bool = param(False, "whether anchors and shapes are parts of the image's size", drawn=False)
+    normalized: bool = param(
+        False, "whether anchors and shapes are relative to the image's size", drawn=False
+    )
     normalized_anchor: bool | None = param(
-        None, "whether anchors are; None for what normalized says", kind=bool, drawn=False
+        None, "whether anchors are relative; None for the value of normalized", kind=bool, drawn=False
     )
     normalized_shape: bool | None = param(
-        None, "whether shapes are; None for what normalized says", kind=bool, drawn=False
+        None, "whether shapes are relative; None for the value of normalized", kind=bool, drawn=False
     )
-    centered_anchor: bool = param(False, "whether anchors are the centers of regions", drawn=False)
+    centered_anchor: bool = param(
+        False, "whether anchors are the centers of regions instead of their top left corners", drawn=False
+    )
 
     examples = (
         {"anchor": (1.0, 2.0), "shape": (2.0, 3.0)},
@@ -183,10 +193,23 @@ class RandomErasing(_Regions):
     """
 
     scale: tuple[float, float] = param(
-        (0.02, 0.33), "range of its area", unit="of the image's", size=2, lo=0, hi=1, kind=float, drawn=False
+        (0.02, 0.33),
+        "range of the region's area, as a share of the image's",
+        unit="of the image's",
+        size=2,
+        lo=0,
+        hi=1,
+        kind=float,
+        drawn=False,
     )
     ratio: tuple[float, float] = param(
-        (0.3, 3.3), "range of its rows by its columns", size=2, lo=0.001, hi=1000, kind=float, drawn=False
+        (0.3, 3.3),
+        "range of the region's ratio of height to width",
+        size=2,
+        lo=0.001,
+        hi=1000,
+        kind=float,
+        drawn=False,
     )
 
     samples_together = True

@@ -84,7 +84,7 @@ class Separable(Neighbors, register=False):
     ``value``, ``center`` (what was there before) and ``row``.
     """
 
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     terms: ClassVar[int] = 1
     most_taps: ClassVar[int] = 127

@@ -39,7 +39,12 @@ class GaussianBlur(Gaussian):
         0.0, "standard deviation; 0 follows from window_size", unit="pixels", lo=0, hi=21, identity=0.0
     )
     window_size: Number = param(
-        0, "rows and columns, an odd number; 0 follows from sigma", unit="pixels", lo=0, hi=127, identity=0
+        0,
+        "height and width of the window, odd; 0 to derive it from sigma",
+        unit="pixels",
+        lo=0,
+        hi=127,
+        identity=0,
     )
 
     examples = (
@@ -97,7 +102,7 @@ class BoxBlur(Separable):
     window_size²`` below 2²⁴). The center of a window of even size is the pixel right of and below its middle.
     """
 
-    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=127, identity=1)
+    window_size: Number = param(3, "height and width of the window", unit="pixels", lo=1, hi=127, identity=1)
 
     derived = (*Separable.traits.derived, "area", "share")
     examples = (
@@ -134,9 +139,17 @@ class Laplacian(Separable):
     both signs: ``dtype="float32"`` or ``"int16"`` keeps what an unsigned type cuts off.
     """
 
-    window_size: int = param(3, "of derivatives, an odd number", unit="pixels", lo=3, hi=23, drawn=False)
+    window_size: int = param(
+        3, "size of the window of derivatives, odd", unit="pixels", lo=3, hi=23, drawn=False
+    )
     smoothing_size: int | None = param(
-        None, "an odd number; None for window_size", kind=int, unit="pixels", lo=1, hi=23, drawn=False
+        None,
+        "size of the smoothing window, odd; None for window_size",
+        kind=int,
+        unit="pixels",
+        lo=1,
+        hi=23,
+        drawn=False,
     )
     scale: Number = param(1.0, "factor of the result")
     normalized_kernel: bool = param(
@@ -192,7 +205,9 @@ class Sharpen(Gaussian):
     it is rounded; in fixed point for amounts up to 1.5 only.
     """
 
-    amount: Number = param(1.0, "how much of the difference is added", lo=0, identity=0.0)
+    amount: Number = param(
+        1.0, "factor of the difference from the blurred image, which is added", lo=0, identity=0.0
+    )
     sigma: Number = param(1.0, "standard deviation of the Gaussian window", unit="pixels", lo=0, hi=21)
 
     examples = (

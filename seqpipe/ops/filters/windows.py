@@ -33,17 +33,17 @@ class Filter(Neighbors):
     """
 
     kernel: tuple[tuple[float, ...], ...] = param(
-        ((1.0,),), "the weights", kind=float, size=MATRIX, identity=((1.0,),)
+        ((1.0,),), "weights of the kernel", kind=float, size=MATRIX, identity=((1.0,),)
     )
     anchor: tuple[int, int] | None = param(
         None,
-        "row and column of the weight of the pixel itself; None for the middle",
+        "row and column of the kernel that lies on the output pixel; None for the center",
         kind=int,
         size=2,
         lo=0,
         drawn=False,
     )
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     cpu_tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
     examples = (
@@ -155,7 +155,7 @@ class MedianBlur(Neighbors):
     right of and below its middle, as in SciPy.
     """
 
-    window_size: Number = param(3, "rows and columns of the window", unit="pixels", lo=1, hi=15, identity=1)
+    window_size: Number = param(3, "height and width of the window", unit="pixels", lo=1, hi=15, identity=1)
 
     examples = (
         {},

@@ -29,11 +29,11 @@ class Pad(Canvas):
     """
 
     axis_names: Literal["HW", "WH", "H", "W"] = param(
-        "HW", "the axes that are padded, in the order of the other arguments", choices=("HW", "WH", "H", "W")
+        "HW", "axes to pad, in the order of the other arguments", choices=("HW", "WH", "H", "W")
     )
     shape: tuple[int, ...] | None = param(
         None,
-        "least extent of each axis, or one for all; -1 for that of the largest image; None for -1",
+        "minimum extent of each axis, or one for all; -1 for the extent of the largest image; None for -1",
         kind=int,
         unit="pixels",
         lo=-1,
@@ -41,15 +41,15 @@ class Pad(Canvas):
     )
     align: tuple[int, ...] | None = param(
         None,
-        "what the extent of each axis is a multiple of, or one for all; None for 1",
+        "multiple that the extent of each axis is rounded up to, or one for all; None for 1",
         kind=int,
         unit="pixels",
         lo=1,
         size=ANY,
     )
     pad_mode: FillMode = param("constant", "how pixels outside of the images are filled", choices=FILL_MODES)
-    pad_pos_x: Number = param(0.0, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    pad_pos_y: Number = param(0.0, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    pad_pos_x: Number = param(0.0, "horizontal position of the image, from 0 (left) to 1 (right)", lo=0, hi=1)
+    pad_pos_y: Number = param(0.0, "vertical position of the image, from 0 (top) to 1 (bottom)", lo=0, hi=1)
 
     examples = (
         {"shape": (8, 9), "fill_value": 300.0},
@@ -126,11 +126,11 @@ class Paste(Canvas):
     ``floor(paste * (side of the canvas - side))`` of it. :class:`BboxPaste` moves boxes in parts of the image alike.
     """
 
-    ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0, by_frame=False)
-    paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    ratio: Number = param(1.0, "size of the canvas relative to the image", lo=1, identity=1.0, by_frame=False)
+    paste_x: Number = param(0.5, "horizontal position of the image, from 0 (left) to 1 (right)", lo=0, hi=1)
+    paste_y: Number = param(0.5, "vertical position of the image, from 0 (top) to 1 (bottom)", lo=0, hi=1)
     min_canvas_size: Number = param(
-        0.0, "what no side of the canvas is less than", unit="pixels", lo=0, identity=0.0, by_frame=False
+        0.0, "minimum length of the canvas's sides", unit="pixels", lo=0, identity=0.0, by_frame=False
     )
 
     examples = (
@@ -171,22 +171,22 @@ class Slice(Canvas):
     ``rel_shape`` take.
     """
 
-    start: Number | None = param(
-        None, "where the window begins; None for 0", kind=float, unit="pixels", size=2
-    )
-    rel_start: Number | None = param(None, "the same in parts of the image", kind=float, size=2)
+    start: Number | None = param(None, "start of the window; None for 0", kind=float, unit="pixels", size=2)
+    rel_start: Number | None = param(None, "the same relative to the image's size", kind=float, size=2)
     end: Number | None = param(
         None,
-        "where it ends; None for the end of the image",
+        "end of the window; None for the end of the image",
         kind=float,
         unit="pixels",
         size=2,
         by_frame=False,
     )
-    rel_end: Number | None = param(None, "the same in parts of the image", kind=float, size=2, by_frame=False)
+    rel_end: Number | None = param(
+        None, "the same relative to the image's size", kind=float, size=2, by_frame=False
+    )
     shape: Number | None = param(
         None,
-        "its columns and rows, in place of an end",
+        "width and height of the window, instead of an end",
         kind=float,
         unit="pixels",
         lo=1,
@@ -194,9 +194,16 @@ class Slice(Canvas):
         by_frame=False,
     )
     rel_shape: Number | None = param(
-        None, "the same in parts of the image, a pixel at least", kind=float, lo=0, size=2, by_frame=False
+        None,
+        "the same relative to the image's size, at least one pixel",
+        kind=float,
+        lo=0,
+        size=2,
+        by_frame=False,
     )
-    axis_names: Literal["WH", "HW"] = param("WH", "the order of both numbers", choices=("WH", "HW"))
+    axis_names: Literal["WH", "HW"] = param(
+        "WH", "order of the numbers in the other arguments", choices=("WH", "HW")
+    )
     pad_mode: PadMode = param(
         "none",
         "how pixels outside of the image are filled; none refuses windows that reach outside",

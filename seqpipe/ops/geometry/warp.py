@@ -27,14 +27,19 @@ class WarpAffine(Warped):
     """
 
     matrix: Number = param(
-        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), "of the map: m11, m12, m13, m21, m22, m23", kind=float, size=6
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0),
+        "2×3 matrix of the map: m11, m12, m13, m21, m22, m23",
+        kind=float,
+        size=6,
     )
     inverse_map: bool = param(
-        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+        True,
+        "whether the matrix maps the result to the source; False if it maps the source to the result",
+        drawn=False,
     )
 
     unit: Literal["pixel", "mm"] = param(
-        "pixel", "what x and y count; mm is for sequences with an affine", choices=("pixel", "mm")
+        "pixel", "unit of x and y; mm requires sequences with an affine", choices=("pixel", "mm")
     )
 
     maps_rows = True
@@ -98,13 +103,17 @@ class WarpPerspective(Warped):
     """
 
     matrix: Number = param(
-        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), "of the map, row by row", kind=float, size=9
+        (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), "3×3 matrix of the map, row by row", kind=float, size=9
     )
     inverse_map: bool = param(
-        True, "whether the matrix leads from the result to the source; False if from the source", drawn=False
+        True,
+        "whether the matrix maps the result to the source; False if it maps the source to the result",
+        drawn=False,
     )
     pixel_origin: Literal["corner", "center"] = param(
-        "corner", "what of the first pixel is at (0, 0); center is OpenCV's way", choices=("corner", "center")
+        "corner",
+        "point of the first pixel that has the coordinates (0, 0); center is OpenCV's convention",
+        choices=("corner", "center"),
     )
 
     examples = (
@@ -143,8 +152,8 @@ class Rotate(Warped):
     neither sheared nor stretched, and the spacing stays.
     """
 
-    angle: Number = param(0.0, "counter-clockwise", unit="degrees")
-    keep_size: bool = param(False, "whether the result has the size of the image", drawn=False)
+    angle: Number = param(0.0, "angle, counter-clockwise", unit="degrees")
+    keep_size: bool = param(False, "whether the result keeps the size of the image", drawn=False)
 
     derived = ("whole", "aspect")
     examples = (

@@ -38,12 +38,12 @@ class Warped(OutputSize, Geometry, register=False):
     """
 
     fill_value: Number = param(
-        None, "level outside of the images; None repeats the pixels at their border", kind=float
+        None, "value of pixels outside of the images; None repeats edge pixels", kind=float
     )
     interp_type: InterpolationKind = param(
-        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+        "linear", "interpolation: nearest, linear (2×2 pixels) or cubic (4×4 pixels)", choices=KINDS
     )
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     values: ClassVar[Literal["computed", "moved"]] = "computed"

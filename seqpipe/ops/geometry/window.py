@@ -17,10 +17,12 @@ class Windowed(Declaration, register=False):
     """An operator that cuts out a window."""
 
     crop: tuple[int, int] | None = param(
-        None, "rows and columns of the window; None takes all", kind=int, size=2, lo=1, drawn=False
+        None, "(height, width) of the window; None for the whole image", kind=int, size=2, lo=1, drawn=False
     )
-    crop_pos_x: Number = param(0.5, "where it lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    crop_pos_y: Number = param(0.5, "where it lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    crop_pos_x: Number = param(
+        0.5, "horizontal position of the window, from 0 (left) to 1 (right)", lo=0, hi=1
+    )
+    crop_pos_y: Number = param(0.5, "vertical position of the window, from 0 (top) to 1 (bottom)", lo=0, hi=1)
 
 
 class OutputSize(Declaration, register=False):
@@ -28,7 +30,7 @@ class OutputSize(Declaration, register=False):
 
     size: tuple[int, int] | None = param(
         None,
-        "rows and columns of the result; None for those that are given",
+        "(height, width) of the result; None for those of the input",
         kind=int,
         size=2,
         lo=1,

@@ -63,9 +63,9 @@ class BboxPaste(OnBoxes):
     ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
     """
 
-    ratio: Number = param(1.0, "size of the canvas by that of the image", lo=1, identity=1.0)
-    paste_x: Number = param(0.5, "where the image lies, from 0 at the left to 1 at the right", lo=0, hi=1)
-    paste_y: Number = param(0.5, "where the image lies, from 0 at the top to 1 at the bottom", lo=0, hi=1)
+    ratio: Number = param(1.0, "size of the canvas relative to the image", lo=1, identity=1.0)
+    paste_x: Number = param(0.5, "horizontal position of the image, from 0 (left) to 1 (right)", lo=0, hi=1)
+    paste_y: Number = param(0.5, "vertical position of the image, from 0 (top) to 1 (bottom)", lo=0, hi=1)
 
     examples = (
         {"ratio": 2.0, "ltrb": True},
@@ -106,32 +106,34 @@ class RandomBboxCrop(OnBoxes):
     """
 
     aspect_ratio: tuple[float, float] = param(
-        (1.0, 1.0), "least and greatest width by height", lo=1e-3, size=2, kind=float, drawn=False
+        (1.0, 1.0), "minimum and maximum ratio of width to height", lo=1e-3, size=2, kind=float, drawn=False
     )
     scaling: tuple[float, float] = param(
         (1.0, 1.0),
-        "least and greatest width, and height, in parts of the image",
+        "minimum and maximum width and height, relative to the image",
         lo=1e-3,
         hi=1,
         size=2,
         kind=float,
         drawn=False,
     )
-    thresholds: tuple[float, ...] = param((0.0,), "overlaps to draw from", kind=float, lo=0, hi=1, size=ANY)
+    thresholds: tuple[float, ...] = param(
+        (0.0,), "minimum overlaps to choose from", kind=float, lo=0, hi=1, size=ANY
+    )
     threshold_type: str = param(
         "iou",
-        "what of the common area is meant: its part of both areas together, or of the box",
+        "measure of overlap: intersection over union, or intersection over the box's area",
         choices=("iou", "overlap"),
     )
     all_boxes_above_threshold: bool = param(
-        True, "whether all boxes must overlap as much; otherwise one of them", drawn=False
+        True, "whether all boxes must reach the overlap; otherwise one box is enough", drawn=False
     )
-    allow_no_crop: bool = param(True, "whether the whole image is one of the choices", drawn=False)
-    p: float = param(
-        1.0, "always 1, for allow_no_crop is what leaves the whole image", lo=1, hi=1, drawn=False
+    allow_no_crop: bool = param(True, "whether the whole image may be drawn instead of a window", drawn=False)
+    p: float = param(1.0, "always 1; allow_no_crop keeps the whole image", lo=1, hi=1, drawn=False)
+    num_attempts: int = param(
+        1, "maximum number of windows drawn for one threshold", lo=1, hi=10_000, drawn=False
     )
-    num_attempts: int = param(1, "windows to try for one threshold", lo=1, hi=10_000, drawn=False)
-    total_num_attempts: int = param(300, "windows to try", lo=1, hi=10_000, drawn=False)
+    total_num_attempts: int = param(300, "maximum number of windows drawn", lo=1, hi=10_000, drawn=False)
     ltrb: bool = param(
         True,
         "whether boxes are left, top, right and bottom; otherwise left, top, width and height",

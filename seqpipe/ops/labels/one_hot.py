@@ -26,11 +26,13 @@ class OneHot(AddsAxis, Shaping):
     other axes than the new one.
     """
 
-    num_classes: int = param(0, "how many classes there are", lo=0, hi=_MOST, drawn=False)
-    axis: int = param(-1, "place of the new axis in the result, or from -1 at the end backwards", drawn=False)
-    on_value: float = param(1.0, "of the class", drawn=False)
-    off_value: float = param(0.0, "of all others", drawn=False)
-    dtype: str = param("float32", "type of the result", choices=MOVED)
+    num_classes: int = param(0, "number of classes", lo=0, hi=_MOST, drawn=False)
+    axis: int = param(
+        -1, "position of the new axis in the result; negative numbers count from the end", drawn=False
+    )
+    on_value: float = param(1.0, "value for the class", drawn=False)
+    off_value: float = param(0.0, "value for all other classes", drawn=False)
+    dtype: str = param("float32", "dtype of the result", choices=MOVED)
 
     dtypes = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
     examples = ({"num_classes": 10}, {"num_classes": 3, "axis": 0, "axis_name": "C", "dtype": "uint8"})

@@ -35,10 +35,12 @@ class CoordTransform(Declaration):
     """
 
     M: Number | None = param(None, "the matrix, 2×2; None for the identity", kind=float, size=4)
-    T: Number | None = param(None, "what is added; None for nothing", kind=float, size=2)
-    MT: Number | None = param(None, "both, 2×3, in place of them", kind=float, size=6)
+    T: Number | None = param(None, "translation; None for 0", kind=float, size=2)
+    MT: Number | None = param(
+        None, "matrix and translation in one 2×3 matrix, instead of M and T", kind=float, size=6
+    )
     dtype: str | None = param(
-        "float32", "type of the result; None for that which is given", choices=MOVED[1:], optional=True
+        "float32", "dtype of the result; None for that of the input", choices=MOVED[1:], optional=True
     )
 
     takes: ClassVar[Takes] = "points"

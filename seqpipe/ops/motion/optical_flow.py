@@ -74,18 +74,22 @@ class OpticalFlow(Arrays):
     preset: str = param("medium", PRESET.doc, choices=PRESET.choices)
     output_grid: int = param(1, OUTPUT_GRID.doc, unit=OUTPUT_GRID.unit, drawn=False)
     direction: str = param("forward", DIRECTION.doc, choices=DIRECTION.choices)
-    stride: int = param(1, "from the first frame of a pair to the second", unit="frames", lo=1, drawn=False)
+    stride: int = param(1, "distance between the frames of a pair", unit="frames", lo=1, drawn=False)
     temporal_hints: bool = param(
-        False, "whether a pair begins from the flow of the one before it", drawn=False
+        False, "whether each pair starts from the flow of the previous pair", drawn=False
     )
-    cost: bool = param(False, "whether to tell how badly each vector fits", drawn=False)
+    cost: bool = param(False, "whether to return the matching cost of each vector", drawn=False)
     occlusion: bool = param(
-        False, "whether to tell which pixels of the first frame the second does not show", drawn=False
+        False, "whether to return which pixels of the first frame are occluded in the second", drawn=False
     )
-    image_type: str = param("RGB", "what pixels of 3 values are; those of 1 are gray", choices=IMAGE_TYPES)
+    image_type: str = param(
+        "RGB",
+        "color space of frames with three channels; frames with one channel are gray",
+        choices=IMAGE_TYPES,
+    )
     dtype: str = param(
         "float32",
-        "type of the result; int16 is in 1/32 of a pixel (S10.5), as the engine has it",
+        "dtype of the result; int16 is in units of 1/32 pixel (S10.5), the engine's format",
         choices=("float32", "int16"),
     )
     backend: str = param("auto", BACKEND.doc, choices=BACKEND.choices)

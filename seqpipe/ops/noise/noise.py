@@ -29,8 +29,8 @@ class NoiseGaussian(Noise):
     ``out = in + mean + stddev * n``, where ``n`` is drawn for every value by the inverse of the normal distribution.
     """
 
-    mean: Number = param(0.0, "of what is added", unit="levels", identity=0.0)
-    stddev: Number = param(1.0, "standard deviation of what is added", unit="levels", lo=0, identity=0.0)
+    mean: Number = param(0.0, "mean of the noise", unit="levels", identity=0.0)
+    stddev: Number = param(1.0, "standard deviation of the noise", unit="levels", lo=0, identity=0.0)
 
     examples = (
         {"stddev": 20.0},
@@ -64,7 +64,7 @@ class NoiseShot(Noise):
     its variance ``factor * in``. Values that are not above 0, and ``factor=0``, change nothing.
     """
 
-    factor: Number = param(20.0, "levels of one photon", unit="levels", lo=0, identity=0.0)
+    factor: Number = param(20.0, "value of one photon", unit="levels", lo=0, identity=0.0)
 
     takes_raw = True
     derived = ("by_level",)
@@ -121,9 +121,9 @@ class NoiseSaltAndPepper(Ranged, Noise):
     """Replace values by the brightest or the darkest (DALI's ``noise.salt_and_pepper``)."""
 
     prob: Number = param(0.05, "probability that a value is replaced", lo=0, hi=1, identity=0.0)
-    salt_vs_pepper: Number = param(0.5, "how many of these become salt", unit="of 1", lo=0, hi=1)
+    salt_vs_pepper: Number = param(0.5, "share of replaced values that become salt", unit="of 1", lo=0, hi=1)
     salt_val: Number = param(
-        None, "level of salt; None for the greatest of the range", unit="levels", kind=float
+        None, "value of salt; None for the maximum of the range", unit="levels", kind=float
     )
     pepper_val: Number = param(
         None,
@@ -131,7 +131,7 @@ class NoiseSaltAndPepper(Ranged, Noise):
         unit="levels",
         kind=float,
     )
-    per_channel: Flag = param(False, "whether each channel is replaced by itself, instead of whole pixels")
+    per_channel: Flag = param(False, "whether channels are replaced independently, instead of whole pixels")
 
     takes_raw = True
     derived = ("salt", "pepper", "salted")

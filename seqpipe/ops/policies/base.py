@@ -70,7 +70,7 @@ class Policy(InSteps, Geometry, register=False):
 
     max_translate_abs: float | None = param(
         None,
-        "greatest translation; None for what was published",
+        "maximum translation; None for the published one",
         kind=float,
         unit="pixels",
         lo=0,
@@ -78,7 +78,7 @@ class Policy(InSteps, Geometry, register=False):
     )
     max_translate_rel: float | None = param(
         None,
-        "greatest translation, in place of max_translate_abs",
+        "maximum translation as a share of the size, instead of max_translate_abs",
         kind=float,
         unit="of the width or the height",
         lo=0,
@@ -86,13 +86,13 @@ class Policy(InSteps, Geometry, register=False):
     )
     fill_value: float | None = param(
         128.0,
-        "level outside of the images; None repeats the pixels at their border",
+        "value of pixels outside of the images; None repeats edge pixels",
         kind=float,
         drawn=False,
         optional=True,
     )
     interp_type: InterpolationKind = param(
-        "linear", "between which pixels: none, two by two, or four by four", choices=KINDS
+        "linear", "interpolation: nearest, linear (2×2 pixels) or cubic (4×4 pixels)", choices=KINDS
     )
 
     dtypes = LEVELS

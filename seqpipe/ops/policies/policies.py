@@ -26,9 +26,9 @@ _PAIR: Final = 2  # steps of AutoAugment
 class _Suite(Policy, register=False):
     """A policy that draws from a set of steps, of which some may be left out."""
 
-    num_magnitude_bins: int = param(31, "how many magnitudes there are", lo=2, hi=1000, drawn=False)
+    num_magnitude_bins: int = param(31, "number of magnitudes of a step", lo=2, hi=1000, drawn=False)
     excluded: tuple[str, ...] | None = param(
-        None, "steps that are left out", kind=str, choices=tuple(NARROW), size=ANY
+        None, "steps to leave out", kind=str, choices=tuple(NARROW), size=ANY
     )
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class RandAugment(_Suite):
     images get lighter by some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
     """
 
-    n: int = param(2, "how many steps", lo=1, hi=_MOST, drawn=False)
+    n: int = param(2, "number of steps", lo=1, hi=_MOST, drawn=False)
     m: Number = param(9, "magnitude of all steps, from 0 to num_magnitude_bins - 1", kind=int, lo=0)
 
     ranges = NARROW
@@ -156,7 +156,7 @@ class AutoAugment(Policy):
     other way. The steps mean what those of :class:`RandAugment` do.
     """
 
-    policy: str = param("imagenet", "which of those that were found", choices=tuple(FOUND))
+    policy: str = param("imagenet", "name of the published policy", choices=tuple(FOUND))
 
     ranges = AUTO
     derived = fields(_PAIR)

@@ -59,18 +59,18 @@ class Scaled(Geometry, register=False):
 
     interp_type: FilterName = param(
         "linear",
-        "the filter; triangular is linear by another name, area the mean of what a pixel covers",
+        "resampling filter; triangular is linear, area averages the source pixels that an output pixel covers",
         choices=FILTERS,
     )
     antialias: bool = param(
-        True, "whether filters are widened to shrink; nearest never is, area always", drawn=False
+        True, "whether filters are widened when shrinking; nearest never is, area always", drawn=False
     )
     compat: Compat | None = param(
         None,
-        "whose conventions are taken; opencv and tf1 have no antialias, pillow has nothing else",
+        "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases",
         choices=tuple(COMPAT),
     )
-    dtype: str | None = param(None, "type of the result; None for that which is given", choices=COMPUTED)
+    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
 
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED
     values: ClassVar[Literal["computed", "moved"]] = "computed"

@@ -41,16 +41,16 @@ class CropMirrorNormalize(Windowed, Geometry):
     """
 
     mirror: Flag = param(False, "mirror left to right")
-    mean: tuple[float, ...] = param((0.0,), "level that is subtracted, of each channel", kind=float, size=ANY)
+    mean: tuple[float, ...] = param((0.0,), "mean to subtract, for each channel", kind=float, size=ANY)
     std: tuple[float, ...] = param(
-        (1.0,), "what the difference is divided by, of each channel", kind=float, size=ANY, lo=1e-12
+        (1.0,), "standard deviation to divide by, for each channel", kind=float, size=ANY, lo=1e-12
     )
     scale: float = param(1.0, "factor of the quotient", drawn=False)
-    shift: float = param(0.0, "what is added in the end", drawn=False)
-    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+    shift: float = param(0.0, "offset added at the end", drawn=False)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
     output_layout: Literal["CHW", "HWC", "CFHW"] | None = param(
         None,
-        "order of the result's last three axes, or of the last four of clips; None for that which is given",
+        "order of the result's last three axes, or last four of clips; None for that of the input",
         choices=("CHW", "HWC", "CFHW"),
     )
 

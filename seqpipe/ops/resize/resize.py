@@ -131,7 +131,7 @@ class RandomResizedCrop(OutputSize, Scaled):
 
     random_area: tuple[float, float] = param(
         (0.08, 1.0),
-        "least and greatest area of the window, of that of the images",
+        "minimum and maximum area of the window, as a share of the image's",
         kind=float,
         size=2,
         lo=0,
@@ -140,14 +140,14 @@ class RandomResizedCrop(OutputSize, Scaled):
     )
     random_aspect_ratio: tuple[float, float] = param(
         (3 / 4, 4 / 3),
-        "least and greatest ratio of its width to its height",
+        "minimum and maximum ratio of the window's width to its height",
         kind=float,
         size=2,
         lo=0.001,
         hi=1000,
         drawn=False,
     )
-    num_attempts: int = param(10, "how often a window is drawn", lo=1, hi=10_000, drawn=False)
+    num_attempts: int = param(10, "maximum number of windows drawn", lo=1, hi=10_000, drawn=False)
 
     maps_rows = True
     samples_together = True

@@ -33,15 +33,25 @@ class Sized(Scaled, register=False):
     """
 
     size: tuple[int, int] | None = param(
-        None, "rows and columns; 0 for one that follows from the other", kind=int, size=2, lo=0, drawn=False
+        None, "(height, width); 0 for a side that keeps the aspect ratio", kind=int, size=2, lo=0, drawn=False
     )
-    resize_x: Number | None = param(None, "columns", kind=int, unit="px", lo=1, by_frame=False)
-    resize_y: Number | None = param(None, "rows", kind=int, unit="px", lo=1, by_frame=False)
+    resize_x: Number | None = param(None, "width of the result", kind=int, unit="px", lo=1, by_frame=False)
+    resize_y: Number | None = param(None, "height of the result", kind=int, unit="px", lo=1, by_frame=False)
     resize_shorter: Number | None = param(
-        None, "the shorter side; the other follows", kind=int, unit="px", lo=1, by_frame=False
+        None,
+        "length of the shorter side; the other keeps the aspect ratio",
+        kind=int,
+        unit="px",
+        lo=1,
+        by_frame=False,
     )
     resize_longer: Number | None = param(
-        None, "the longer side; the other follows", kind=int, unit="px", lo=1, by_frame=False
+        None,
+        "length of the longer side; the other keeps the aspect ratio",
+        kind=int,
+        unit="px",
+        lo=1,
+        by_frame=False,
     )
     mode: Mode = param(
         "default",
@@ -49,7 +59,7 @@ class Sized(Scaled, register=False):
         " not_larger, not_smaller: in proportion, no side larger or smaller than is asked for",
         choices=_MODES,
     )
-    max_size: int | None = param(None, "what no side may exceed", kind=int, unit="px", lo=1, drawn=False)
+    max_size: int | None = param(None, "maximum length of a side", kind=int, unit="px", lo=1, drawn=False)
     subpixel_scale: bool = param(
         False,
         "whether a side that has to be rounded keeps its scale, and takes somewhat more or less than all of the"
@@ -57,16 +67,16 @@ class Sized(Scaled, register=False):
         drawn=False,
     )
     roi_start: Number | None = param(
-        None, "top and left of the window that is resized; None for all of the images", kind=float, size=2
+        None, "top and left of the window to resize; None for the whole image", kind=float, size=2
     )
     roi_end: Number | None = param(
         None,
-        "its bottom and right; where they come before its start, the result is mirrored",
+        "bottom and right of the window; if they are less than the start, the result is mirrored",
         kind=float,
         size=2,
     )
     roi_relative: bool = param(
-        False, "whether the window is in parts of the images, and not in pixels", drawn=False
+        False, "whether the window is relative to the image's size instead of in pixels", drawn=False
     )
 
     def __post_init__(self) -> None:

@@ -43,29 +43,31 @@ class Normalize(Op):
 
     mean: tuple[float, ...] | None = param(
         None,
-        "what is removed: a number, or one for each of up to 16 channels; None computes it",
+        "mean to subtract: a number, or one for each of up to 16 channels; None computes it",
         kind=float,
         size=ANY,
     )
     stddev: tuple[float, ...] | None = param(
         None,
-        "what is divided by: a number, or one for each of up to 16 channels; None computes it, around the mean",
+        "standard deviation to divide by: one number, or one for each of up to 16 channels; None computes it",
         kind=float,
         size=ANY,
         lo=0,
     )
     axis_names: str | None = param(
-        None, "the axes that are computed over, as letters of a layout; None for all of a sample", kind=str
+        None,
+        "axes to compute statistics over, as letters of a layout; None for all axes of a sample",
+        kind=str,
     )
     axes: tuple[int, ...] | None = param(
         None, "the same as numbers: axes of a sample, from 0 on, or from -1 backwards", kind=int, size=ANY
     )
-    batch: bool = param(False, "whether it is computed over all samples that are given together", drawn=False)
+    batch: bool = param(False, "whether statistics are computed over all samples of a batch", drawn=False)
     scale: Number = param(1.0, "factor of the result")
-    shift: Number = param(0.0, "what is added to the result")
+    shift: Number = param(0.0, "offset of the result")
     epsilon: float = param(0.0, "added to the variance", lo=0, drawn=False)
-    ddof: int = param(0, "by which the number of values is lowered for the variance", lo=0, drawn=False)
-    dtype: str = param("float32", "type of the result", choices=COMPUTED)
+    ddof: int = param(0, "delta degrees of freedom of the variance", lo=0, drawn=False)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
 
     derived = (("means", _CHANNELS), ("factors", _CHANNELS))
     converted = ("levels",)

@@ -27,7 +27,7 @@ _SUMS = {"b": "uint64", "u": "uint64", "i": "int64"}  # as DALI; of floats a flo
 class _Reduction(OnAxes, register=False):
     """One value of all those along axes."""
 
-    keep_dims: bool = param(False, "whether the axes stay, with one value each", drawn=False)
+    keep_dims: bool = param(False, "whether to keep reduced axes with length 1", drawn=False)
 
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
@@ -167,7 +167,7 @@ class Max(_Reduction, called="reductions.max"):
 class _Spread(_Float, register=False):
     """A reduction of distances from a mean."""
 
-    ddof: int = param(0, "by which the number of values is lowered; it stays 1 at least", lo=0, drawn=False)
+    ddof: int = param(0, "delta degrees of freedom; the divisor is at least 1", lo=0, drawn=False)
 
     @or_node
     def __call__(self, x: Any, mean: Any = None, *, layout: str | None = None) -> Any:

@@ -45,11 +45,11 @@ class ElementExtract(Order):
 
     element_map: tuple[int, ...] = param(
         (0,),
-        "frames, counted from 0, or from -1 at the end backwards; one may come again",
+        "frame numbers, with repeats; negative numbers count from the end",
         kind=int,
         size=ANY,
     )
-    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+    p: float = param(1.0, "always 1, as the result has another shape", lo=1, hi=1, drawn=False)
 
     examples = ({"element_map": (2, -1, 0, 0)}, {"element_map": (1,)})
     errors = (
@@ -113,12 +113,12 @@ class FrameDifference(Frames, Op):
     that of what is given, uint16 for int16.
     """
 
-    lag: int = param(1, "how far apart the frames are", unit="frames", lo=1, drawn=False)
-    absolute: bool = param(False, "whether the sign is dropped", drawn=False)
+    lag: int = param(1, "distance between the frames", unit="frames", lo=1, drawn=False)
+    absolute: bool = param(False, "whether to return absolute differences", drawn=False)
     dtype: str | None = param(
-        None, "type of the result; None for one that holds every difference", choices=COMPUTED
+        None, "dtype of the result; None for one that holds every difference", choices=COMPUTED
     )
-    p: float = param(1.0, "always 1, for what it gives is of another kind", lo=1, hi=1, drawn=False)
+    p: float = param(1.0, "always 1, as the result has another shape", lo=1, hi=1, drawn=False)
 
     takes_raw = True
     examples = ({}, {"lag": 2, "absolute": True}, {"dtype": "float32"})
@@ -189,10 +189,8 @@ class FrameSlice(Order, Op):
         kind=int,
         drawn=False,
     )
-    stop: int | None = param(None, "the first frame that is left out; None for none", kind=int, drawn=False)
-    step: int = param(
-        1, "from a frame to the next; a negative one goes backwards", unit="frames", drawn=False
-    )
+    stop: int | None = param(None, "frame after the last one; None for the end", kind=int, drawn=False)
+    step: int = param(1, "distance between frames; negative to go backward", unit="frames", drawn=False)
 
     examples = ({"start": 1}, {"stop": -1}, {"start": -1, "step": -2})
     errors = (
@@ -271,7 +269,7 @@ class SequenceRearrange(Order, Op):
 class Subsample(Order, Op):
     """Keep one frame of several: frames ``offset``, ``offset + stride``, and so on."""
 
-    stride: Number = param(1, "from a frame to the next", unit="frames", lo=1, identity=1)
+    stride: Number = param(1, "distance between frames", unit="frames", lo=1, identity=1)
     offset: Number = param(0, "the first frame", unit="frames", lo=0, identity=0)
 
     examples = ({"stride": 2}, {"stride": 3, "offset": (0, 2), "seed": 5}, {"stride": 2, "offset": 1})
@@ -302,10 +300,10 @@ class TemporalJitter(Order, Op):
     that frames may be repeated but time never runs backwards. Numbers and times are those of the frames taken.
     """
 
-    offset: Number = param((-1, 1), "how far each frame moves", kind=int, unit="frames", identity=0)
-    keep_order: bool = param(True, "whether frames stay in the order of time", drawn=False)
+    offset: Number = param((-1, 1), "range of the offset of each frame", kind=int, unit="frames", identity=0)
+    keep_order: bool = param(True, "whether to sort the sampled frames by time", drawn=False)
     per_frame: bool = param(
-        True, "whether each frame has a draw of its own; otherwise all move by the same", drawn=False
+        True, "whether an offset is sampled for each frame instead of once for all", drawn=False
     )
 
     by_frame = True

@@ -45,7 +45,7 @@ class GaussianBlur3d(Intensity):
     sigma: Number = param(
         (0.5, 1.0), "standard deviation along slices, rows and columns", lo=0, hi=100, size=3
     )
-    unit: str = param("voxel", "what it counts", choices=("voxel", "mm"))
+    unit: str = param("voxel", "unit of sigma", choices=("voxel", "mm"))
 
     for_each_axis = ("sigma",)
     examples = (
@@ -133,7 +133,7 @@ class Sharpen3d(Intensity):
 
     amount: Number = param(
         (0.0, 1.0),
-        "how many times the difference from the blurred values is added",
+        "factor of the difference from the blurred values, which is added",
         lo=0,
         hi=100,
         identity=0.0,
@@ -214,8 +214,8 @@ def _median(arrays: Iterable[Array]) -> Array:
 class Anisotropy(Intensity):
     """As if slices along one axis had been acquired farther apart, and drawn out again."""
 
-    factor: Number = param((1.5, 5.0), "how many times as far apart", lo=1, hi=100, identity=1.0)
-    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+    factor: Number = param((1.5, 5.0), "factor of the distance between slices", lo=1, hi=100, identity=1.0)
+    axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
 
     examples = ({"factor": 2.0, "axis": 1}, {"factor": (1.5, 5.0), "p": 0.5, "seed": 1})
     errors = (({"factor": 0.5}, "anisotropy: factor=0.5 is not valid; allowed: a number from 1 to 100"),)
@@ -243,8 +243,8 @@ class LowResolution(Intensity):
     factor: Number = param(
         (0.5, 1.0), "parts of the voxels along slices, rows and columns", lo=0.01, hi=1, size=3
     )
-    isotropic: bool = param(True, "whether the first factor is for all axes", drawn=False)
-    in_plane: bool = param(False, "whether slices stay as many", drawn=False)
+    isotropic: bool = param(True, "whether the first factor applies to all axes", drawn=False)
+    in_plane: bool = param(False, "whether to keep the number of slices", drawn=False)
 
     for_each_axis = ("factor",)
     examples = (
@@ -273,9 +273,9 @@ class BiasField(Intensity):
     """Multiply by a smooth field, as the coils of magnetic resonance do: the exponential of a polynomial."""
 
     strength: Number = param(
-        0.5, "most that a coefficient of the polynomial is, to both sides of 0", lo=0, hi=10, identity=0.0
+        0.5, "maximum absolute value of the polynomial's coefficients", lo=0, hi=10, identity=0.0
     )
-    order: int = param(3, "of the polynomial", lo=1, hi=6, drawn=False)
+    order: int = param(3, "order of the polynomial", lo=1, hi=6, drawn=False)
 
     examples = ({"strength": 0.3}, {"strength": (0.0, 0.5), "order": 2, "p": 0.5, "seed": 1})
     errors = (({"strength": -1}, "bias_field: strength=-1 is not valid; allowed: a number from 0 to 10"),)
@@ -305,9 +305,9 @@ class BiasField(Intensity):
 class Ghosting(Intensity):
     """Copies of the volume along an axis, as of what moves periodically: every n-th frequency is weakened."""
 
-    ghosts: Number = param((4, 10), "how many there are", kind=int, lo=2, hi=100)
-    strength: Number = param((0.5, 1.0), "how much frequencies are weakened", lo=0, hi=1)
-    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+    ghosts: Number = param((4, 10), "number of ghosts", kind=int, lo=2, hi=100)
+    strength: Number = param((0.5, 1.0), "attenuation of the frequencies", lo=0, hi=1)
+    axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
 
     examples = ({"ghosts": 4, "strength": 0.8, "axis": 1}, {"ghosts": (3, 5), "p": 0.5, "seed": 1})
     errors = (({"ghosts": 1}, "ghosting: ghosts=1 is not valid; allowed: a whole number from 2 to 100"),)
@@ -331,18 +331,18 @@ class Motion(Intensity):
     """
 
     movements: Number = param(
-        2, "how often it moves, at times of which all are alike", kind=int, lo=0, hi=100
+        2, "number of movements, at uniformly distributed times", kind=int, lo=0, hi=100
     )
     rotate: Number = param(
-        (0.0, 10.0), "most that a pose is turned about each axis", unit="degrees", lo=0, hi=180
+        (0.0, 10.0), "maximum rotation of a pose about each axis", unit="degrees", lo=0, hi=180
     )
     translate_mm: Number = param(
         (0.0, 10.0),
-        "most that a pose is shifted along each axis; voxels of volumes without a spacing are 1 mm long",
+        "maximum translation of a pose along each axis; without a spacing, voxels count as 1 mm",
         unit="mm",
         lo=0,
     )
-    axis: Number = param((0, 2), "0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
+    axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
 
     examples = (
         {"movements": 3, "rotate": 5.0, "translate_mm": 2.0, "axis": 1},
@@ -382,7 +382,9 @@ class Motion(Intensity):
 class Spike(Intensity):
     """Stripes, of a frequency that is far too strong."""
 
-    strength: Number = param((1.0, 3.0), "of the frequency, in parts of the strongest one", lo=0, hi=100)
+    strength: Number = param(
+        (1.0, 3.0), "amplitude of the frequency, relative to the strongest one", lo=0, hi=100
+    )
 
     examples = ({"strength": 0.5}, {"strength": (0.1, 0.5), "p": 0.5, "seed": 1})
     errors = (({"strength": -1}, "spike: strength=-1 is not valid; allowed: a number from 0 to 100"),)
@@ -424,12 +426,12 @@ class Gibbs(Intensity):
 class CoarseDropout3d(Intensity):
     """Boxes of a volume are replaced by one value."""
 
-    holes: Number = param(6, "how many boxes", kind=int, lo=0, hi=1000)
+    holes: Number = param(6, "number of boxes", kind=int, lo=0, hi=1000)
     size: tuple[int, int, int] = param(
         (8, 8, 8), "slices, rows and columns of a box", lo=1, size=3, drawn=False
     )
     fill_value: float | None = param(
-        0.0, "the value in them; None for the mean of the channel", kind=float, drawn=False, optional=True
+        0.0, "value in the boxes; None for the mean of the channel", kind=float, drawn=False, optional=True
     )
 
     examples = ({"holes": 2, "size": (2, 2, 2)}, {"holes": (1, 4), "fill_value": None, "p": 0.5, "seed": 1})

@@ -85,7 +85,8 @@ class Volumetric(Declaration, register=False):
 
         Args:
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
-                :mod:`seqpipe.parts`; arrays in it are images), or a list of such; arrays with N hold several samples.
+                :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
+                samples, and so does a dictionary of such arrays or of batches.
             layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
                 of axes.
             epoch: the epoch that random parameters are drawn for.
@@ -93,7 +94,7 @@ class Volumetric(Declaration, register=False):
 
         Returns:
             What came in, of the same type and on the same device; for a dictionary a :class:`seqpipe.parts.Sample`,
-            whose ``history`` says what was drawn.
+            whose ``history`` says what was drawn; that of several samples is empty, of a list each sample has its own.
 
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.
@@ -192,16 +193,19 @@ class Spatial(Exact, register=False):
     """An operator that interpolates."""
 
     interp: str = param(
-        "linear", "how images between voxels are found", choices=("linear", "cubic", "nearest")
+        "linear",
+        "interpolation of images: bspline is the cubic spline through all voxels, as SciPy's order 3; cubic is a"
+        " shorter kernel, which takes less time",
+        choices=("linear", "cubic", "bspline", "nearest"),
     )
     fill_value: float | None = param(
         0.0,
-        "the value outside, with which voxels at the border are mixed; None repeats the border, of labels too",
+        "value outside of the volume, interpolated with edge voxels; None repeats edge voxels, also of labels",
         kind=float,
         drawn=False,
         optional=True,
     )
-    label_fill: int = param(0, "the label outside", drawn=False)
+    label_fill: int = param(0, "label outside of the volume", drawn=False)
 
 
 def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
@@ -233,17 +237,17 @@ class Intensity(Volumetric, register=False):
 
     only: tuple[str, ...] | None = param(
         None,
-        "names of the images of a sample that it acts on; None for all",
+        "names of the images to act on; None for all",
         kind=str,
         size=ANY,
         optional=True,
     )
     per_channel: bool = param(
-        False, "whether every channel has parameters of its own; otherwise one draw is for all", drawn=False
+        False, "whether parameters are sampled for each channel instead of once for all", drawn=False
     )
     p_channel: float = param(
         1.0,
-        "probability that it acts on a channel of a sample that it acts on, with per_channel",
+        "probability of applying the operator to a channel, with per_channel",
         lo=0,
         hi=1,
         drawn=False,

@@ -40,7 +40,7 @@ def _normal(x: Array, p: Any, which: int = 0) -> Array:
 class GaussianNoise3d(Intensity):
     """Add noise of the normal distribution."""
 
-    sigma: Number = param((0.0, 0.1), "standard deviation, in what the values count", lo=0)
+    sigma: Number = param((0.0, 0.1), "standard deviation, in the unit of the values", lo=0)
 
     examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1, "per_channel": True})
     errors = (({"sigma": -1}, "gaussian_noise3d: sigma=-1 is not valid; allowed: a number of at least 0"),)
@@ -57,7 +57,9 @@ class GaussianNoise3d(Intensity):
 class RicianNoise(Intensity):
     """The noise of magnitudes in magnetic resonance: that of the length of a complex number, of both its parts."""
 
-    sigma: Number = param((0.0, 0.1), "standard deviation of either part, in what the values count", lo=0)
+    sigma: Number = param(
+        (0.0, 0.1), "standard deviation of the real and imaginary parts, in the unit of the values", lo=0
+    )
 
     examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1})
     errors = (({"sigma": -1}, "rician_noise: sigma=-1 is not valid; allowed: a number of at least 0"),)
@@ -75,7 +77,7 @@ class RicianNoise(Intensity):
 class BrightnessMultiplicative(Intensity):
     """Multiply all values."""
 
-    factor: Number = param(1.0, "of all values", lo=0, identity=1.0)
+    factor: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
 
     examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "per_channel": True, "p": 0.5, "seed": 1})
     errors = (
@@ -97,7 +99,7 @@ class BrightnessMultiplicative(Intensity):
 class BrightnessAdditive(Intensity):
     """Add a number to all values."""
 
-    offset: Number = param(0.0, "that is added", identity=0.0)
+    offset: Number = param(0.0, "offset of all values", identity=0.0)
 
     examples = ({"offset": 0.1}, {"offset": (-0.1, 0.1), "p": 0.5, "seed": 1})
     errors = (({"offset": "wide"}, "brightness_additive: offset='wide' is not valid; allowed: a number"),)
@@ -114,10 +116,8 @@ class BrightnessAdditive(Intensity):
 class Contrast3d(Intensity):
     """Move values away from their mean, or toward it."""
 
-    factor: Number = param(1.0, "of the distance from the mean", lo=0, identity=1.0)
-    preserve_range: bool = param(
-        True, "whether nothing goes beyond the least and the greatest value", drawn=False
-    )
+    factor: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
+    preserve_range: bool = param(True, "whether values are clipped to the range of the input", drawn=False)
 
     examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "preserve_range": False, "p": 0.5, "seed": 1})
     errors = (({"factor": -1}, "contrast3d: factor=-1 is not valid; allowed: a number of at least 0"),)
@@ -140,10 +140,10 @@ class Contrast3d(Intensity):
 class Gamma3d(Intensity):
     """Raise values to a power, between the ends of their range."""
 
-    gamma: Number = param(1.0, "the power", lo=0.01, hi=100, identity=1.0)
+    gamma: Number = param(1.0, "exponent", lo=0.01, hi=100, identity=1.0)
     range: IntensityRange = range_param("what becomes 0 and 1 for the power")
-    invert: bool = param(False, "whether it is done to the negative of the values", drawn=False)
-    retain_stats: bool = param(False, "whether mean and standard deviation are brought back", drawn=False)
+    invert: bool = param(False, "whether to apply the exponent to the negated values", drawn=False)
+    retain_stats: bool = param(False, "whether to restore mean and standard deviation", drawn=False)
 
     examples = (
         {"gamma": 1.4, "range": "minmax"},
@@ -197,10 +197,10 @@ class ZScore(Intensity):
 
     of: str = param(
         "all",
-        "which voxels are counted: all, those that labels mark, or those that are not 0",
+        "voxels that statistics are computed of: all, labeled ones (mask), or those that are not 0",
         choices=("all", "mask", "nonzero"),
     )
-    keep_zeros: bool = param(False, "whether only what is counted is changed", drawn=False)
+    keep_zeros: bool = param(False, "whether voxels that are not counted keep their values", drawn=False)
 
     keyed = True
     examples = ({"of": "all"}, {"of": "nonzero", "keep_zeros": True, "p": 0.5, "seed": 1})
@@ -242,8 +242,8 @@ class ZScore(Intensity):
 class Window(Intensity):
     """What lies between two values, from 0 to 1; in CT they are Hounsfield units."""
 
-    lo: Number = param(-1000.0, "what becomes 0, and all below")
-    hi: Number = param(1000.0, "what becomes 1, and all above")
+    lo: Number = param(-1000.0, "value that becomes 0; smaller values become 0, too")
+    hi: Number = param(1000.0, "value that becomes 1; greater values become 1, too")
 
     examples = ({"lo": 0.0, "hi": 1.0}, {"lo": (-200.0, -150.0), "hi": (200.0, 250.0), "p": 0.5, "seed": 1})
     errors = (({"lo": 3.0, "hi": 1.0}, "window: lo=3.0 and hi=1.0 are given; allowed: lo below hi"),)
@@ -288,12 +288,12 @@ class HistogramStandardize(Intensity):
 
     landmarks: tuple[float, ...] = param(
         (0.0, 25.0, 50.0, 75.0, 100.0),
-        "the value that each percentile becomes, rising",
+        "output value of each percentile, ascending",
         size=ANY,
         drawn=False,
     )
     percentiles: tuple[float, ...] = param(
-        (1.0, 25.0, 50.0, 75.0, 99.0), "of the values, rising, one for each landmark",
+        (1.0, 25.0, 50.0, 75.0, 99.0), "percentiles of the input, ascending, one for each landmark",
         unit="%", lo=0, hi=100, size=ANY, drawn=False,
     )  # fmt: skip
 
@@ -332,7 +332,7 @@ class HistogramStandardize(Intensity):
 class LocalGamma(Intensity):
     """Raise values to a power between their ends, most at a place that is drawn and less the farther from it."""
 
-    gamma: Number = param((0.7, 1.5), "the power at the place", lo=0.01, hi=100, identity=1.0)
+    gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
     reach: Number = param(
         (0.2, 0.5),
         "standard deviation of the Gaussian around the place, in parts of each axis",

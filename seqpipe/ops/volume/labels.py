@@ -14,8 +14,8 @@ __all__ = ["ReplaceLabel"]
 class ReplaceLabel(Volumetric):
     """Give the voxels of one label another one, in all labels of a sample."""
 
-    label: int = param(-1, "that is replaced", drawn=False)
-    by: int = param(0, "the label in its place", drawn=False)
+    label: int = param(-1, "label to replace", drawn=False)
+    by: int = param(0, "new label", drawn=False)
 
     on_labels = True
     examples = ({"label": -1, "by": 0}, {"label": 2, "by": 1, "p": 0.5, "seed": 1})

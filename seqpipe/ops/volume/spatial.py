@@ -34,21 +34,21 @@ class RandomAffine3d(Spatial):
 
     rotate: Number = param(
         _STILL,
-        "turn about each axis, first about columns, last about slices",
+        "rotation about each axis, first about columns, last about slices",
         unit="degrees",
         identity=_STILL,
         size=3,
     )
     scale: Number = param(
         (1.0, 1.0, 1.0),
-        "how many times as large it becomes along each axis",
+        "scale factor along each axis",
         lo=0.01,
         hi=100,
         identity=(1.0, 1.0, 1.0),
         size=3,
     )
-    isotropic: bool = param(False, "whether the first scale is for all axes", drawn=False)
-    in_plane: bool = param(False, "whether slices are not scaled, so that they stay slices", drawn=False)
+    isotropic: bool = param(False, "whether the first scale applies to all axes", drawn=False)
+    in_plane: bool = param(False, "whether to transform within slices only", drawn=False)
     shear: Number = param(
         (0.0,) * 6,
         "angles by which slices lean along rows and columns, rows along slices and columns, columns along both",
@@ -60,7 +60,7 @@ class RandomAffine3d(Spatial):
     )
     translate_mm: Number = param(
         _STILL,
-        "how far it is moved along each axis, for which the volume must have a spacing",
+        "translation along each axis; requires a volume with a spacing",
         unit="mm",
         identity=_STILL,
         size=3,
@@ -108,7 +108,7 @@ class Elastic3d(Spatial):
 
     spacing: int = param(16, "of control points along each axis, in voxels", lo=2, hi=1024, drawn=False)
     spacing_mm: float | None = param(
-        None, "the same in mm, in place of it", kind=float, unit="mm", lo=0.1, drawn=False
+        None, "the same in mm, instead", kind=float, unit="mm", lo=0.1, drawn=False
     )
     amplitude: Number = param(
         0.25,
@@ -116,8 +116,8 @@ class Elastic3d(Spatial):
         lo=0,
         hi=FOLD_LIMIT,
     )
-    amplitude_mm: Number | None = param(None, "the same in mm, in place of it", kind=float, unit="mm", lo=0)
-    in_plane: bool = param(False, "whether slices stay slices, all of them moved alike", drawn=False)
+    amplitude_mm: Number | None = param(None, "the same in mm, instead", kind=float, unit="mm", lo=0)
+    in_plane: bool = param(False, "whether to deform within slices only, all slices equally", drawn=False)
 
     warps = True
     keyed = True
@@ -178,7 +178,7 @@ class _Resized(Spatial, register=False):
     """
 
     antialias: bool = param(
-        True, "whether images are smoothed first along axes that become coarser", drawn=False
+        True, "whether images are smoothed first along axes that are downsampled", drawn=False
     )
 
     @abstractmethod
@@ -206,11 +206,14 @@ class Zoom3d(_Resized):
     Images that become smaller are smoothed first; see ``antialias``.
     """
 
-    factor: Number | None = param(
-        None, "how many times as many voxels along each axis", kind=float, lo=0.01, hi=100, size=3
-    )
+    factor: Number | None = param(None, "scale factor along each axis", kind=float, lo=0.01, hi=100, size=3)
     size: tuple[int, int, int] | None = param(
-        None, "slices, rows and columns, in place of it", kind=int, lo=1, size=3, drawn=False
+        None,
+        "(slices, rows, columns) of the result, instead of a factor",
+        kind=int,
+        lo=1,
+        size=3,
+        drawn=False,
     )
 
     for_each_axis = ("factor",)
@@ -247,7 +250,11 @@ class Resample3d(_Resized):
     """
 
     spacing_mm: Number = param(
-        (1.0, 1.0, 1.0), "between slices, rows and columns", unit="mm", lo=0.001, size=3
+        (1.0, 1.0, 1.0),
+        "distance between slices, rows and columns of the result",
+        unit="mm",
+        lo=0.001,
+        size=3,
     )
 
     for_each_axis = ("spacing_mm",)

@@ -22,9 +22,9 @@ _PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
 class Flip3d(Exact):
     """Mirror a volume along its axes."""
 
-    depth: Flag = param(False, "whether slices are in the other order", identity=False)
-    height: Flag = param(False, "whether rows are", identity=False)
-    width: Flag = param(False, "whether columns are", identity=False)
+    depth: Flag = param(False, "whether to reverse the order of slices", identity=False)
+    height: Flag = param(False, "whether to reverse the order of rows", identity=False)
+    width: Flag = param(False, "whether to reverse the order of columns", identity=False)
 
     examples = ({"width": True}, {"depth": Choice((0, 1)), "height": Choice((0, 1)), "p": 0.5, "seed": 1})
     errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
@@ -42,10 +42,12 @@ class Rot90(Exact):
     """Turn a volume by quarters in one of its planes, as :func:`numpy.rot90` does."""
 
     turns: Number = param(
-        1, "quarters from the first axis of the plane to the second", lo=-3, hi=3, identity=0
+        1, "quarter turns from the first axis of the plane to the second", lo=-3, hi=3, identity=0
     )
     plane: str = param(
-        "hw", "of rows and columns, slices and columns, or slices and rows", choices=tuple(_PLANES)
+        "hw",
+        "plane of rotation: rows and columns, slices and columns, or slices and rows",
+        choices=tuple(_PLANES),
     )
 
     examples = ({"turns": 1}, {"turns": (0, 3), "plane": "dh", "seed": 1})
@@ -69,16 +71,26 @@ class Crop3d(Exact):
     """A part of a volume, of a size, at a place between its beginning (0) and its end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
-    place: Number = param((0.5, 0.5, 0.5), "of the part, along each axis", lo=0, hi=1, size=3)
+    place: Number = param(
+        (0.5, 0.5, 0.5),
+        "position of the window along each axis, from 0 (beginning) to 1 (end)",
+        lo=0,
+        hi=1,
+        size=3,
+    )
     pad: bool = param(
         False,
-        "whether what a volume is too small for is padded with fill_value; otherwise it is refused",
+        "whether volumes that are too small are padded with fill_value; otherwise they are refused",
         drawn=False,
     )
     fill_value: float | None = param(
-        0.0, "the value of images outside; None repeats the border", kind=float, drawn=False, optional=True
+        0.0,
+        "value of images outside of the volume; None repeats edge voxels",
+        kind=float,
+        drawn=False,
+        optional=True,
     )
-    label_fill: int = param(0, "the label outside", drawn=False)
+    label_fill: int = param(0, "label outside of the volume", drawn=False)
 
     for_each_axis = ("place",)
     examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "place": (0, 1), "seed": 1})
@@ -115,23 +127,27 @@ class Pad3d(Exact):
     """Add voxels around a volume."""
 
     before: tuple[int, int, int] = param(
-        (0, 0, 0), "slices, rows and columns in front", lo=0, size=3, drawn=False
+        (0, 0, 0), "slices, rows and columns to add at the beginning", lo=0, size=3, drawn=False
     )
     after: tuple[int, int, int] = param(
-        (0, 0, 0), "slices, rows and columns behind", lo=0, size=3, drawn=False
+        (0, 0, 0), "slices, rows and columns to add at the end", lo=0, size=3, drawn=False
     )
     size: tuple[int, int, int] | None = param(
         None,
-        "the least that the result has, in place of them, as many added at both sides",
+        "minimum size of the result, instead of before and after; padding is centered",
         kind=int,
         lo=1,
         size=3,
         drawn=False,
     )
     fill_value: float | None = param(
-        0.0, "the value of images there; None repeats the border", kind=float, drawn=False, optional=True
+        0.0,
+        "value of images in added voxels; None repeats edge voxels",
+        kind=float,
+        drawn=False,
+        optional=True,
     )
-    label_fill: int = param(0, "the label there", drawn=False)
+    label_fill: int = param(0, "label of added voxels", drawn=False)
 
     examples = (
         {"before": (1, 0, 2), "after": (0, 3, 0)},
