@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..ops import REGISTRY
 from ..plugins import load_plugins
-from . import arrays, pictures, sources
+from . import arrays, boxes, pictures, sources
 from .call import BORDERS, Row
 from .transforms import combined, transform
 
@@ -53,7 +53,7 @@ _LIST: Final = (
     Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
     Row("bb_flip", accept=("bbox_layout",)),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
-    Row("box_encoder", why=_FUNCTION),
+    Row("box_encoder", build=boxes.box_encoder),
     Row(
         "cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"
     ),

@@ -151,7 +151,9 @@ class Executor:
         """The same; a batch of which nothing is left is an error."""
         if self._pid != os.getpid():
             self._restart()
-        self.fill(max(1, self.prefetch))
+        # as readers do: while a batch is awaited, as many more are read, so that neighbors share their decoding
+        calls_users = self.before is not None or any(source.in_thread for source in self.sources)
+        self.fill(max(1, self.prefetch) if calls_users else self.prefetch + 1)
         if not self._queue:
             error, self._broken = self._broken, None
             if error is not None:

@@ -458,7 +458,7 @@ class Feed(BatchSource):
             raise StarvedError(
                 "the source has no batch for this run",
                 source=self.name,
-                advice=f"Pass a batch before each run: pipe.feed_input({self.name!r}, batch)",
+                advice=f"Pass a batch before each run: pipe.feed({self.name!r}, batch); in seqpipe.dali, feed_input",
             )
         if self._queue:
             self._last = self._queue.popleft()

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +71,10 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
     for _ in range(rounds):
         for name, make in contestants.items():
             with make() as found:
-                spent = time.process_time()
-                rate = _rate(partial(next, found), batches - 4, warm=4)
-                rates[name].append((rate, (time.process_time() - spent) / batches))
+                spent, begin = time.process_time(), time.perf_counter()
+                count = sum(1 for _ in found)  # a whole epoch: nothing is read ahead at its end
+                rate = count / (time.perf_counter() - begin)
+                rates[name].append((rate, (time.process_time() - spent) / count))
     middle = {
         name: [statistics.median(one) for one in zip(*found, strict=True)] for name, found in rates.items()
     }

@@ -277,3 +277,34 @@ def test_the_table_as_text_names_every_operator():
     assert lines["water"].split()[1] == "no"
     assert lines["flip"].split()[1] == "differs"
     assert lines["erase"].split()[1] == "yes"
+
+
+def test_anchors_match_boxes_as_dali_matches_them():
+    anchors = [0.0, 0.0, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 0.0, 0.5, 0.5, 1.0]
+    given = np.array([[0.05, 0.05, 0.5, 0.5], [0.4, 0.4, 0.9, 0.9]], np.float32)
+
+    def encoded(boxes, **options):
+        return run(
+            lambda: tuple(
+                fn.box_encoder(
+                    fn.external_source(source=lambda: [boxes]),
+                    fn.external_source(source=lambda: [np.array([3, 5], np.int32)[: len(boxes)]]),
+                    anchors=anchors,
+                    **options,
+                )
+            ),
+        )[0]
+
+    found, labels = (np.asarray(part.at(0)) for part in encoded(given))
+    assert labels.tolist() == [3, 5, 0]
+    np.testing.assert_allclose(
+        found, [[0.275, 0.275, 0.45, 0.45], [0.65, 0.65, 0.5, 0.5], [0.25, 0.75, 0.5, 0.5]], atol=1e-6
+    )
+    found, _ = (np.asarray(part.at(0)) for part in encoded(given, offset=True, stds=[0.1, 0.1, 0.2, 0.2]))
+    size = np.log(0.9) / 0.2
+    np.testing.assert_allclose(found, [[0.5, 0.5, size, size], [-2, -2, 0, 0], [0, 0, 0, 0]], atol=1e-5)
+    found, labels = (np.asarray(part.at(0)) for part in encoded(given[:0]))
+    assert labels.tolist() == [0, 0, 0]
+    anchors.pop()
+    with pytest.raises(ParameterError, match=r"anchors has 11 numbers; allowed: 4 for each anchor"):
+        encoded(given)

@@ -126,7 +126,8 @@ def test_what_is_not_built_or_fed():
     with pytest.raises(KeyError, match=r"there is no source 'zz' that is fed by hand; allowed: 'in'"):
         pipe.feed_input("zz", np.zeros((3, 1)))
     with pytest.raises(
-        IndexError, match=r"in: the source has no batch for this run.*pipe.feed_input\('in', batch\)"
+        IndexError,
+        match=r"in: the source has no batch for this run.*pipe.feed\('in', batch\); in seqpipe.dali, feed_input",
     ):
         pipe.run()
     pipe.feed_input("in", np.zeros((2, 1)))

@@ -151,7 +151,7 @@ def test_what_is_fed_by_hand():
     pipe = Pipeline(node)
     with pytest.raises(
         IndexError,
-        match=r"images: the source has no batch for this run. .*pipe.feed_input\('images', batch\)",
+        match=r"images: the source has no batch for this run. .*pipe.feed\('images', batch\)",
     ):
         next(pipe)
     for number in range(3):

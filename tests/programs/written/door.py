@@ -404,6 +404,21 @@ def oldops():
     )
 
 
+@case
+def anchors():
+    boxes = fn.constant(fdata=[0.1, 0.2, 0.5, 0.6, 0.3, 0.3, 0.9, 0.8], shape=(2, 4))
+    labels = fn.constant(idata=[3, 5], shape=(2,))
+    grid = [[x / 4, y / 4, x / 4 + size, y / 4 + size] for x in range(4) for y in range(4) for size in (0.25, 0.5)]
+    given = {"anchors": [side for anchor in grid for side in anchor]}
+    statistics = {"means": [0.1, 0.2, 0.3, 0.4], "stds": [0.5, 0.6, 0.7, 0.8], "scale": 300.0}
+    return (
+        *fn.box_encoder(boxes, labels, **given),
+        *fn.box_encoder(boxes, labels, **given, criteria=0.2),
+        *fn.box_encoder(boxes, labels, **given, offset=True, **statistics),
+    )
+
+
+
 def flat(made):
     for one in made if isinstance(made, (tuple, list)) else [made]:
         yield from one if isinstance(one, (tuple, list)) else [one]

@@ -1,0 +1,124 @@
+"""What training runs live through: a process that is killed, errors in every stage, many epochs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqpipe import fn, ops
+from seqpipe.errors import SourceError
+from seqpipe.pipeline import Augmented, Pipeline, external_source, read
+from seqpipe.readers import Video
+from tests.support.datasets import files
+from tests.support.media import made
+from tests.support.memory import growth, usage
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = """
+import json, os, signal, sys
+from pathlib import Path
+from seqpipe import fn, ops
+from seqpipe.pipeline import Pipeline, read
+from seqpipe.readers import Video
+from seqpipe.whole_file import replacing
+
+videos, out, after = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+clip = read(Video(files=videos, sequence_length=4, step=8, shuffle=True, seed=3), 2)
+turned = fn.rotate(clip.pixels, angle=fn.random.uniform(range=(-9.0, 9.0)), keep_size=True)
+pipe = Pipeline(turned, clip.index)
+state = out / "state.json"
+if state.exists():
+    pipe.load_state_dict(json.loads(state.read_text()))
+for epoch in range(pipe.epoch, 2):
+    pipe.set_epoch(epoch)
+    for pixels, index in pipe:
+        with (out / "seen.txt").open("a") as seen:
+            print(epoch, index.tolist(), float(pixels.numpy().mean()), file=seen)
+        with replacing(state) as beside:
+            beside.write_text(json.dumps(pipe.state_dict()))
+        after -= 1
+        if not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_and_started_again_sees_what_one_run_sees(tmp_path):
+    def run(name, after):
+        (tmp_path / name).mkdir(exist_ok=True)
+        words = [
+            sys.executable,
+            "-c",
+            RUN,
+            json.dumps(files("h264", "hevc")),
+            str(tmp_path / name),
+            str(after),
+        ]
+        return subprocess.run(words, check=False, cwd=ROOT, capture_output=True, timeout=120).returncode
+
+    assert run("whole", 0) == 0
+    assert run("killed", 8) == -9, "in the second epoch"
+    assert run("killed", 0) == 0
+    whole, killed = ((tmp_path / name / "seen.txt").read_text().splitlines() for name in ("whole", "killed"))
+    assert killed == whole
+    assert len(whole) == 12
+
+
+def test_an_error_of_each_stage_comes_in_its_turn_and_the_run_goes_on(tmp_path):
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(made("h264").read_bytes())
+    videos = Video(files=[*files("hevc", "vp9"), broken], sequence_length=4, step=48, prefetch=0)
+    broken.unlink()
+
+    def source(number):
+        if number == 1:
+            raise ValueError("of the source")
+        return np.full((1, 8, 8, 3), number, np.uint8), np.array([4.0 if number else -1.0])
+
+    clip = read(videos, 1)
+    pictures, sizes = external_source(source, batch_size=1, num_outputs=2, layout=("HWC", ""))
+    with Pipeline(clip.index, fn.brightness(pictures, brightness=sizes)) as pipe:
+        seen = []
+        for _ in range(4):
+            try:
+                seen.append(next(pipe)[0].tolist())
+            except StopIteration:
+                seen.append("end")
+            except Exception as error:
+                seen.append(type(error).__name__)
+    assert seen[1] == "ValueError"
+    assert seen[2] in ("SourceNotFoundError", "SourceError")
+    assert seen[3] == "end"
+
+
+def test_augmented_raises_what_its_reader_and_its_chain_raise(tmp_path):
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(made("h264").read_bytes())
+    videos = Video(files=[broken, *files("hevc")], sequence_length=4, step=48)
+    broken.unlink()
+    with Augmented(videos, ops.Brightness(brightness=(0.5, 1.5))) as dataset:
+        batches = dataset.batches(1)
+        with pytest.raises(SourceError, match=r"broken\.mp4"):
+            next(batches)
+        assert next(batches).indices.tolist() == [1]
+        assert list(batches) == []
+
+
+@pytest.mark.deep
+def test_fifty_epochs_hold_no_more_than_five():
+    clip = read(Video(files=files("h264", "hevc"), sequence_length=4, step=16, shuffle=True), 2)
+    label = external_source(lambda: np.zeros((2, 1)), batch_size=2)
+    held = []
+    with Pipeline(
+        fn.rotate(clip.pixels, angle=fn.random.uniform(range=(-9.0, 9.0)), keep_size=True), label
+    ) as pipe:
+        for epoch in range(55):
+            pipe.set_epoch(epoch)
+            assert len(list(pipe)) == 3
+            if epoch >= 5:
+                held.append(usage("cpu"))
+    assert growth(held) == []
