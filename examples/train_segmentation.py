@@ -1,10 +1,22 @@
-"""Train a small 3-D U-Net on phantoms, with and without augmentation, and write a prediction that a viewer opens.
+"""Train a small 3-D U-Net with and without augmentation, compare held-out Dice, and write predictions for a viewer.
 
-    python examples/train_segmentation.py OUT [--epochs 12] [--seeds 3] [--device cuda]
+    python examples/train_segmentation.py OUT [--media FOLDER] [--epochs 60] [--seeds 3] [--device cuda]
 
-Phantoms are bright and dark ellipsoids in a noisy volume; held-out ones are turned, scaled and of another contrast, as
-those of another scanner are. A run that is stopped goes on where it was when it is started again: what an epoch draws
-depends on its number alone.
+Without ``--media``, the volumes are phantoms: a bright organ with a lesion, beside a vessel of the organ's brightness,
+in tissue of any brightness. Held-out phantoms lie turned, are larger or smaller, and have another contrast, noise and
+bias field, as scans of another hospital have. With ``--media``, they are two MR scans of a spinal cord (T1 and T2): the
+lower half of each is trained on, the upper half is held out.
+
+Held-out Dice, mean over volumes and classes, of seeds 0, 1 and 2 (one CPU thread, three and a half and six minutes):
+
+| volumes | without augmentation | with it |
+|---|---|---|
+| phantoms, 60 epochs | 0.733, 0.737, 0.668: mean 0.713 | 0.797, 0.846, 0.855: mean 0.833 |
+| cord, ``--epochs 120`` | 0.905, 0.904, 0.924: mean 0.911 | 0.949, 0.880, 0.930: mean 0.920 |
+
+Where held-out volumes differ from those trained on, augmentation is better with every seed; the halves of one scan are
+so alike that it gains less than seeds differ. A run that is stopped goes on where it was: what an epoch draws depends
+on the seed and the epoch alone.
 """
 
 from __future__ import annotations
@@ -17,47 +29,82 @@ import numpy as np
 import torch  # noqa: TID253  it trains with torch
 from torch import nn  # noqa: TID253  likewise
 
+import seqpipe
 from seqpipe import ops, recipes
 from seqpipe.parts import Labels
 from seqpipe.sequence import Sequence
-from seqpipe.volume import GridAggregator, GridSampler, save
+from seqpipe.volume import GridAggregator, GridSampler, save, to_canonical
 
-SIZE, PATCH, CLASSES, AFFINE = (40, 48, 48), (32, 32, 32), 3, np.diag([2.0, 1.5, 1.5, 1.0])
-PLAIN = ops.VolumeChain(ops.Crop3d(size=PATCH, place=(0.0, 1.0)))
-AUGMENTED = ops.VolumeChain(
-    *(op for op in recipes.nnunet() if op.name == "random_affine3d"),
-    ops.Elastic3d(spacing=12, amplitude=(0.0, 0.3), p=0.5, label_fill=-1),
-    ops.Crop3d(size=PATCH, place=(0.0, 1.0)),
-    *(op for op in recipes.nnunet() if op.name != "random_affine3d"),
+SIZE, PATCH, AFFINE = (40, 48, 48), (24, 32, 32), np.diag([2.0, 1.5, 1.5, 1.0])
+SCANS = (
+    ("pair_t1/t1w.nii.gz", "pair_t1/t1w_seg.nii.gz"),
+    ("pair_t2/t2.nii.gz", "pair_t2/t2_seg_labeled.nii.gz"),
 )
+CROP = ops.Crop3d(size=PATCH, place=(0.0, 1.0))
+RECIPE = recipes.nnunet()
+CHAINS = {
+    "plain": ops.Chain(CROP, ops.ReplaceLabel(label=-1, by=0)),
+    "augmented": RECIPE[:2] + ops.Chain(CROP) + RECIPE[2:],
+}
+Pair = tuple[Sequence, Sequence]
 
 
-def phantom(number: int, *, other: bool) -> tuple[Sequence, Sequence]:
-    """An image and its labels; ``other`` is that of another scanner."""
+def phantom(number: int, *, other: bool) -> Pair:
+    """An image and its labels (1 organ, 2 lesion); ``other`` is that of another hospital."""
     rng = np.random.default_rng([number, other])
-    places = np.moveaxis(np.indices(SIZE, np.float32), 0, -1)
-    labels = np.zeros(SIZE, np.uint8)
-    for label in (1, 2):
-        radii = rng.uniform(5, 8, 3) * ([1, 1, 1] if not other else [1.3, 0.8, 1.2])
-        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0] if other else np.eye(3)
-        offset = (places - rng.uniform(10, np.array(SIZE) - 10)) @ turn
-        labels[((offset / radii) ** 2).sum(axis=-1) < 1] = label
-    image = np.array([0.0, 1.0, -1.0], np.float32)[labels]
-    image = np.sign(image) * np.abs(image) ** (0.6 if other else 1) * (0.7 if other else 1)
-    image = image + rng.normal(0, 0.45 if other else 0.3, SIZE).astype(np.float32)
-    return Sequence(image[..., None], "DHWC", affine=AFFINE), Sequence(
-        labels[..., None], "DHWC", affine=AFFINE
-    )
+    places = np.moveaxis(np.indices(SIZE), 0, -1) - np.array(SIZE) / 2 - rng.uniform(-5, 5, 3)
+    size = 1.0
+    if other:
+        axis = rng.normal(size=3)
+        x, y, z = np.deg2rad(30) * rng.uniform(0.3, 1) * axis / np.linalg.norm(axis)
+        turn = torch.linalg.matrix_exp(torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]])).numpy()
+        places, size = places @ turn, rng.uniform(0.75, 1.35)
+
+    def ellipsoid(center: Any, radii: Any) -> Any:
+        return (((places - center) / (np.array(radii) * size)) ** 2).sum(axis=-1) < 1
+
+    labels = ellipsoid(0, (10, 6, 8)).astype(np.uint8)
+    labels[ellipsoid(rng.uniform(-0.4, 0.4, 3) * (10, 6, 8), (4, 4, 4)) & (labels == 1)] = 2
+    vessel = ellipsoid((0, -15 * size, 0), (60, 3, 3))
+    tissue = ops.Zoom3d(size=SIZE, interp="cubic", fill_value=None)(rng.random((6, 7, 7)).astype(np.float32))
+    image = np.select([labels == 1, labels == 2, vessel], [1.0, 0.6, 1.0], 0.8 * tissue.clip(0, 1))
+    if other:
+        bias = np.exp(places / SIZE @ rng.uniform(-0.6, 0.6, 3))
+        image = bias * image ** rng.uniform(0.6, 1.6)
+    image = image + rng.normal(0, rng.uniform(0.05, 0.12) if other else 0.05, SIZE)
+    return normalized(image.astype(np.float32)[..., None], labels[..., None], AFFINE)
+
+
+def normalized(image: Any, labels: Any, affine: Any) -> Pair:
+    """A pair of which the image has the mean 0 and the deviation 1."""
+    done = ops.ZScore()(Sequence(image, "DHWC", affine=affine))
+    return done, Sequence(labels, "DHWC", affine=affine)
+
+
+def half_scans(folder: Path, *, upper: bool) -> list[Pair]:
+    """The lower or the upper half of each scan, with the cord as label 1, in voxels of 1 mm."""
+    pairs = []
+    for names in SCANS:
+        image, labels = (to_canonical(seqpipe.open(folder / name).sequence()) for name in names)
+        d, h, w, _ = image.shape
+        half = ops.Crop3d(size=(d // 2, h, w), place=(float(upper), 0.0, 0.0))
+        done: Any = half({"image": image, "label": Labels(labels)})
+        image, labels = done["image"], done["label"].data
+        pairs.append(
+            normalized(image.data.astype(np.float32), (labels.data > 0).astype(np.uint8), image.affine)
+        )
+    return pairs
 
 
 class UNet(nn.Module):
-    """Two levels, eight channels."""
+    """Three levels, of 8, 16 and 32 channels."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int) -> None:
         super().__init__()
-        self.first, self.low = self._block(1, 8), self._block(8, 16)
-        self.up, self.last = nn.ConvTranspose3d(16, 8, 2, 2), self._block(16, 8)
-        self.out = nn.Conv3d(8, CLASSES, 1)
+        self.down = nn.ModuleList([self._block(1, 8), self._block(8, 16), self._block(16, 32)])
+        self.wide = nn.ModuleList([nn.ConvTranspose3d(32, 16, 2, 2), nn.ConvTranspose3d(16, 8, 2, 2)])
+        self.up = nn.ModuleList([self._block(32, 16), self._block(16, 8)])
+        self.out = nn.Conv3d(8, classes, 1)
 
     @staticmethod
     def _block(channels: int, made: int) -> nn.Sequential:
@@ -67,49 +114,71 @@ class UNet(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Scores of the classes."""
-        fine = self.first(x)
-        coarse = self.up(self.low(nn.functional.max_pool3d(fine, 2)))
-        return self.out(self.last(torch.cat([fine, coarse], dim=1)))
+        first = self.down[0](x)
+        second = self.down[1](nn.functional.max_pool3d(first, 2))
+        x = self.down[2](nn.functional.max_pool3d(second, 2))
+        for finer, wide, up in zip((second, first), self.wide, self.up, strict=True):
+            x = up(torch.cat([finer, wide(x)], dim=1))
+        return self.out(x)
 
 
-def train(chain: ops.VolumeChain, seed: int, asked: argparse.Namespace, state: Path) -> UNet:
-    """A network, trained on; its state after each epoch lies in a file."""
+def loss_of(scores: Any, labels: Any) -> Any:
+    """Cross entropy and soft Dice, as nnU-Net adds them."""
+    found = scores.softmax(dim=1)
+    truth = nn.functional.one_hot(labels, scores.shape[1]).movedim(-1, 1)
+    both = 2 * (found * truth).sum(dim=(0, 2, 3, 4)) + 1
+    overlap = both / ((found + truth).sum(dim=(0, 2, 3, 4)) + 1)
+    return nn.functional.cross_entropy(scores, labels) - overlap[1:].mean()
+
+
+def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) -> UNet:
+    """A network, trained; after each epoch its state is written to a file, from which it goes on."""
     torch.manual_seed(seed)
-    model = UNet().to(asked.device)
-    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
-    begin = 0
+    model = UNet(classes_of(pairs)).to(asked.device)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    state, begin = asked.out / f"{name}-{seed}.pt", 0
     if state.exists():
         saved = torch.load(state, weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         begin = saved["epoch"] + 1
-    pairs = [phantom(number, other=False) for number in range(asked.volumes)]
+    model.train()
     for epoch in range(begin, asked.epochs):
-        model.train()
-        for first in range(0, len(pairs), 2):
-            numbers = range(first, min(first + 2, len(pairs)))
-            samples = [{"image": pairs[n][0], "label": Labels(pairs[n][1])} for n in numbers]
-            done = chain(samples, epoch=epoch, index=[1000 * seed + n for n in numbers])
-            image = torch.stack([one["image"].torch().permute(3, 0, 1, 2) for one in done]).to(asked.device)
-            label = torch.stack([one["label"].data.torch()[..., 0].long() for one in done]).to(asked.device)
-            loss = nn.functional.cross_entropy(model(image), label)
+        for first in range(0, asked.patches, 2):
+            numbers = range(first, min(first + 2, asked.patches))
+            samples = [pairs[n % len(pairs)] for n in numbers]
+            done = CHAINS[name](
+                [{"image": image, "label": Labels(labels)} for image, labels in samples],
+                epoch=epoch,
+                index=[asked.patches * seed + n for n in numbers],
+            )
+            image = torch.stack([one["image"].torch().permute(3, 0, 1, 2) for one in done])
+            label = torch.stack([one["label"].data.torch()[..., 0].long() for one in done])
+            loss = loss_of(model(image.to(asked.device)), label.to(asked.device))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, state)
+        whole = state.with_suffix(".tmp")
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, whole)
+        whole.replace(state)
     return model
 
 
+def classes_of(pairs: list[Pair]) -> int:
+    """How many classes labels have, with the background."""
+    return 1 + max(int(labels.data.max()) for _, labels in pairs)
+
+
 def predicted(model: UNet, volume: Sequence, device: str) -> Sequence:
-    """The class of each voxel, by patches that overlap."""
+    """The class of each voxel, from patches that overlap, on the volume's grid."""
     sampler = GridSampler(volume, PATCH, overlap=0.5)
-    whole = GridAggregator(sampler)
+    scores = GridAggregator(sampler)
     model.eval()
     with torch.no_grad():
         for numbers, batch in sampler.batches(4):
-            scores = model(torch.from_numpy(batch.numpy()).permute(0, 4, 1, 2, 3).to(device))
-            whole.add(numbers, scores.permute(0, 2, 3, 4, 1).cpu().numpy())
-    labels = whole.result().data.argmax(axis=-1).astype(np.uint8)
+            found = model(torch.from_numpy(batch.numpy()).permute(0, 4, 1, 2, 3).to(device))
+            scores.add(numbers, found.permute(0, 2, 3, 4, 1).cpu().numpy())
+    labels = scores.result().data.argmax(axis=-1).astype(np.uint8)
     return Sequence(labels[..., None], "DHWC", affine=volume.affine)
 
 
@@ -117,32 +186,36 @@ def dice(found: Any, truth: Any) -> float:
     """The mean over the classes but the background."""
     parts = [
         2 * ((found == c) & (truth == c)).sum() / max(1, (found == c).sum() + (truth == c).sum())
-        for c in (1, 2)
+        for c in range(1, int(truth.max()) + 1)
     ]
     return float(np.mean(parts))
 
 
 def main() -> None:
-    """Train, evaluate, and write a prediction."""
+    """Train, evaluate, and write predictions."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--volumes", type=int, default=8)
+    parser.add_argument("out", type=Path, help="folder of checkpoints and predictions")
+    parser.add_argument("--media", type=Path, help="folder with pair_t1 and pair_t2")
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--patches", type=int, default=16, help="of an epoch")
+    parser.add_argument("--volumes", type=int, default=3, help="phantoms that are trained on")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    held_out = [phantom(100 + number, other=True) for number in range(4)]
+    if asked.media:
+        pairs, held_out = (half_scans(asked.media, upper=upper) for upper in (False, True))
+    else:
+        pairs = [phantom(number, other=False) for number in range(asked.volumes)]
+        held_out = [phantom(number, other=True) for number in range(8)]
     for seed in range(asked.seeds):
-        for name, chain in (("plain", PLAIN), ("augmented", AUGMENTED)):
-            model = train(chain, seed, asked, asked.out / f"{name}-{seed}.pt")
+        for name in CHAINS:
+            model = train(pairs, name, seed, asked)
             found = [predicted(model, image, asked.device) for image, _ in held_out]
-            score = np.mean(
-                [dice(one.data, label.data) for one, (_, label) in zip(found, held_out, strict=True)]
-            )
-            print(f"seed {seed}, {name}: held-out Dice {score:.3f}", flush=True)
+            scores = [dice(one.data, labels.data) for one, (_, labels) in zip(found, held_out, strict=True)]
+            print(f"seed {seed}, {name}: held-out Dice {np.mean(scores):.3f}", flush=True)
     save(held_out[0][0], asked.out / "image.nii.gz")
     save(found[0], asked.out / "prediction.nii.gz")
     print(f"{asked.out / 'prediction.nii.gz'} opens beside {asked.out / 'image.nii.gz'} in a viewer")

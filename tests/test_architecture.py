@@ -76,6 +76,7 @@ ROOMS = (
             "lazy",
             "layout",
             "array",
+            "bspline",
             "content",
             "padding",
             "param",

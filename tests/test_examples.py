@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
 import seqpipe
 from data_scripts.make_motion import make_motion
 from data_scripts.make_videos import sample
+from seqpipe.volume import save
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -196,6 +198,33 @@ def test_two_stream(torch):
         int, re.search(r"frame (\d+)%, by the flow (\d+)%, by both (\d+)%", printed).groups()
     )
     assert frame < 60 < 80 < min(flow, both), "the classes differ in their motion alone"
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("name", "library"), [("drop_in_monai.py", "monai"), ("drop_in_torchio.py", "torchio")]
+)
+def test_chains_stand_in_the_place_of_other_libraries_transforms(name, library, tmp_path):
+    pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    labels = (rng.random((40, 40, 40, 1)) > 0.9).astype(np.uint8)
+    for values, file in ((labels * 100 + 5.0, "image"), (labels, "label")):
+        part = seqpipe.Sequence(
+            values.astype(np.float32 if file == "image" else np.uint8), "DHWC", affine=np.eye(4)
+        )
+        save(part, tmp_path / f"{file}.nii.gz")
+    printed = output(name, tmp_path / "image.nii.gz", tmp_path / "label.nii.gz").splitlines()
+    assert len(printed) == (2 if library == "monai" else 4)
+    assert all(re.search(r"\[0(\.0)?, 1(\.0)?\]$", line) for line in printed), printed
+
+
+@pytest.mark.deep
+def test_train_slices_learns():
+    pytest.importorskip("torch")
+    printed = output("train_slices.py", "--epochs", 2)
+    first, second, score = (float(number) for number in re.findall(r"(?:loss|Dice) ([\d.]+)", printed))
+    assert second < first
+    assert score > 0.2
 
 
 @pytest.mark.deep

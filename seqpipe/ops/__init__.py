@@ -150,7 +150,6 @@ from .statistics import reductions
 from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.chain import VolumeChain
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -196,7 +195,6 @@ __all__ = [
     "TwoSided",
     "Type",
     "Uniform",
-    "VolumeChain",
     "apply",
     "cast_array",
     "computed",

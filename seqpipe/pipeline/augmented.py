@@ -16,6 +16,7 @@ from ..readers.params import TORCH_DOOR
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
 from ..sequence import Sequence
+from .executor import Executor
 from .fusion import Fuse, Split, split
 from .passes import AugmentedBatches, AugmentedSequences
 
@@ -75,7 +76,7 @@ class Augmented:
         self._reader, self._fuse = reader, fuse
         members = chain if isinstance(chain, (list, tuple)) else [chain]
         self._chain = chain if isinstance(chain, Chain) else Chain(*members)
-        self._passes: WeakSet[AugmentedBatches | AugmentedSequences] = WeakSet()
+        self._executors: WeakSet[Executor] = WeakSet()
         self._split = split(self._chain, reader.output, fuse, reader.layout)
         made = [op.to_json() if isinstance(op, Op) else repr(op) for op in self._chain.ops]
         self._own = fingerprint(chain=[self._chain.fuse, *made])
@@ -203,15 +204,21 @@ class Augmented:
         """Return counts of decoded frames; see :meth:`seqpipe.readers.Video.stats`."""
         return self._reader.stats()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_executors"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _executors=WeakSet())  # executors belong to their process
+
     def _kept(self, made: PassT) -> PassT:
-        """Register an iterator that closing the dataset closes."""
-        self._passes.add(made)
+        """Register an iterator that closing the dataset stops, even if it was dropped while it works."""
+        self._executors.add(made.executor)
         return made
 
     def close(self) -> None:
         """Stop the threads of iterators and reader; the next read starts them again."""
-        for one in list(self._passes):
-            one.close()
+        for one in list(self._executors):
+            one.stop()
         self._reader.close()
 
     def __enter__(self) -> Augmented:

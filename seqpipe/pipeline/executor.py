@@ -357,6 +357,11 @@ class Executor:
     def _elapsed(self) -> float:
         return max((s.busy_s + s.starved_s for s in self.stages.values()), default=0.0) or 1e-9
 
+    def stop(self) -> None:
+        """Let go of what is under way, end the threads, and stay where it stands."""
+        self.go_to(self.places())
+        self.close()
+
     def close(self) -> None:
         """Let go of what is under way, end the threads, and close the sources."""
         places = self._place

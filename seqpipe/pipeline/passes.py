@@ -162,10 +162,14 @@ class AugmentedPass(Generic[ItemT]):
         """Return how the stages spent their time; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
         return self._executor.statistics()
 
+    @property
+    def executor(self) -> Executor:
+        """What runs the chain; it lives on while it works, though the iterator was dropped."""
+        return self._executor
+
     def close(self) -> None:
         """Cancel pending items and stop the threads; the next item continues at the same position."""
-        self._executor.go_to(self._executor.places())
-        self._executor.close()
+        self._executor.stop()
 
 
 class AugmentedBatches(AugmentedPass[Batch]):

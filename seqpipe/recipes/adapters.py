@@ -6,6 +6,7 @@ None of these libraries is imported: what they hand over is taken by its form.
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..array import Array, admit, namespace, to_torch
 from ..errors import ParameterError
-from ..ops import VolumeChain
+from ..ops import Chain
 from ..parts import Image, Labels
 from ..sequence import Sequence
 
@@ -75,7 +76,7 @@ class NnunetTransform:
             for one target.
     """
 
-    def __init__(self, chain: VolumeChain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
+    def __init__(self, chain: Chain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
         self.chain, self.scales = chain, deep_supervision_scales
         self._counting = _Counting()
 
@@ -115,7 +116,7 @@ class DictionaryTransform:
 
     def __init__(
         self,
-        chain: VolumeChain,
+        chain: Chain,
         images: Seq[str] = ("image",),
         labels: Seq[str] = ("label",),
         layout: str = "CDHW",
@@ -131,7 +132,8 @@ class DictionaryTransform:
                 ``index`` and ``epoch`` if draws shall depend on them. What is not named is passed on.
 
         Returns:
-            A new dictionary, with ``history`` besides.
+            A new dictionary, with ``history`` besides: what was done, as JSON, since loaders put texts of samples in a
+            list. ``seqpipe.ops.replay(json.loads(text), sample)`` does it again.
 
         Raises:
             ParameterError: an image is missing.
@@ -147,7 +149,7 @@ class DictionaryTransform:
         sample = {name: self._part(name, data[name]) for name in names}
         done: Any = self.chain(sample, **self._counting.place(data))
         made = {name: self._back(data[name], done[name].data) for name in names}
-        return {**data, **made, "history": done.history}
+        return {**data, **made, "history": json.dumps(done.history)}
 
     def _part(self, name: str, value: Any) -> Any:
         kind: Callable[[Any], Any] = Labels if name in self.labels else Image
@@ -164,7 +166,7 @@ class DictionaryTransform:
         return made
 
 
-def on_subject(chain: VolumeChain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
+def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
     """A subject of TorchIO, augmented: its images by their data ``(C, W, H, D)`` and affines, label maps as labels.
 
     Args:

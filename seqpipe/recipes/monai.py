@@ -10,14 +10,14 @@ from .. import ops
 __all__ = ["monai_brats", "monai_btcv"]
 
 
-def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.VolumeChain:
+def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Chain:
     """Make the augmentation of the Swin UNETR and UNETR tutorials on BTCV: CT in Hounsfield units, 1.5 × 1.5 × 2 mm.
 
     Args:
         patch_size: (slices, rows, columns) of the uniformly placed patch.
         seed: seed of all operators.
     """
-    return ops.VolumeChain(
+    return ops.Chain(
         *_cropped_and_flipped(patch_size, 0.1, seed),
         ops.Rot90(turns=(1, 3), p=0.1, seed=seed),
         ops.Window(lo=-175.0, hi=250.0),
@@ -25,14 +25,14 @@ def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Vol
     )
 
 
-def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops.VolumeChain:
+def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops.Chain:
     """Make the augmentation of the tutorials on BraTS: four channels of MR, 1 mm.
 
     Args:
         patch_size: (slices, rows, columns) of the uniformly placed patch.
         seed: seed of all operators.
     """
-    return ops.VolumeChain(
+    return ops.Chain(
         *_cropped_and_flipped(patch_size, 0.5, seed),
         ops.ZScore(of="nonzero", keep_zeros=True),
         ops.BrightnessMultiplicative(factor=(0.9, 1.1), seed=seed),

@@ -27,7 +27,7 @@ def nnunet(
     dummy_2d: bool | None = None,
     mirror: Seq[bool] = (True, True, True),
     seed: int = 0,
-) -> ops.VolumeChain:
+) -> ops.Chain:
     """The recipe of nnU-Net v2: its order, probabilities and ranges, for images that are z-scored.
 
     Patches are read from the whole volume: what a turn needs beyond the patch is there, so no larger crop is cut first.
@@ -61,7 +61,7 @@ def nnunet(
     power: dict[str, Any] = {"gamma": ops.TwoSided(0.7, 1.5), "range": "minmax", "retain_stats": True, **each}
     axes = ("depth", "height", "width")
     mirrored: dict[str, Any] = {axis: _COIN for axis, on in zip(axes, mirror, strict=True) if on}
-    return ops.VolumeChain(
+    return ops.Chain(
         *space,
         ops.GaussianNoise3d(sigma=(0.0, 0.1), p=0.1, seed=seed),
         ops.GaussianBlur3d(sigma=(0.5, 1.0), p=0.2, p_channel=0.5, **each),

@@ -1,21 +1,24 @@
-"""Operators on volumes beside torch's grid_sample, in one run: ``python -m tests.bench.volume_ops [--device cuda]``.
+"""Operators on volumes beside torch, MONAI and TorchIO, in one run: ``python -m tests.bench.volume_ops``.
 
-Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a GPU 8 of them, and the recipe of
-nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them at 1.
+``--device cuda`` measures a GPU. Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a
+GPU 8 of them. Then the recipe of nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them
+at 1, and what the host does for a batch of it while kernels are queued. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, cast
 
 import numpy as np
 
 from seqpipe import ops, recipes
-from seqpipe.ops import VolumeChain
+from seqpipe.kernel import KernelDevice
+from seqpipe.ops import Chain
 from seqpipe.parts import Labels
 
 __all__ = ["main"]
@@ -23,6 +26,7 @@ __all__ = ["main"]
 TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
+_BATCHES: Final = 20
 
 
 def main() -> None:
@@ -32,10 +36,16 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=160)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--no-recipes", action="store_true", help="leave out the recipe of nnU-Net on the device"
+    )
     asked = parser.parse_args()
     ops.set_threads(asked.threads)
     jobs = _gathers(asked.device, asked.size, 8 if asked.device == "cuda" else 2, asked.threads)
-    jobs |= _recipes(asked.device)
+    if asked.device == "cpu":
+        jobs |= _peers(asked.size, 2)
+    jobs |= {} if asked.no_recipes else _recipes(asked.device)
+    jobs |= _planning()
     wait = _wait(asked.device)
     print(f"| {asked.device}, {asked.threads} threads | ms, median | least |\n|-|-|-|")
     taken: dict[str, list[float]] = {name: [] for name in jobs}
@@ -143,8 +153,9 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     marked = _there(labels[:, :size, :size, :size], device)
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
-        f"{samples} × {size}³ affine + elastic": lambda: VolumeChain(TURN, BEND)(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic": lambda: Chain(TURN, BEND)(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
+        f"1 × {size}³ in the plane": lambda: FLAT(several[0]),
         f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),
     }
     try:
@@ -173,6 +184,58 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     return batch
 
 
+def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
+    """The same jobs by MONAI and TorchIO, volume by volume, as their data loaders do them."""
+    found: dict[str, Callable[[], Any]] = {}
+    try:
+        import torch
+    except ImportError:
+        return found
+    tensors = torch.rand((samples, 1, size, size, size))
+    with contextlib.suppress(ImportError):
+        from monai.transforms import Affine, Rand3DElastic
+
+        turn = Affine(
+            rotate_params=(0.2, -0.16, 0.35), scale_params=(1.1,) * 3, padding_mode="zeros", image_only=True
+        )
+        bend = Rand3DElastic(
+            (5, 7), (100, 200), prob=1.0, rotate_range=(0.2, 0.16, 0.35), padding_mode="zeros"
+        )
+        found[f"{samples} × {size}³ affine, MONAI"] = lambda: [turn(one) for one in tensors]
+        found[f"{samples} × {size}³ affine + elastic, MONAI"] = lambda: [bend(one) for one in tensors]
+    with contextlib.suppress(ImportError):
+        import torchio
+
+        move = torchio.RandomAffine(scales=(1.1, 1.1), degrees=(12, 12, -9, -9, 20, 20))
+        field = torchio.Compose([move, torchio.RandomElasticDeformation(num_control_points=10)])
+        found[f"{samples} × {size}³ affine, TorchIO"] = lambda: [move(one) for one in tensors]
+        found[f"{samples} × {size}³ affine + elastic, TorchIO"] = lambda: [field(one) for one in tensors]
+    return found
+
+
+class _Queue:
+    """A device on which launches take no time."""
+
+    def launch(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+
+def _planning() -> dict[str, Callable[[], Any]]:
+    """What the host does for a batch of nnU-Net's recipe, of volumes so small that their voxels take no time."""
+    rng = np.random.default_rng(1)
+    sample = {
+        "image": rng.normal(size=(1, 20, 20, 20)).astype(np.float32),
+        "segmentation": Labels((rng.random((1, 20, 20, 20)) > 0.9).astype(np.int16)),
+    }
+    chain, device, numbers = recipes.nnunet((16, 16, 16)), cast(KernelDevice, _Queue()), iter(range(10**9))
+
+    def job() -> None:
+        for _ in range(_BATCHES):
+            chain([sample, sample], layout="CDHW", index=2 * next(numbers), backend="cuda", device=device)
+
+    return {f"nnU-Net recipe, {_BATCHES} batches of 2 planned on the host": job}
+
+
 def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     """The recipe of nnU-Net for two samples of 128³ with labels, from volumes of 160³."""
     rng = np.random.default_rng(1)
@@ -180,7 +243,7 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     for channels, sure in ((1, False), (1, True), (4, True)):
         chain = recipes.nnunet((128, 128, 128))
         if sure:
-            chain = VolumeChain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
+            chain = Chain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
         image = _there(rng.normal(size=(channels, 160, 160, 160)).astype(np.float32), device)
         labels = _there((rng.random((1, 160, 160, 160)) > 0.9).astype(np.int16), device)
         sample = {"image": image, "segmentation": Labels(labels)}

@@ -184,6 +184,23 @@ def test_reading_stops_behind_the_range(run, tmp_path, monkeypatch):
     assert len(read) < 20
 
 
+def test_a_film_far_away_is_read_once(tmp_path, monkeypatch, first_passes, caplog):
+    import fsspec
+
+    path, url = made("h264_mkv"), "memory://ahead/h264_mkv.mkv"
+    with fsspec.open(url, "wb") as target:
+        target.write(path.read_bytes())
+    one, other = both(tmp_path, monkeypatch, url, "--every", 3)
+    assert one == other
+    assert first_passes == [48]
+    assert not caplog.records
+    (tmp_path / "here").mkdir()
+    here = exported(tmp_path / "here", path, "--every", 3)
+    assert {name.partition("/")[2]: data for name, data in one[1].items()} == {
+        name.partition("/")[2]: data for name, data in here[1].items()
+    }
+
+
 def test_an_interrupted_export_is_resumed(run, tmp_path, monkeypatch):
     path, (out, manifest) = made("h264_ts"), (tmp_path / "o", tmp_path / "m.jsonl")
     write, left = source.write_whole, iter(range(10))

@@ -184,10 +184,55 @@ def test_several_elements_end_a_chain():
 
 def test_operators_on_volumes_stand_in_a_chain():
     volume = np.random.default_rng(1).normal(size=(6, 8, 10)).astype(np.float32)
-    alone = ops.VolumeChain(ops.Flip3d(depth=1), ops.Gamma3d(gamma=(0.8, 1.2), range=(-4, 4)))
-    inside = Chain(alone)
-    np.testing.assert_array_equal(inside(volume, index=4), alone(volume, index=4))
-    np.testing.assert_array_equal(Chain(*alone.ops)(volume, index=4), alone(volume, index=4))
+    flip, gamma = ops.Flip3d(depth=1), ops.Gamma3d(gamma=(0.8, 1.2), range=(-4, 4))
+    wanted = gamma(flip(volume, index=4), index=4)
+    np.testing.assert_array_equal(Chain(flip, gamma)(volume, index=4), wanted)
+    np.testing.assert_array_equal(Chain(Chain(flip), [gamma])(volume, index=4), wanted)
+
+
+def test_operators_on_slices_stand_between_those_on_volumes_and_all_are_in_the_history():
+    volume = np.random.default_rng(1).normal(size=(6, 8, 10, 1)).astype(np.float32)
+    turn, flip = ops.RandomAffine3d(rotate=(-20, 20)), ops.Flip(horizontal=True)
+    noise = ops.GaussianNoise3d(sigma=(0.1, 0.2))
+    chain = Chain(turn, flip, noise)
+    done = chain({"image": volume}, layout="DHWC", epoch=1, index=4)
+    one_by_one = turn(volume, epoch=1, index=4)
+    one_by_one = flip(one_by_one, layout="DHWC", epoch=1, index=4)
+    np.testing.assert_array_equal(done["image"], noise(one_by_one, epoch=1, index=4))
+    assert [entry["op"]["op"] for entry in done.history] == ["random_affine3d", "flip", "gaussian_noise3d"]
+    assert [line.split(":")[0] for line in chain.explain().splitlines()] == [
+        "1. random_affine3d", "2. flip", "3. gaussian_noise3d",
+    ]  # fmt: skip
+    with pytest.raises(ParameterError, match="known of operators on volumes alone"):
+        chain.explain(volume)
+
+
+def test_a_chain_is_a_value_with_members_by_number():
+    chain = Chain(ops.Flip3d(depth=1), FLIP, FLIP)
+    assert len(chain) == 3
+    assert list(chain) == list(chain.ops)
+    assert chain[1] == FLIP
+    assert chain[:1] + chain[1:] == chain
+    assert chain.without("flip3d") == Chain(FLIP, FLIP)
+    assert len(chain + Chain(FLIP, fuse="compose")) == 4
+    again = Chain.from_json(chain.to_json())
+    assert again == chain
+    assert [op.stream_name for op in again] == [op.stream_name for op in chain]
+    assert Chain.from_json(Chain(chain, Chain(TURN, fuse="compose")).to_json())[-1].fuse == "compose"
+    with pytest.raises(ParameterError, match="there is no 'blur' in the chain; allowed: flip, flip3d"):
+        chain.without("blur")
+    with pytest.raises(ParameterError, match="Graph of it goes to JSON"):
+        Chain(OneOf([FLIP, None])).to_json()
+    for text in (
+        "{",
+        '{"op": "chain"}',
+        '{"op": "flip"}',
+        '{"op": "chain", "ops": [], "fuse": "exact"}',
+        "[]",
+        Chain(FLIP).to_json().replace("exact", "all"),
+    ):
+        with pytest.raises(ParameterError, match=r"is no chain; allowed: what to_json\(\) gives"):
+            Chain.from_json(text)
 
 
 # ---------------------------------------------------------------------- nodes, texts

@@ -124,7 +124,7 @@ def test_what_it_does_not_take_is_refused(name):
         (x.astype(np.complex64), {}, r"values of type complex64; allowed: "),
         (x.astype(">u2"), {}, r"values of type >u2; allowed: "),
         (x, {"layout": "HWC"}, r"layout='HWC' names 3 axes, but the array has 4; allowed: FHWC"),
-        (x, {"layout": "CHFW"}, r"layout='CHFW' is unknown; allowed: HW, HWC, CHW"),
+        (x, {"layout": "FHCW"}, r"layout='FHCW' is unknown; allowed: HW, HWC, CHW"),
         (x, {"layout": ["FHWC"]}, r"layout=\['FHWC'\] is unknown; allowed: HW, HWC, CHW"),
         (x[0, 0, 0], {}, r"an array with 1 axes; allowed: 2 to 5"),
         (x[:0], {}, r"shape \(0, 5, 7, \d\) holds no pixels"),

@@ -223,4 +223,4 @@ def test_the_order_is_the_published_one():
         "random_affine3d", "random_affine3d", "gaussian_noise3d", "gaussian_blur3d", "brightness_multiplicative",
         "contrast3d", "low_resolution", "gamma3d", "gamma3d", "flip3d", "replace_label",
     ]  # fmt: skip
-    assert isinstance(recipes.nnunet(), ops.VolumeChain)
+    assert isinstance(recipes.nnunet(), ops.Chain)

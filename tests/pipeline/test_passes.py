@@ -16,6 +16,7 @@ import seqpipe
 from seqpipe import ops
 from seqpipe.errors import ParameterError, StateError
 from seqpipe.ops import Chain
+from seqpipe.ops.motion import optical_flow
 from seqpipe.pipeline import Augmented
 from tests.support.augmented import TRAIN, reader
 from tests.support.datasets import gist
@@ -209,3 +210,28 @@ def test_a_break_an_end_and_another_epoch() -> None:
         assert other != whole
         copied = pickle.loads(pickle.dumps(batches))
         assert copied.state_dict() == batches.state_dict()
+
+
+def test_closing_waits_for_the_work_of_an_iterator_that_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would go on with a reader that is closed, and start its threads again."""
+    before = {thread for thread in threading.enumerate() if thread.name.startswith("seqpipe")}
+    working, whole = threading.Event(), optical_flow.flow_on_cpu
+
+    def slow(*given: Any) -> Any:
+        working.set()
+        time.sleep(0.3)
+        return whole(*given)
+
+    monkeypatch.setattr(optical_flow, "flow_on_cpu", slow)
+    dataset = Augmented(reader("cpu", "h264"), ops.OpticalFlow(preset="fast"))
+    next(iter(dataset.batches(1)))
+    working.clear()
+    assert working.wait(10), "it works ahead, though nobody asks for more"
+    again = pickle.loads(pickle.dumps(dataset))
+    dataset.close()
+    working.clear()
+    ours = {t for t in threading.enumerate() if t.name.startswith("seqpipe")} - before
+    assert not [t.name for t in ours if "ops" not in t.name]
+    assert not working.wait(0.5)
+    assert len(list(again.batches(3))) == len(again.batches(3))
+    again.close()

@@ -170,8 +170,8 @@ def test_a_full_device_is_no_samples_fault(monkeypatch, on_error):
         for _ in range(2):
             with pytest.raises(
                 DeviceMemoryError,
-                match=r"^no room\. A batch takes 0\.000824 GiB, all that are read ahead up to 0\.00165 GiB "
-                r"\(prefetch_gib\): give smaller .*\. End other programs\.$",
+                match=r"^no room\. A batch takes 0\.000824 GiB, batches read ahead up to 0\.00165 GiB "
+                r"\(prefetch_gib\): use smaller .*\. End other programs\.$",
             ):
                 next(batches)
         assert batches.position == 4

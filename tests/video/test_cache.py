@@ -77,7 +77,7 @@ def test_what_comes_back_is_what_was_stored(name, tmp_path):
 def test_the_second_opening_reads_no_packet(video, tmp_path, monkeypatch):
     first = open_index(video, cache_dir=tmp_path / "cache")
     for way in ("index.build.build_index", "index.from_tables.index_of_tables"):
-        monkeypatch.setattr(f"seqpipe.video.{way}", lambda _: pytest.fail("it was built again"))
+        monkeypatch.setattr(f"seqpipe.video.{way}", lambda *_, **__: pytest.fail("it was built again"))
     same(open_index(video, cache_dir=tmp_path / "cache"), first)
     assert summary(video, cache_dir=tmp_path / "cache") == first.info
 

@@ -16,6 +16,7 @@ import pytest
 import seqpipe
 from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
+from seqpipe.video.av_packet import set_extradata
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.build import build_index
@@ -386,7 +387,8 @@ def _flagged(path: Path) -> set[int | None]:
             if packet.is_keyframe and decoder.name in ("mpeg4", "flv"):
                 decode(decoder, None)
                 decoder = av.CodecContext.create(stream.codec_context.name, "r")
-                decoder.thread_type, decoder.extradata = "NONE", stream.codec_context.extradata
+                decoder.thread_type = "NONE"
+                set_extradata(decoder, stream.codec_context.extradata or b"")
             if packet.size or packet.dts is None:
                 decode(decoder, packet if packet.size else None)
     return (flagged | failed - came) - {None}

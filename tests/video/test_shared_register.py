@@ -74,7 +74,7 @@ def same(one, other):
 
 def no_building(monkeypatch):
     for way in ("index.build.build_index", "index.from_tables.index_of_tables"):
-        monkeypatch.setattr(f"seqpipe.video.{way}", lambda _: pytest.fail("an index was built"))
+        monkeypatch.setattr(f"seqpipe.video.{way}", lambda *_, **__: pytest.fail("an index was built"))
 
 
 def test_what_comes_back_is_what_was_put_in(folder, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.ops import Rot90, VolumeChain
+from seqpipe.ops import Chain, Rot90
 from seqpipe.parts import Labels
 from seqpipe.view import compare, show
 from seqpipe.volume import reorient
@@ -114,7 +114,7 @@ def test_window_labels_and_legend_change_the_planes(browser, image, tmp_path):
 
 def test_before_and_after_show_the_same_place_in_mm(browser, image, tmp_path):
     sample = {"image": image, "label": Labels(image.with_pixels((image.data > 120).astype(np.uint8), "DHWC"))}
-    before, after = opened(browser, compare(VolumeChain(Rot90(turns=1)), sample), tmp_path)
+    before, after = opened(browser, compare(Chain(Rot90(turns=1)), sample), tmp_path)
     browser.run("viewers[0].go(0, 1); viewers[0].go(1, 2); viewers[0].go(2, 6)")
     places = [browser.run(f"viewers[{n}].at") for n in (0, 1)]
     mm = [np.array(d["affine"]) @ [*at, 1] for d, at in zip((before, after), places, strict=True)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import seqpipe
 from seqpipe.cli import main
 from seqpipe.errors import OutputError, ParameterError
-from seqpipe.ops import Flip3d, GaussianNoise3d, VolumeChain
+from seqpipe.ops import Chain, Flip3d, GaussianNoise3d
 from seqpipe.parts import Boxes, Labels, Points
 from seqpipe.view import compare, show
 from seqpipe.view.encoding import area_averaged, encoded, level_values, mosaic, nearest_taken
@@ -193,7 +193,7 @@ def test_before_and_after_have_what_was_drawn():
         "image": volume((8, 8, 8)),
         "label": Labels(volume((8, 8, 8), np.uint8).with_pixels(np.ones((8, 8, 8, 1), np.uint8), "DHWC")),
     }
-    chain = VolumeChain(Flip3d(width=True), GaussianNoise3d(sigma=(5.0, 9.0)))
+    chain = Chain(Flip3d(width=True), GaussianNoise3d(sigma=(5.0, 9.0)))
     page = compare(chain, sample, epoch=1, index=3)
     before, after = page.panels
     assert (before.title, after.title) == ("before: image", "after: image")

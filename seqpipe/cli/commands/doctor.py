@@ -45,7 +45,7 @@ _PARTS = {
     "pyarrow": ("Parquet manifests", "parquet"),
     "pydicom": ("DICOM series", "dicom"),
     "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
-    "blosc2": ("volumes kept on disk by datasets", "blosc2"),
+    "blosc2": ("volumes that datasets keep on disk, compressed", "blosc2"),
 }
 
 

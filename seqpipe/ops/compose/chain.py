@@ -8,11 +8,12 @@ line, which is fused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from ..core.views import DEFAULT_LAYOUTS
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
+from .chain_json import chain_of_json, state_of_member
 from .composed import Composed, compositions
 from .fused import can_join, can_lead, fused
 from .member import Member
@@ -61,6 +63,12 @@ class Chain(Maker):
     With ``fuse="compose"``, consecutive geometric operators with the same interpolation and fill value become one
     mapping: pixels are interpolated once, so images stay sharper, and pixels that one operator moves out of the image
     may be moved back by another. Antialiased resizing is not composed.
+
+    Operators on volumes are always composed: consecutive geometric operators with the same interpolation and fill value
+    become one mapping, and each part is resampled once. A second elastic field starts another pass, as does smoothing
+    before downsampling (``antialias``). Operators on images between them act on slices.
+
+    A chain is a value: it prints its members, converts to JSON and back, supports indexing, and chains can be added.
 
     Axis numbers of operators on arrays, such as Transpose, are those of a sample. Mixup and CutMix need a batch: they
     mix the labels that the chain is called with, or those of a :class:`seqpipe.Batch`, whose ``labels`` become floats
@@ -134,6 +142,64 @@ class Chain(Maker):
     def is_line(self) -> bool:
         """Whether all of it acts on images, sample by sample and axis by axis as they come."""
         return all(isinstance(member, Op) for member in self.ops)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ops)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Chain: ...
+
+    def __getitem__(self, number: int | slice) -> Any:
+        """A member, or a chain of some of them."""
+        return Chain(*self.ops[number], fuse=self.fuse) if isinstance(number, slice) else self.ops[number]
+
+    def __add__(self, other: Chain) -> Chain:
+        return Chain(*self.ops, *(other.ops if other.fuse == self.fuse else (other,)), fuse=self.fuse)
+
+    def without(self, *names: str) -> Chain:
+        """The chain without the operators of some names, as ``"gaussian_noise3d"``.
+
+        Raises:
+            ParameterError: there is no such operator in it, or no other.
+        """
+        known = {getattr(op, "name", op.title) for op in self.ops}
+        for name in names:
+            if name not in known:
+                raise ParameterError(
+                    f"there is no {name!r} in the chain", source="Chain", allowed=", ".join(sorted(known))
+                )
+        left = [op for op in self.ops if getattr(op, "name", op.title) not in names]
+        return Chain(*left, fuse=self.fuse)
+
+    def to_json(self) -> str:
+        """A chain of operators and chains as JSON, for :meth:`from_json`.
+
+        Raises:
+            ParameterError: a choice is among them, or a parameter is a node.
+        """
+        return json.dumps(state_of_member(self))
+
+    @staticmethod
+    def from_json(text: str) -> Chain:
+        """The chain that :meth:`to_json` was called for, which draws as it did.
+
+        Raises:
+            ParameterError: this is no such text.
+        """
+
+        def build(members: Seq[Any], fuse: Any) -> Chain:
+            if fuse not in get_args(ChainFuse):
+                raise ValueError(f"there is no fuse={fuse!r}")
+            return Chain.part(members, fuse)
+
+        found: Chain = chain_of_json(text, build)
+        return found
 
     def rebuilt(self, makers: Seq[Any]) -> Chain:
         """The same with other operators, as many as :attr:`makers` are."""
@@ -225,7 +291,7 @@ class Chain(Maker):
                 found[len(found) - bool(before) :] = [_Line((*before, member), self.fuse)]
             elif isinstance(member, Volumetric):
                 before = last.ops if isinstance(last, VolumeChain) else ()
-                found[len(found) - bool(before) :] = [VolumeChain(member).rebuilt((*before, member))]
+                found[len(found) - bool(before) :] = [VolumeChain((*before, member))]
             else:
                 found.append(member)
         return found
@@ -238,17 +304,31 @@ class Chain(Maker):
 
     def groups(self) -> list[tuple[Any, ...]]:
         """The members that one kernel does together, on a GPU."""
-        return [
-            group
-            for one in self._segments
-            for group in ([_ops_of(step) for step in one.steps] if isinstance(one, _Line) else [(one,)])
-        ]
+        return [group for one in self._segments for group in _groups_of(one)]
 
-    def explain(self) -> str:
-        """Describe what runs on a GPU, in a line for each pass over the pixels."""
-        lines: list[str] = []
-        for one in self._segments:
-            lines += one.explained() if isinstance(one, _Line) else [f"{one.title}: {_how(one)}"]
+    def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
+        """Describe what runs on a GPU, in a line for each pass over the pixels; for volumes also what runs on the CPU.
+
+        Args:
+            x: for a chain of operators on volumes, a volume or a sample, to be told what is drawn for it: which of them
+                act, and whether slices stay slices.
+            layout: of arrays.
+            epoch: the epoch that draws are for.
+            index: of the sample.
+
+        Raises:
+            ParameterError: x is given, and there are other operators.
+        """
+        first, *others = self._segments
+        if x is not None and (others or not isinstance(first, VolumeChain)):
+            raise ParameterError(
+                "what is done to one sample is known of operators on volumes alone",
+                source="Chain",
+                allowed="explain() without a sample",
+            )
+        lines: list[str] = [] if x is None else first.explained_for(x, layout, epoch, index)
+        for one in self._segments if x is None else ():
+            lines += one.explained() if hasattr(one, "explained") else [f"{one.title}: {_how(one)}"]
         return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
@@ -324,12 +404,19 @@ class _Line:
         return lines
 
 
+def _groups_of(segment: Any) -> list[tuple[Any, ...]]:
+    """The members of a segment that are done together."""
+    if isinstance(segment, _Line):
+        return [_ops_of(step) for step in segment.steps]
+    return list(segment.groups()) if isinstance(segment, VolumeChain) else [(segment,)]
+
+
 def _members(given: Any, fuse: ChainFuse) -> Iterator[Any]:
     """What a chain consists of: lists and chains of the same kind are their members."""
     for one in given:
         if isinstance(one, (list, tuple)):
             yield from _members(one, fuse)
-        elif isinstance(one, VolumeChain) or (isinstance(one, Chain) and one.fuse == fuse):
+        elif isinstance(one, Chain) and one.fuse == fuse:
             yield from one.ops
         elif isinstance(one, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_arrays(one):
             yield one

@@ -6,7 +6,7 @@
 // whole voxels and parts of one, which is more exact than float32 places.
 //
 // TYPE    of values: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 float32, 5 int32, 6 int64
-// INTERP  0 nearest, 1 linear, 2 cubic, 3 the vote of the eight voxels around
+// INTERP  0 nearest, 1 linear, 2 cubic, 3 the vote of the eight voxels around, 4 cubic B-spline of coefficients
 // FIELD   0 none, 1 contracted along columns for each tile and along rows for each thread, 2 of 64 control points for
 //         each voxel, 3 positions are given
 //
@@ -15,6 +15,7 @@
 // variant: TYPE=4 INTERP=1 FIELD=2
 // variant: TYPE=4 INTERP=1 FIELD=3
 // variant: TYPE=4 INTERP=2 FIELD=1
+// variant: TYPE=4 INTERP=4 FIELD=0
 // variant: TYPE=3 INTERP=1 FIELD=0
 // variant: TYPE=0 INTERP=3 FIELD=1
 // variant: TYPE=6 INTERP=3 FIELD=0
@@ -115,7 +116,7 @@ struct Volume {
     }
 };
 
-#if INTERP == 1 || INTERP == 2
+#if INTERP == 1 || INTERP == 2 || INTERP == 4
 __device__ __forceinline__ T stored(float value) {
 #if TYPE == 4
     return value;
@@ -156,17 +157,24 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     // as in slices that stay slices, of which the next one is not looked at
     return stored(p.fz == 0 ? near : near + p.fz * (far - near));
 }
-#elif INTERP == 2
-__device__ __forceinline__ void keys(float t, float* w) {
+#elif INTERP == 2 || INTERP == 4
+__device__ __forceinline__ void four_weights(float t, float* w) {
     const float s = 1 - t;
+#if INTERP == 4
+    w[0] = s * s * s / 6;
+    w[1] = (3 * t * t * t - 6 * t * t + 4) / 6;
+    w[2] = (3 * s * s * s - 6 * s * s + 4) / 6;
+    w[3] = t * t * t / 6;
+#else
     w[0] = -0.5f * t * s * s;
     w[1] = 1 + t * t * (1.5f * t - 2.5f);
     w[2] = 1 + s * s * (1.5f * s - 2.5f);
     w[3] = -0.5f * s * t * t;
+#endif
 }
 __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     float a[4], b[4], e[4], value = 0;
-    keys(p.fz, a), keys(p.fy, b), keys(p.fx, e);
+    four_weights(p.fz, a), four_weights(p.fy, b), four_weights(p.fx, e);
     const float a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
 #pragma unroll 1
     for (int u = 0; u < 4; u++) {
@@ -190,7 +198,7 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     if (((w[0] ^ w[1]) | (w[0] ^ w[2]) | (w[0] ^ w[3]) | (w[0] ^ w[4]) | (w[0] ^ w[5]) | (w[0] ^ w[6]) | (w[0] ^ w[7])) == 0)
         return found;
     const int nearest = (p.fz >= 0.5f) * 4 + (p.fy >= 0.5f) * 2 + (p.fx >= 0.5f);
-    float worth[8], scores[8], most = 0;
+    float worth[8], most = -1;
     T near = w[0];
 #pragma unroll
     for (int t = 0; t < 8; t++) {
@@ -199,16 +207,13 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
     }
 #pragma unroll
     for (int t = 0; t < 8; t++) {
-        scores[t] = 0;
+        float score = 0;
 #pragma unroll
-        for (int u = 0; u < 8; u++) scores[t] += w[u] == w[t] ? worth[u] : 0;
-        most = fmaxf(most, scores[t]);
+        for (int u = 0; u < 8; u++) score += w[u] == w[t] ? worth[u] : 0;
+        const bool before = w[t] == near || (found != near && w[t] < found);
+        if (score > most + EQUAL || (score >= most - EQUAL && before)) found = w[t];
+        most = fmaxf(most, score);
     }
-    bool chosen = false;
-#pragma unroll
-    for (int t = 0; t < 8; t++)
-        if (scores[t] >= most - EQUAL && (!chosen || w[t] == near || (found != near && w[t] < found)))
-            found = w[t], chosen = true;
     return found;
 }
 #endif

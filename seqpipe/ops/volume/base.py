@@ -85,7 +85,8 @@ class Volumetric(Declaration, register=False):
 
         Args:
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
-                :mod:`seqpipe.parts`; arrays in it are images), or a list of such; arrays with N hold several samples.
+                :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
+                samples, and so does a dictionary of such arrays or of batches.
             layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
                 of axes.
             epoch: the epoch that random parameters are drawn for.
@@ -93,7 +94,7 @@ class Volumetric(Declaration, register=False):
 
         Returns:
             What came in, of the same type and on the same device; for a dictionary a :class:`seqpipe.parts.Sample`,
-            whose ``history`` says what was drawn.
+            whose ``history`` says what was drawn; that of several samples is empty, of a list each sample has its own.
 
         Raises:
             ParameterError: these are no volumes, or their parts do not lie on one grid.
@@ -191,7 +192,12 @@ class Exact(Volumetric, register=False):
 class Spatial(Exact, register=False):
     """An operator that interpolates."""
 
-    interp: str = param("linear", "interpolation of images", choices=("linear", "cubic", "nearest"))
+    interp: str = param(
+        "linear",
+        "interpolation of images: bspline is the cubic spline through all voxels, as SciPy's order 3; cubic is a"
+        " shorter kernel, which takes less time",
+        choices=("linear", "cubic", "bspline", "nearest"),
+    )
     fill_value: float | None = param(
         0.0,
         "value outside of the volume, interpolated with edge voxels; None repeats edge voxels, also of labels",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...bspline import PAD, coefficients, weights
 from ...kernel import KernelDevice
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
 from .kernel import WORK, launch_gathers
-from .mapping import Mapping3
+from .mapping import UNMOVED, Mapping3
 
 __all__ = [
     "INTERPOLATIONS",
@@ -29,7 +31,7 @@ __all__ = [
     "work_row",
 ]
 
-Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote"]
+Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote", "bspline"]
 INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 """The numbers that C and CUDA have for them are their places here."""
 
@@ -55,7 +57,8 @@ def gather(
     Args:
         volume: ``(D, H, W, C)``, any strides; NumPy, or CuPy for a GPU.
         mapping: from the result to the volume.
-        interpolation: how values between voxels are found; ``"vote"`` for labels.
+        interpolation: how values between voxels are found; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
+            through all voxels, as SciPy's order 3.
         fill: the value outside of the volume, which voxels at its border are mixed with; None repeats the border.
         positions: float32 ``(D, H, W, 3)`` in place of what the mapping says.
         reference: whether NumPy does it though there is something faster.
@@ -67,16 +70,14 @@ def gather(
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
-    kind = _name_of(volume.dtype)
     if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
         return found.copy()
-    work = _work_type(kind, interpolation)
-    values = volume if work == kind else volume.astype(work)
-    out = _room(values, mapping.size)
+    job = _readable(Gather(volume, mapping, interpolation, fill, positions))
+    out = _room(job.volume, mapping.size)
     if reference or _native() is None:
-        out[...] = reference_gather(values, mapping, interpolation, fill, positions)
+        out[...] = reference_gather(*job)
     else:
-        _by_c(values, out, mapping, interpolation, fill, positions)
+        _by_c(job, out)
     return _as_type(out, volume.dtype)
 
 
@@ -105,30 +106,26 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
         stacked: whether results of one shape and type shall lie one after the other in memory.
     """
     made: list[Array | None] = []
-    todo: list[tuple[int, Gather, Array]] = []
+    todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
         kind, turns = _name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
         found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
         made.append(None if found is None else found.copy())
         if found is None:
-            how = job._replace(interpolation="nearest") if turns else job
-            work = _work_type(kind, how.interpolation)
-            todo.append((number, how, job.volume.astype(work, copy=False)))
-    outs = _rooms(
-        [values for _, _, values in todo], [job.mapping.size for _, job, _ in todo], stacked=stacked
-    )
-    fields = [job.mapping.lattice if job.positions is None else None for _, job, _ in todo]
+            todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
+    outs = _rooms([job.volume for _, job in todo], [job.mapping.size for _, job in todo], stacked=stacked)
+    fields = [job.mapping.lattice if job.positions is None else None for _, job in todo]
     lattices = _uploaded([None if field is None else field.control for field in fields], outs)
     kept, rows = [], []
-    for (_, job, values), out, lattice in zip(todo, outs, lattices, strict=True):
-        at = None if job.positions is None else namespace(values).asarray(job.positions)
+    for (_, job), out, lattice in zip(todo, outs, lattices, strict=True):
+        at = None if job.positions is None else namespace(job.volume).asarray(job.positions)
         kept.append(at)
-        rows.append(work_row(values, out, job.mapping, job.interpolation, job.fill, at, lattice))
+        rows.append(work_row(job._replace(positions=at), out, lattice))
     if rows:
         launch_gathers(device, rows, outs[0])
-    for (number, job, _), out in zip(todo, outs, strict=True):
-        made[number] = _as_type(out, job.volume.dtype)
-    del kept, lattices  # CuPy gives memory back in the order of the stream
+    for (number, _), out in zip(todo, outs, strict=True):
+        made[number] = _as_type(out, jobs[number].volume.dtype)
+    del kept, lattices, todo  # CuPy gives memory back in the order of the stream
     return [one for one in made if one is not None]
 
 
@@ -159,6 +156,25 @@ def _rooms(volumes: Seq[Array], sizes: Seq[tuple[int, int, int]], *, stacked: bo
 def _is_planar(volume: Array) -> bool:
     """Whether channels lie one after the other."""
     return bool(volume.shape[3] > 1 and abs(volume.strides[3]) > abs(volume.strides[0]))
+
+
+def _readable(job: Gather) -> Gather:
+    """The same of values that C and kernels have a function for; of a spline, of its coefficients."""
+    volume = job.volume
+    if job.interpolation != "bspline":
+        work = _work_type(_name_of(volume.dtype), job.interpolation)
+        return job._replace(volume=volume.astype(work, copy=False))
+    spline, xp = coefficients(volume, job.fill), namespace(volume)
+    if _is_planar(volume):
+        spline = xp.moveaxis(xp.ascontiguousarray(xp.moveaxis(spline, 3, 0), np.float32), 0, 3)
+    behind = UNMOVED.copy()
+    behind[:3, 3] = PAD
+    m = job.mapping
+    return job._replace(
+        volume=spline.astype(np.float32, copy=False),
+        mapping=Mapping3(m.size, behind @ m.pre, m.lattice, m.post),
+        positions=None if job.positions is None else job.positions + np.float32(PAD),
+    )
 
 
 def _work_type(kind: str, interpolation: Interpolation) -> str:
@@ -225,26 +241,15 @@ def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
     return slice(int(places[0]), end if end >= 0 else None, step)
 
 
-def work_row(
-    volume: Array,
-    out: Array,
-    mapping: Mapping3,
-    interpolation: Interpolation,
-    fill: float | None,
-    positions: Array | None = None,
-    lattice: Array | None = None,
-) -> bytes:
+def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     """What C and kernels are told, as :data:`WORK` has it.
 
     Args:
-        volume: what is read.
+        job: what is gathered, of a type that they have a function for.
         out: what is written.
-        mapping: between them.
-        interpolation: of values.
-        fill: outside, None for the border.
-        positions: in place of the mapping.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
+    volume, mapping, interpolation, fill, positions = job
     field = mapping.lattice if positions is None else None
     width = volume.dtype.itemsize
     strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
@@ -279,16 +284,9 @@ def _address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-def _by_c(
-    volume: Array,
-    out: Array,
-    mapping: Mapping3,
-    interpolation: Interpolation,
-    fill: float | None,
-    positions: Array | None,
-) -> None:
-    row = np.frombuffer(work_row(volume, out, mapping, interpolation, fill, positions), WORK)
-    address, depth = row.ctypes.data, mapping.size[0]
+def _by_c(job: Gather, out: Array) -> None:
+    row = np.frombuffer(work_row(job, out), WORK)
+    address, depth = row.ctypes.data, job.mapping.size[0]
     count = max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
@@ -361,14 +359,25 @@ def _linear(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArra
     return _rounded(total, volume.dtype)
 
 
-def _cubic(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
-    first = np.floor(places)
-    t, total = places - first, np.zeros((*places.shape[:-1], volume.shape[3]))
+def _keys(t: FloatArray) -> FloatArray:
+    """What four voxels around a place are worth by Keys' cubic with a = -1/2."""
     s = 1 - t
-    weights = [-0.5 * t * s * s, 1 + t * t * (1.5 * t - 2.5), 1 + s * s * (1.5 * s - 2.5), -0.5 * s * t * t]
-    for tap in np.ndindex(4, 4, 4):
-        worth = np.prod([weights[n][..., axis] for axis, n in enumerate(tap)], axis=0)
-        total += worth[..., None] * _taps(volume, first + np.subtract(tap, 1), fill)
+    made = [-0.5 * t * s * s, 1 + t * t * (1.5 * t - 2.5), 1 + s * s * (1.5 * s - 2.5), -0.5 * s * t * t]
+    found: FloatArray = np.stack(made, axis=-1)
+    return found
+
+
+def _cubic(
+    volume: Array,
+    places: FloatArray,
+    fill: float | None,
+    weights_of: Callable[[FloatArray], FloatArray] = _keys,
+) -> npt.NDArray[Any]:
+    first = np.floor(places)
+    worth, total = weights_of(places - first), np.zeros((*places.shape[:-1], volume.shape[3]))
+    for d, h, w in np.ndindex(4, 4, 4):
+        each = worth[..., 0, d] * worth[..., 1, h] * worth[..., 2, w]
+        total += each[..., None] * _taps(volume, first + np.array([d, h, w]) - 1, fill)
     return _rounded(total, volume.dtype)
 
 
@@ -392,4 +401,10 @@ def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[
     return found
 
 
-_MEANINGS: Final = {"nearest": _nearest, "linear": _linear, "cubic": _cubic, "vote": _vote}
+_MEANINGS: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {
+    "nearest": _nearest,
+    "linear": _linear,
+    "cubic": _cubic,
+    "vote": _vote,
+    "bspline": partial(_cubic, weights_of=weights),
+}

@@ -20,7 +20,7 @@ struct work {
     double pre[12], post[12], per_node[3], fill;
 };
 
-enum { NEAREST, LINEAR, CUBIC, VOTE };
+enum { NEAREST, LINEAR, CUBIC, VOTE, BSPLINE };
 
 static inline int64_t below(float x) {
     const int32_t i = (int32_t)x;
@@ -60,6 +60,14 @@ static void keys(float t, float *w) {
     w[1] = 1 + t * t * (1.5f * t - 2.5f);
     w[2] = 1 + s * s * (1.5f * s - 2.5f);
     w[3] = -0.5f * s * t * t;
+}
+
+/* A cubic B-spline's, of coefficients. */
+static void bspline(float t, float *w) {
+    double b[4];
+    spline(t, b);
+    for (int n = 0; n < 4; n++)
+        w[n] = (float)b[n];
 }
 
 /* What a slice and a row have in common: the lattice contracted along both. */
@@ -221,10 +229,11 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     static void cubic_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                \
         HEAD(T)                                                                                                       \
         const float fill = (float)k->fill;                                                                            \
+        void (*const four)(float, float *) = k->interpolation == BSPLINE ? bspline : keys;                            \
         for (int64_t w = 0; w < n; w++) {                                                                             \
             PLACE                                                                                                     \
             float a[4], b[4], e[4], value = 0;                                                                        \
-            keys(pz - (float)i, a), keys(py - (float)j, b), keys(px - (float)l, e);                                   \
+            four(pz - (float)i, a), four(py - (float)j, b), four(px - (float)l, e);                                   \
             for (int u = 0; u < 4; u++) {                                                                             \
                 float slice = 0;                                                                                      \
                 for (int v = 0; v < 4; v++) {                                                                         \
@@ -327,20 +336,18 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
             T found = v[0];                                                                                           \
             if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
                  (v[0] ^ v[7])) != 0) {                                                                               \
-                float worth[8], scores[8], most = 0;                                                                  \
+                float worth[8], most = -1;                                                                            \
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
                 const T near = v[(fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f)];                                 \
                 for (int t = 0; t < 8; t++) {                                                                         \
-                    scores[t] = 0;                                                                                    \
+                    float score = 0;                                                                                  \
                     for (int u = 0; u < 8; u++)                                                                       \
-                        scores[t] += v[u] == v[t] ? worth[u] : 0;                                                     \
-                    most = scores[t] > most ? scores[t] : most;                                                       \
-                }                                                                                                     \
-                int chosen = 0;                                                                                       \
-                for (int t = 0; t < 8; t++) {                                                                         \
-                    if (scores[t] >= most - EQUAL && (!chosen || v[t] == near || (found != near && v[t] < found)))    \
-                        found = v[t], chosen = 1;                                                                     \
+                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
+                    const int before = v[t] == near || (found != near && v[t] < found);                               \
+                    if (score > most + EQUAL || (score >= most - EQUAL && before))                                    \
+                        found = v[t];                                                                                 \
+                    most = score > most ? score : most;                                                               \
                 }                                                                                                     \
             }                                                                                                         \
             to[w * step] = found;                                                                                     \
@@ -367,11 +374,12 @@ typedef void row_function(const struct work *, const float *, int64_t, int64_t, 
 typedef void plane_function(const struct work *, const float *, int64_t, int64_t, int64_t, int64_t, int32_t *, float *);
 
 /* By type: uint8, int8, uint16, int16, float32, int32, int64. */
-static row_function *const ROWS[4][7] = {
+static row_function *const ROWS[5][7] = {
     {nearest_u8, nearest_i8, nearest_u16, nearest_i16, nearest_f32, nearest_i32, nearest_i64},
     {linear_u8, linear_i8, linear_u16, linear_i16, linear_f32},
     {cubic_u8, cubic_i8, cubic_u16, cubic_i16, cubic_f32},
     {vote_u8, vote_i8, vote_u16, vote_i16, 0, vote_i32, vote_i64},
+    {0, 0, 0, 0, cubic_f32},
 };
 static plane_function *const PLANES[7] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32};
 

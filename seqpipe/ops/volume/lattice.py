@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
+from ...bspline import slopes
+from ...bspline import weights as spline_weights
 
 __all__ = ["FOLD_LIMIT", "Lattice", "nodes_for"]
 
@@ -84,9 +86,9 @@ class Lattice:
             cell = np.minimum(place.astype(np.int64), self.control.shape[axis] - 4)
             first.append(cell)
             if by == axis:
-                weights.append(_slopes(place - cell) * (inside / self.distance[axis])[:, None])
+                weights.append(slopes(place - cell) * (inside / self.distance[axis])[:, None])
             else:
-                weights.append(_spline(place - cell))
+                weights.append(spline_weights(place - cell))
         found = np.zeros((len(flat), 3))
         for d in range(4):
             for h in range(4):
@@ -95,17 +97,3 @@ class Lattice:
                     point = self.control[first[0] + d, first[1] + h, first[2] + w]
                     found += (both * weights[2][:, w])[:, None] * point
         return found.reshape(places.shape)
-
-
-def _spline(t: FloatArray) -> FloatArray:
-    s = 1 - t
-    parts = [s**3, 3 * t**3 - 6 * t**2 + 4, 3 * s**3 - 6 * s**2 + 4, t**3]
-    found: FloatArray = np.stack(parts, axis=-1) / 6
-    return found
-
-
-def _slopes(t: FloatArray) -> FloatArray:
-    s = 1 - t
-    parts: list[Any] = [-3 * s**2, 9 * t**2 - 12 * t, -9 * s**2 + 12 * s, 3 * t**2]
-    found: FloatArray = np.stack(parts, axis=-1) / 6
-    return found

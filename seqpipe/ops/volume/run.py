@@ -7,10 +7,10 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...array import Array, device_of, namespace
+from ...array import Array, admit, device_of, namespace
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Part, Sample
+from ...parts import Image, Labels, Part, Sample, part_of
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -89,6 +89,10 @@ def run(
     if isinstance(x, (list, tuple)):
         indices = indices_of(ops[0], index, len(x))
         return gathered(x, done(x, indices, layout))
+    if isinstance(x, Mapping) and (several := _apart(ops[0], x, layout)) is not None:
+        samples, letters, known = several
+        numbers = indices_of(ops[0], known if index is None else index, len(samples))
+        return _together(ops[0], x, done(samples, numbers, letters, stacked=True))
     if isinstance(x, (Mapping, Sequence, Part)):
         return done([x], indices_of(ops[0], index, 1), layout)[0]
     array = admitted(ops[0], x)
@@ -103,6 +107,49 @@ def run(
         return done([x], indices_of(ops[0], index, 1), letters)[0]
     numbers = indices_of(ops[0], index, len(array))
     return like(x, _stacked(ops[0], done(list(array), numbers, letters[1:], stacked=True)))
+
+
+def _apart(
+    op: Declaration, x: Mapping[str, Any], layout: str | None
+) -> tuple[list[dict[str, Part]], str | None, Any] | None:
+    """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
+    parts = {name: part_of(value) for name, value in x.items()}
+    batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
+    stacked = (layout or "").startswith("N") or any(
+        not isinstance(part.data, (Batch, Sequence)) and part.array.ndim == len("NDHWC")
+        for part in parts.values()
+        if isinstance(part, (Image, Labels))
+    )
+    if not batches and not stacked:
+        return None
+    counts = {name: len(part.data) for name, part in parts.items() if not isinstance(part.data, Sequence)}
+    if len(set(counts.values())) > 1 or len(counts) < len(parts):
+        said = ", ".join(f"{name} of {counts.get(name, 'one sample')}" for name in parts)
+        raise ParameterError(f"a batch with {said}", source=op.name, allowed="as many samples in every part")
+    every = {
+        name: part.data.sequences if isinstance(part.data, Batch) else part.data
+        for name, part in parts.items()
+    }
+    samples = [
+        {name: part.with_data(every[name][n]) for name, part in parts.items()}
+        for n in range(next(iter(counts.values())))
+    ]
+    letters = layout[1:] if layout is not None and layout.startswith("N") else layout
+    return samples, letters, batches[0].indices if batches else None
+
+
+def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> Sample:
+    """Samples as a dictionary of batches, each part as the one that was given."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        part, data = part_of(value), [sample[name].data for sample in made]
+        whole: Any = data
+        if isinstance(part.data, Batch):
+            whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
+        elif not isinstance(part.data, (list, tuple)):
+            whole = like(part.data, _stacked(op, [admit(one) for one in data]))
+        found[name] = part.with_data(whole) if isinstance(value, Part) else whole
+    return Sample(found)
 
 
 def plain(given: Any, done: Any) -> Any:

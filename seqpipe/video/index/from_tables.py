@@ -34,22 +34,26 @@ _MOST_TINY = 256
 _TO_FIRST_REFERENCE = 64
 
 
-def index_of_tables(source: Source) -> PacketIndex | None:
+def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
     """A video's index by its container's tables; None if they are not believed.
+
+    Args:
+        source: the video.
+        through: whether one that is far away may be read through for tables that lie all over it.
 
     Raises:
         UnreadableSourceError: it is not a video that can be decoded.
         SourceError: it cannot be read.
     """
     try:
-        return _index(Blocks(source) if source.slow else source)
+        return _index(Blocks(source) if source.slow else source, through=through)
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
         return None
 
 
-def _index(source: Source) -> PacketIndex:
-    tables, facts = _read(source)
+def _index(source: Source, *, through: bool) -> PacketIndex:
+    tables, facts = _read(source, through=through)
     return index_of(source, tables, facts)
 
 
@@ -101,14 +105,14 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
     return finish(drop_head(source, index, ()), tables.duration)
 
 
-def _read(source: Source) -> tuple[Tables, StreamFacts]:
+def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     """What the container's tables say, and what the first packet does."""
     begin = bytes(source.read([(0, 12)])[0])
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
     if begin[:4] == matroska.MAGIC:
         film = matroska.read_film(source)
-        tables = _blocks_of(source, film)
+        tables = _blocks_of(source, film, through=through)
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
@@ -122,12 +126,12 @@ def _read(source: Source) -> tuple[Tables, StreamFacts]:
     raise Distrusted("its container has no tables that are read here")
 
 
-def _blocks_of(source: Source, film: matroska.Film) -> Tables:
+def _blocks_of(source: Source, film: matroska.Film, *, through: bool) -> Tables:
     """The packets of a Matroska file; one that is far away is read through for them, and not kept."""
     if not isinstance(source, Blocks):
         return matroska.read_tables(source, film)
-    if film.codec in matroska.READ_THROUGH:
-        raise Distrusted("each packet must be looked at, which the scan does with one reading")
+    if not through or film.codec in matroska.READ_THROUGH:
+        raise Distrusted("all of it must be read, which the scan does once for all that is to be known")
     note_pass(source.plain)
     return matroska.read_tables(source.plain, film)
 

@@ -86,7 +86,7 @@ def index_without_scan(
         SourceError: it cannot be read.
     """
     kept = kept_index(source, stamp, cache_dir=cache_dir, register=register)
-    if kept is not None or (index := _by_tables(source)) is None:
+    if kept is not None or (index := _by_tables(source, through=False)) is None:
         return kept
     keep_index(stamp, index, cache_dir=cache_dir)
     return index
@@ -144,14 +144,14 @@ def _registered(
     return replace(found, info=with_source(found.info, source.name))
 
 
-def _by_tables(source: Source) -> PacketIndex | None:
+def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
     # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
     if source.stream is not None or (_refuted and digest_of_ends(source) in _refuted):
         return None
     from .from_tables import index_of_tables
 
-    return index_of_tables(source)
+    return index_of_tables(source, through=through)
 
 
 def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:

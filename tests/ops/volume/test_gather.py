@@ -37,7 +37,7 @@ def field_of(rng, size, distance=6.0, share=FOLD_LIMIT):
 @pytest.mark.parametrize(
     ("fill", "mode"), [(0.0, "grid-constant"), (3.5, "grid-constant"), (None, "nearest")]
 )
-@pytest.mark.parametrize(("interpolation", "order"), [("nearest", 0), ("linear", 1)])
+@pytest.mark.parametrize(("interpolation", "order"), [("nearest", 0), ("linear", 1), ("bspline", 3)])
 def test_an_affine_map_is_that_of_scipy(volume, interpolation, order, fill, mode, reference):
     matrix = matrix_of((20, -35, 10), (0.8, 1.3, 1.0), volume.shape, (0.3, -2, 1))
     found = gather(
@@ -154,6 +154,28 @@ def test_cubic_is_the_bicubic_of_pillow(rng):
     matrix[1:3, 3] = -0.25
     found = gather(picture[None, ..., None], Mapping3((1, 24, 28), matrix), "cubic", None)[0, ..., 0]
     assert np.abs(found - judged)[4:-4, 4:-4].max() < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("planar", [False, True])
+def test_a_spline_of_every_type_and_order_of_axes_is_that_of_scipy(rng, dtype, planar):
+    values = (rng.random((9, 10, 11, 2)) * 100).astype(dtype)
+    given = np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 3, 0)), 0, 3) if planar else values
+    matrix = matrix_of((10, 20, -15), 0.9, values.shape[:3])
+    found = gather(given, Mapping3((8, 9, 10), matrix), "bspline", 5.0)
+    assert found.dtype == dtype
+    assert np.moveaxis(found, 3, 0).flags.c_contiguous == planar
+    for channel in range(2):
+        judged = ndimage.affine_transform(
+            values[..., channel].astype(float), matrix[:3, :3], matrix[:3, 3], output_shape=(8, 9, 10),
+            order=3, mode="grid-constant", cval=5.0,
+        )  # fmt: skip
+        if dtype[0] != "f":
+            info = np.iinfo(dtype)
+            assert np.abs(found[..., channel] - judged.round().clip(info.min, info.max)).max() <= 1
+        assert np.abs(found[..., channel] - judged.clip(0 if dtype == "uint8" else None)).max() <= (
+            1e-3 if dtype[0] == "f" else 0.51
+        )
 
 
 @pytest.mark.parametrize("fill", [0.0, 2.0, None])

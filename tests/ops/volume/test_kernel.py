@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqpipe import ops
-from seqpipe.ops import VolumeChain
+from seqpipe.ops import Chain
 from seqpipe.ops.volume.gather import gather
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
@@ -38,6 +38,7 @@ def mappings(size, rng):
         ("linear", "float32"),
         ("linear", "int16"),
         ("cubic", "float32"),
+        ("bspline", "float32"),
         ("nearest", "int32"),
         ("vote", "uint8"),
     ],
@@ -81,8 +82,8 @@ def test_emulated_kernels_do_what_operators_do_on_the_cpu(rng, name):
                 }
                 for _ in range(2)
             ]
-            judged = VolumeChain(op)(samples, index=3)
-            found = VolumeChain(op)(samples, index=3, backend="cuda", device=EmulatedDevice())
+            judged = Chain(op)(samples, index=3)
+            found = Chain(op)(samples, index=3, backend="cuda", device=EmulatedDevice())
             for one, other in zip(found, judged, strict=True):
                 a, b = one["image"].data.astype(float), other["image"].data.astype(float)
                 assert a.shape == b.shape
@@ -96,7 +97,7 @@ def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng)
     from seqpipe import recipes
 
     chain = recipes.nnunet((8, 10, 12))
-    chain = VolumeChain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
+    chain = Chain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
     samples = [
         {
             "image": rng.normal(size=(3, 12, 13, 14)).astype(np.float32),
@@ -120,7 +121,7 @@ def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng)
 @EMULATED
 def test_many_volumes_of_a_batch_are_one_launch(rng):
     batch = rng.random((12, 6, 7, 8)).astype(np.float32)
-    chain = VolumeChain(ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(spacing=9))
+    chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(spacing=9))
     device = EmulatedDevice()
     found = chain(batch, layout="NDHW", backend="cuda", device=device)
     assert device.launches == 1
@@ -189,7 +190,7 @@ def test_a_chain_on_the_gpu_agrees_with_the_cpu(rng):
     import cupy
 
     volume = rng.random((40, 40, 40)).astype(np.float32)
-    chain = VolumeChain(
+    chain = Chain(
         ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(), ops.Flip3d(width=True), ops.GaussianBlur3d()
     )
     found = chain(cupy.asarray(volume), index=3)

@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import REGISTRY, VolumeChain
+from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
@@ -126,7 +126,7 @@ def test_labels_stay_labels_and_replay_is_bit_equal(case, rng):
 @given(st.lists(st.sampled_from(range(len(GEOMETRY))), min_size=1, max_size=5), st.integers(0, 1000))
 def test_landmarks_keep_their_place_in_the_world(numbers, index):
     """A point in voxels, through any chain, has the place that its voxel has: by the affine, or by the field."""
-    chain = VolumeChain(*(GEOMETRY[n] for n in numbers))
+    chain = Chain(*(GEOMETRY[n] for n in numbers))
     volume = space(np.zeros((14, 15, 16), np.float32))
     inside = np.random.default_rng(index).uniform(4, 9, (5, 3))
     try:
@@ -157,9 +157,7 @@ def test_points_in_mm_stay_where_they_are_and_follow_a_field(sequence, rng):
 def test_a_marked_voxel_goes_where_its_point_goes():
     volume = np.zeros((20, 20, 20), np.float32)
     volume[8, 9, 12] = 1
-    chain = VolumeChain(
-        ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True)
-    )
+    chain = Chain(ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True))
     done = chain(
         {"image": volume, "tip": Points([[8.0, 9, 12]]), "box": Boxes([[7.0, 8, 11, 9, 10, 13]])}, index=4
     )
@@ -214,7 +212,7 @@ def test_what_becomes_coarser_is_smoothed_first_by_default_as_scikit_image_does(
 
 def test_what_smooths_begins_a_pass_and_its_followers_join_it(volume):
     turn, crop = ops.RandomAffine3d(rotate=(20, 30, 10)), ops.Crop3d(size=(4, 4, 4))
-    chain = VolumeChain(turn, ops.Zoom3d(factor=0.5), crop)
+    chain = Chain(turn, ops.Zoom3d(factor=0.5), crop)
     lines = chain.explain(volume).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "1. random_affine3d", "2. zoom3d", "3. zoom3d → crop3d",
@@ -245,14 +243,16 @@ def test_crops_and_pads_fill_as_numpy_does(mode):
 def test_what_is_composed_is_read_once(volume):
     crop = ops.Crop3d(size=(10, 10, 10))
     turn = ops.RandomAffine3d(rotate=(20, 30, 10))
-    chain = VolumeChain(turn, ops.RandomAffine3d(scale=1.2), crop)
+    chain = Chain(turn, ops.RandomAffine3d(scale=1.2), crop)
     assert chain.explain() == "1. random_affine3d → random_affine3d → crop3d: one gather"
     assert "in three dimensions" in chain.explain(volume)
-    inverse = VolumeChain(ops.RandomAffine3d(rotate=(0, 0, 90)), ops.RandomAffine3d(rotate=(0, 0, -90)))
+    inverse = Chain(ops.RandomAffine3d(rotate=(0, 0, 90)), ops.RandomAffine3d(rotate=(0, 0, -90)))
     assert np.allclose(inverse(volume), volume, atol=1e-6)
-    flat = VolumeChain(ops.RandomAffine3d(rotate=(20, 0, 0)), ops.Elastic3d(in_plane=True))
+    flat = Chain(ops.RandomAffine3d(rotate=(20, 0, 0)), ops.Elastic3d(in_plane=True))
     assert "slice by slice, in the plane through an elastic field" in flat.explain(volume)
-    views = VolumeChain(ops.Flip3d(width=True), ops.Rot90(), ops.Crop3d(size=(4, 5, 6)))
+    relabeled = Chain(crop, ops.ReplaceLabel(label=1, by=2), ops.ZScore())
+    assert relabeled.explain() == "1. crop3d: one gather\n2. replace_label: labels\n3. zscore: intensities"
+    views = Chain(ops.Flip3d(width=True), ops.Rot90(), ops.Crop3d(size=(4, 5, 6)))
     assert "voxels change places" in views.explain(volume)
     assert np.array_equal(
         views(volume), np.rot90(volume[:, :, ::-1], 1, (1, 2))[7:11, 11:16][:, :, 8:14][:, :5]
@@ -264,7 +264,7 @@ def test_geometry_is_taken_back(numbers):
     grid = np.indices((22, 24, 26)) / 6
     sequence = space(np.sin(grid).sum(axis=0).astype(np.float32))
     sample = {"image": sequence, "inside": np.ones_like(sequence.data)}
-    done = VolumeChain(*(GEOMETRY[n] for n in numbers))(sample, index=5)
+    done = Chain(*(GEOMETRY[n] for n in numbers))(sample, index=5)
     back = ops.invert_volume(done.history, done["image"])
     assert np.allclose(back.affine, sequence.affine)
     known = ops.invert_volume(done.history, done["inside"]) > 1 - 1e-5  # nothing from outside is mixed in
@@ -272,8 +272,17 @@ def test_geometry_is_taken_back(numbers):
     assert np.abs(back.data - sequence.data)[known].max() < 0.05
 
 
+def test_geometry_by_splines_is_taken_back_more_exactly(volume):
+    off = {}
+    for interp in ("linear", "cubic", "bspline"):
+        done = ops.RandomAffine3d(rotate=(12, -7, 20), interp=interp, fill_value=None)({"image": volume})
+        back = ops.invert_volume(done.history, done["image"], interp=interp, fill_value=None)
+        off[interp] = np.abs(back - volume)[6:-6, 6:-6, 6:-6].mean()
+    assert off["bspline"] < off["cubic"] < off["linear"]
+
+
 def test_flips_are_taken_back_to_the_bit(volume):
-    done = VolumeChain(ops.Flip3d(depth=True), ops.Rot90(turns=3))({"image": volume})
+    done = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=3))({"image": volume})
     assert np.array_equal(ops.invert_volume(done.history, done["image"]), volume)
 
 
@@ -428,7 +437,7 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
     broken = volume.copy()
     broken[3, 4, 5], broken[6, 7, 8] = np.nan, np.inf
     with pytest.warns(UserWarning, match="2 voxels of 'image' are NaN or infinite: they are kept") as said:
-        found = VolumeChain(ops.ZScore(), ops.Contrast3d(factor=1.2), ops.Gamma3d(gamma=1.2, range="minmax"))(
+        found = Chain(ops.ZScore(), ops.Contrast3d(factor=1.2), ops.Gamma3d(gamma=1.2, range="minmax"))(
             broken
         )
     assert len(said) == 1
@@ -502,10 +511,6 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
             lambda x: ops.BrightnessAdditive(offset=1)({"m": Labels(x > 0)}),
             "brightness_additive: a sample of m, none of which is an image",
         ),
-        (
-            lambda _: VolumeChain(ops.Flip()),
-            "VolumeChain: a chain on volumes with flip; allowed: operators on volumes",
-        ),
         (lambda _: Points([1.0, 2.0]), r"Points: numbers of float64 of shape \(2,\); allowed: \(K, 3\)"),
         (lambda x: Labels(x, classes=0), "Labels: classes=0 is not valid"),
         (lambda x: Labels(x, interp="linear"), "interp='linear' is not valid; allowed: 'vote', 'nearest'"),
@@ -523,15 +528,46 @@ def test_results_of_several_sizes_are_asked_for_as_a_list(rng):
         ops.Zoom3d(factor=(0.5, 2.0))(rng.random((3, 8, 8, 8)).astype(np.float32), layout="NDHW")
 
 
+def test_a_dictionary_of_batches_is_as_many_samples(rng, torch):
+    chain = Chain(ops.RandomAffine3d(rotate=(-20, 20)), ops.GaussianNoise3d(sigma=(0.0, 1.0)))
+    images = rng.random((3, 6, 7, 8, 1)).astype(np.float32)
+    labels = rng.integers(0, 3, (3, 6, 7, 8, 1)).astype(np.uint8)
+    each = [{"image": i, "label": Labels(m)} for i, m in zip(images, labels, strict=True)]
+    wanted = chain(each, index=[5, 1, 9])
+    stacked = chain({"image": images, "label": Labels(labels)}, index=[5, 1, 9])
+    first = {"image": np.moveaxis(images, 4, 1), "label": Labels(np.moveaxis(labels, 4, 1))}
+    tensors = {
+        name: torch.from_numpy(part.copy()) if name == "image" else part for name, part in first.items()
+    }
+    moved = chain(tensors, layout="NCDHW", index=[5, 1, 9])
+    batches = {
+        name: Batch.of([space(one) for one in array], indices=[5, 1, 9])
+        for name, array in (("image", images), ("label", labels))
+    }
+    placed = chain({"image": batches["image"], "label": Labels(batches["label"])})
+    assert isinstance(placed["image"], Batch)
+    assert isinstance(moved["image"], torch.Tensor)
+    for n, one in enumerate(wanted):
+        assert np.array_equal(stacked["image"][n], one["image"])
+        assert np.array_equal(stacked["label"].data[n], one["label"].data)
+        assert np.array_equal(moved["image"][n, 0].numpy(), one["image"][..., 0])
+    alone = chain({"image": batches["image"][1], "label": Labels(batches["label"][1])}, index=1)
+    assert np.array_equal(placed["image"][1].data, alone["image"].data)
+    assert np.array_equal(placed["label"].data[1].data, alone["label"].data.data)
+    assert np.allclose(placed["image"][1].affine, alone["image"].affine)
+    with pytest.raises(ParameterError, match="a batch with image of 3, label of 2; allowed: as many samples"):
+        chain({"image": images, "label": Labels(labels[:2])})
+
+
 def test_chains_print_and_go_to_json(volume):
-    chain = VolumeChain(
+    chain = Chain(
         ops.RandomAffine3d(rotate=(-30, 30), p=0.2),
         ops.RandomAffine3d(scale=ops.Reciprocal(0.7, 1.4), isotropic=True, p=0.2),
         ops.Gamma3d(gamma=ops.TwoSided(0.7, 1.5), range="minmax", p=0.3),
     )
     assert eval(repr(chain), vars(ops)) == chain
-    assert VolumeChain.from_json(chain.to_json()) == chain
-    assert np.array_equal(chain(volume, index=4), VolumeChain.from_json(chain.to_json())(volume, index=4))
+    assert Chain.from_json(chain.to_json()) == chain
+    assert np.array_equal(chain(volume, index=4), Chain.from_json(chain.to_json())(volume, index=4))
     assert [op.name for op in chain.without("gamma3d")] == ["random_affine3d"] * 2
     draws = {op.stream_name for op in chain}
     assert draws == {"random_affine3d", "random_affine3d#1", "gamma3d"}

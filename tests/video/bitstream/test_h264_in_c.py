@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import PacketKind, classifier, classify_all, h264
 
 from .clips import H264, encoded
@@ -23,7 +23,7 @@ def both(extradata: bytes, packets: list[bytes]) -> tuple[list[PacketKind], list
     """What C says of packets, in rows of seven, and what Python does."""
     one, other = classifier("h264", extradata), classifier("h264", extradata)
     in_rows = [packets[at : at + 7] for at in range(0, len(packets), 7)]
-    by_c = [kind for some in in_rows for kind in classify_all(one, [av.Packet(data) for data in some])]
+    by_c = [kind for some in in_rows for kind in classify_all(one, [av_packet(data) for data in some])]
     return by_c, [other.classify(data) for data in packets]
 
 
@@ -52,7 +52,7 @@ def test_nearly_all_packets_are_read_by_c(monkeypatch: pytest.MonkeyPatch) -> No
         return by_python(data)
 
     monkeypatch.setattr(found, "classify", noted)
-    classify_all(found, [av.Packet(data) for data in stream.packets])
+    classify_all(found, [av_packet(data) for data in stream.packets])
     assert len(left) < len(stream.packets) / 4
 
 

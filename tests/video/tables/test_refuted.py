@@ -26,7 +26,7 @@ def test_points_of_gradual_refresh_are_no_key_packets(credulous, tmp_path, caplo
     with seqpipe.open(path, cache_dir=tmp_path / "scan") as video:
         pass
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(from_tables, "index_of_tables", lambda _: None)
+        patch.setattr(from_tables, "index_of_tables", lambda *_, **__: None)
         with seqpipe.open(path, cache_dir=tmp_path / "other") as video:
             truth = [frame.numpy() for frame in video]
     for way in ("frames", "stream", "engine"):

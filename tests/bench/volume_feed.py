@@ -1,0 +1,132 @@
+"""A training feed, from `.nii.gz` to augmented patches, beside MONAI's: ``python -m tests.bench.volume_feed``.
+
+Volumes of 160³ int16 with labels lie on disk; after one epoch that fills the caches, epochs of batches of 2 patches of
+128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``readers.Volume`` and ``recipes.nnunet``, and
+MONAI's ``CacheDataset`` with its transforms for the same steps, on the CPU, as its tutorials have it. ``--device cuda``
+puts seqpipe's patches, and the work for them, on a GPU. MONAI is left out where it is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqpipe import ops, recipes
+from seqpipe.parts import Labels
+from seqpipe.readers import Volume
+from seqpipe.sequence import Sequence
+from seqpipe.volume import save
+
+__all__ = ["main"]
+
+SIZE, PATCH = (160, 160, 160), (128, 128, 128)
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--volumes", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument(
+        "--threads", type=int, default=2, help="threads of seqpipe, processes of MONAI's loader"
+    )
+    asked = parser.parse_args()
+    ops.set_threads(asked.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        files = _written(Path(folder), asked.volumes)
+        feeds = {"seqpipe": _seqpipe(files, asked), **_monai(files, asked)}
+        print(f"| {asked.device}, {asked.threads} threads | ms a batch of 2, median | least |\n|-|-|-|")
+        for name, feed in feeds.items():
+            taken = _taken(feed, asked.epochs)
+            print(f"| {name} | {statistics.median(taken):.1f} | {min(taken):.1f} |", flush=True)
+
+
+def _taken(feed: Callable[[int], Iterator[Any]], epochs: int) -> list[float]:
+    """Milliseconds for a batch, of each epoch but the first one."""
+    found = []
+    for epoch in range(epochs + 1):
+        begin, count = time.perf_counter(), 0
+        for _ in feed(epoch):
+            count += 1
+        found.append((time.perf_counter() - begin) * 1e3 / count)
+    return found[1:]
+
+
+def _written(folder: Path, count: int) -> list[dict[str, Path]]:
+    """Volumes that are as hard to inflate as scans are: smooth, with noise in the last bits."""
+    rng = np.random.default_rng(0)
+    pairs = []
+    for number in range(count):
+        smooth = ops.Zoom3d(size=SIZE)(rng.normal(size=(20, 20, 20)).astype(np.float32)) * 300
+        image = (smooth + rng.normal(0, 10, SIZE)).astype(np.int16)
+        pair = {"image": folder / f"{number}.nii.gz", "label": folder / f"{number}-label.nii.gz"}
+        for values, path in ((image, pair["image"]), ((smooth > 150).astype(np.uint8), pair["label"])):
+            save(Sequence(values[..., None], "DHWC", affine=np.eye(4)), path)
+        pairs.append(pair)
+    return pairs
+
+
+def _seqpipe(files: list[dict[str, Path]], asked: argparse.Namespace) -> Callable[[int], Iterator[Any]]:
+    recipe = recipes.nnunet()
+    crop = ops.Crop3d(size=PATCH, place=(0.0, 1.0), label_fill=-1)
+    chain = recipe[:2] + ops.Chain(crop) + recipe[2:]
+    volumes = Volume(
+        files=files, dtype="float32", shuffle=True, cache_gib=4, device=asked.device, threads=asked.threads
+    )
+
+    def feed(epoch: int) -> Iterator[Any]:
+        volumes.set_epoch(epoch)
+        for batch in volumes.batches(2):
+            yield chain({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
+        _finished(asked.device)
+
+    return feed
+
+
+def _finished(device: str) -> None:
+    if device == "cuda":
+        import cupy
+
+        cupy.cuda.Device().synchronize()
+
+
+def _monai(
+    files: list[dict[str, Path]], asked: argparse.Namespace
+) -> dict[str, Callable[[int], Iterator[Any]]]:
+    try:
+        from monai import transforms as of
+        from monai.data import CacheDataset, DataLoader
+    except ImportError:
+        return {}
+    both = ("image", "label")
+    steps = of.Compose([
+        of.LoadImaged(both), of.EnsureChannelFirstd(both), of.EnsureTyped(both),
+        of.RandAffined(
+            both, prob=0.36, rotate_range=(0.52,) * 3, scale_range=(0.4,) * 3, spatial_size=SIZE,
+            mode=("bilinear", "nearest"), padding_mode="zeros",
+        ),
+        of.RandSpatialCropd(both, PATCH, random_size=False),
+        of.RandGaussianNoised("image", prob=0.1, std=0.1),
+        of.RandGaussianSmoothd("image", (0.5, 1.0), (0.5, 1.0), (0.5, 1.0), prob=0.2),
+        of.RandScaleIntensityd("image", 0.25, prob=0.15), of.RandAdjustContrastd("image", 0.15, (0.75, 1.25)),
+        of.RandSimulateLowResolutiond("image", prob=0.25, zoom_range=(0.5, 1.0)),
+        of.RandAdjustContrastd("image", 0.4, (0.7, 1.5)),
+        *(of.RandFlipd(both, prob=0.5, spatial_axis=axis) for axis in range(3)),
+    ])  # fmt: skip
+    dataset = CacheDataset([{name: str(path) for name, path in pair.items()} for pair in files], steps)
+    loader = DataLoader(
+        dataset, batch_size=2, shuffle=True, num_workers=asked.threads, persistent_workers=True
+    )
+    return {"MONAI CacheDataset": lambda _: iter(loader)}
+
+
+if __name__ == "__main__":
+    main()
