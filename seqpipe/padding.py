@@ -12,7 +12,7 @@
 =============== ==================== =============================== =================================================
 
 Operators that interpolate (warps, resampling) have ``fill_value`` alone: a number stands for ``"constant"``, None for
-``"edge"``.
+``"edge"``. ``Crop3d`` and ``Pad3d``, which run together with these, have ``"constant"`` and ``"edge"``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""DALI's modules and names over seqpipe's pipelines: in programs, ``nvidia.dali`` becomes ``seqpipe.dali``.
+"""DALI's API on top of seqpipe's pipelines: replace ``nvidia.dali`` by ``seqpipe.dali`` in programs.
 
 @pipeline_def(batch_size=8, num_threads=4, device_id=0)
 def clips(files):
     frames, label = fn.readers.video(filenames=files, labels=[], sequence_length=16, name="Reader")
     return fn.resize(frames, size=(112, 112)), label
 
-What names, arguments and defaults mean is DALI 2.4's, but where that is broken: epochs are exact, errors arrive in
-their turn and name what they are about, programs for a GPU run on a CPU where there is no driver. ``table`` lists
-operators.
+Names, arguments and defaults mean what they do in DALI 2.4, with these differences: epochs are exact, errors are raised
+at their position in the order and name their source, and programs for a GPU run on the CPU if there is no driver.
+``table`` lists the operators.
 """
 
 from __future__ import annotations

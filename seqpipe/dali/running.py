@@ -1,4 +1,4 @@
-"""Pipeline, with DALI's names: functions, ``with`` blocks and classes make graphs of it, and it runs them."""
+"""Pipeline with DALI's interface: defined by functions, ``with`` blocks or classes."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ __all__ = ["NotBuiltError", "Pipeline", "UnknownSourceError"]
 
 
 class NotBuiltError(SeqpipeError, RuntimeError):
-    """A pipeline is used in a way that it is not ready for."""
+    """A method was called that the pipeline's state does not allow, such as before ``build()``."""
 
 
 class Pipeline:
-    """A graph of operators and the readers and sources that it begins with; see ``nvidia.dali.Pipeline``.
+    """A graph of operators with its readers and sources; see ``nvidia.dali.Pipeline``.
 
-    ``run()`` builds by itself and never ends where readers give the data: epochs follow one another, each filled up to
-    whole batches from its own start. What a program is run by does not change samples or draws: the number of threads,
-    ``exec_*`` and the depth of the queue decide speed alone.
+    ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
+    whole batches with its first samples. The number of threads, ``exec_*`` and the depth of the queue change the speed,
+    but neither samples nor sampled parameters.
 
     Args:
-        batch_size: the most samples that a batch has.
+        batch_size: maximum number of samples in a batch.
         num_threads: threads that decode; by default one for each core.
-        device_id: the GPU; None for a pipeline on the CPU.
-        seed: of all operators that have none of their own; unset or -1 is 0, so that all ranks agree.
-        exec_pipelined: with False nothing is read ahead.
-        prefetch_queue_depth: batches that are made ahead.
-        exec_async: with ``exec_pipelined``: whether anything is made ahead.
+        device_id: number of the GPU; None for a pipeline on the CPU.
+        seed: seed of operators without their own; None and -1 mean 0, so that all ranks agree.
+        exec_pipelined: False disables reading ahead.
+        prefetch_queue_depth: number of batches to make ahead.
+        exec_async: with ``exec_pipelined``: whether to make batches ahead.
         py_num_workers: processes of each external source that is declared with ``parallel=True``.
-        py_start_method: "fork" or "spawn", for these.
-        enable_checkpointing: accepted; states can always be saved.
-        checkpoint: what :meth:`checkpoint` gave: the pipeline goes on from there.
-        output_dtype: the type that outputs must have, one or one for each.
-        output_ndim: how many axes their samples must have, likewise.
-        **accepted: arguments of DALI's that decide nothing here, such as ``set_affinity``.
+        py_start_method: start method of these processes, "fork" or "spawn".
+        enable_checkpointing: accepted without effect, as states can always be saved.
+        checkpoint: a result of :meth:`checkpoint` to continue from.
+        output_dtype: required dtype of outputs; one for all, or one for each.
+        output_ndim: required number of axes of output samples; one for all, or one for each.
+        **accepted: arguments of DALI without effect here, such as ``set_affinity``.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -134,9 +134,9 @@ class Pipeline:
         """
         if self._batch_size == -1:
             raise ParameterError(
-                "no batch_size was given",
+                "batch_size is missing",
                 source="Pipeline",
-                advice="Give it to the pipeline: pipe(batch_size=8)",
+                advice="Pass it to the pipeline: pipe(batch_size=8)",
             )
         return self._batch_size
 
@@ -291,7 +291,7 @@ class Pipeline:
         """
         if self._executor is None:
             raise NotBuiltError(
-                "this pipeline was not built",
+                "the pipeline is not built",
                 source="Pipeline",
                 advice="Call build() first; run() builds by itself",
             )
@@ -314,7 +314,7 @@ class Pipeline:
             raise NotBuiltError(
                 f"the pipeline is run by {self._user}, and cannot be run by {user} as well",
                 source="Pipeline",
-                advice="Make a pipeline for each",
+                advice="Create a pipeline for each",
             )
         self._user = user
         if reader is not None:
@@ -372,7 +372,7 @@ class Pipeline:
 
     def _outputs_of(self, made: Made | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         if made is None:
-            raise StopIteration("the data has ended; reset() begins the next epoch")
+            raise StopIteration("the epoch has ended; reset() starts the next one")
         return tuple(listed(value_of(value)) for value in made.values)
 
     def schedule_run(self) -> None:

@@ -55,7 +55,7 @@ def nnunet(
     space: list[Any] = [ops.RandomAffine3d(rotate=turn, p=0.2, label_fill=-1, seed=seed), size]
     if patch_size is not None:
         d, h, w = (int(n) for n in patch_size)
-        space.append(ops.Crop3d(size=(d, h, w), pad=True, label_fill=-1))
+        space.append(ops.Crop3d(size=(d, h, w), pad_mode="constant", label_fill=-1))
     each: dict[str, Any] = {"per_channel": True, "seed": seed}
     around = ops.TwoSided(0.75, 1.25)
     power: dict[str, Any] = {"gamma": ops.TwoSided(0.7, 1.5), "range": "minmax", "retain_stats": True, **each}

@@ -97,7 +97,7 @@ def test_pipeline_def_with_and_without_arguments():
     with pytest.raises(ParameterError, match=r"there is no argument 'batch'; allowed: batch_size, "):
         pipeline_def(batch=3)
     with pytest.raises(
-        ParameterError, match=r"no batch_size was given. Give it to the pipeline: pipe\(batch_size=8\)"
+        ParameterError, match=r"batch_size is missing. Pass it to the pipeline: pipe\(batch_size=8\)"
     ):
         bare(1).run()
 
@@ -119,7 +119,7 @@ def test_what_is_not_built_or_fed():
         pipe.set_outputs(fn.external_source(name="in"))
     for call in (pipe.outputs, pipe.schedule_run, lambda: pipe.feed_input("in", np.zeros((3, 1)))):
         with pytest.raises(
-            NotBuiltError, match=r"this pipeline was not built. Call build\(\) first; run\(\) builds by"
+            NotBuiltError, match=r"the pipeline is not built. Call build\(\) first; run\(\) builds by"
         ):
             call()
     pipe.build()

@@ -19,12 +19,12 @@ X = TypeVar("X")
 
 
 class Op(Declaration, register=False):
-    """An operator: what it does to images, with which parameters.
+    """Base class of operators on images.
 
-    A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
-    (``class GammaCurve`` is ``fn.gamma_curve``); ``class GammaCurve(Op, register=False)`` is not. Its fields are
-    declared by :func:`seqpipe.ops.param`; what else it states are attributes and methods of
-    :class:`seqpipe.ops.Declaration`. :mod:`seqpipe.ops` says how to write one.
+    A subclass becomes a frozen dataclass and is registered by the name of its function (``class GammaCurve`` is
+    ``fn.gamma_curve``), unless it is declared with ``register=False``. :func:`seqpipe.ops.param` declares its
+    parameters; :class:`seqpipe.ops.Declaration` has the methods and traits to define. :mod:`seqpipe.ops` explains how
+    to write an operator.
     """
 
     def value_map(self) -> ValueMap | None:
@@ -32,22 +32,22 @@ class Op(Declaration, register=False):
         return None
 
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
-        """The result for images, a sequence, a volume, or a batch.
+        """Apply the operator to images, a sequence, a volume or a batch.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; a mapping of
-                names to parts (see :mod:`seqpipe.parts`), which one draw moves together; or a DataNode.
-            layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
-            epoch: the epoch that random parameters are drawn for.
-            index: the index of the first sample within its dataset, or of each one; draws depend on it. By default
-                those that a Batch knows, else from 0 on.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these; a mapping of names to parts (see
+                :mod:`seqpipe.parts`), to which the same sampled parameters apply; or a DataNode.
+            layout: layout of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
+            epoch: the epoch that parameters are sampled for.
+            index: index of the first sample within its dataset, or of each sample; sampled parameters depend on it. By
+                default the indices of a Batch, else 0, 1, ….
 
         Returns:
-            What came in, of the same type and on the same device, in memory of its own. A DataNode, if x or a
-            parameter is one; a seqpipe.pipeline.Graph is then given the epoch and the index.
+            The result, of the same type and on the same device as ``x``, in its own memory. A DataNode, if ``x`` or a
+            parameter is one; the graph is then called with epoch and index.
 
         Raises:
-            ParameterError: the layout, the type, the number of channels or the size is not one that it takes.
+            ParameterError: the operator does not accept the layout, dtype, number of channels or size.
             BackendError: the data is on a GPU that cannot be used.
         """
         if type(x) is not np.ndarray and isinstance(x, Mapping):

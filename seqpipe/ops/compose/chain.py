@@ -1,9 +1,9 @@
-"""Chain: operators one after the other, with as few passes over the pixels as their meaning allows.
+"""Chain: a sequence of operators, fused into few passes over the pixels.
 
 A member of a chain is an operator on images, on the samples of a batch (Mixup), on arrays (Transpose), on sequences
 (ElementExtract) or on volumes, a choice (OneOf, SomeOf), operators for some images of a sample (Only), or a chain with
-another ``fuse``; other chains and lists in it are the members that they hold. Neighbors that act on images are a line,
-which is done in as few passes as can be.
+another ``fuse``; members of other chains and lists become members of the chain. Consecutive operators on images are a
+line, which is fused.
 """
 
 from __future__ import annotations
@@ -53,39 +53,38 @@ _Step: TypeAlias = "Composed | tuple[Op, ...]"
 
 @dataclass(frozen=True)
 class Chain(Maker):
-    """Operators, one after the other.
+    """A sequence of operators.
 
-    The result is that of calling :attr:`ops` one after the other, to the last bit; operators of one name and one seed
-    draw apart in a chain, as :mod:`seqpipe.ops.core.occurrences` says. On a GPU, neighbors that change values pixel by
-    pixel, or move whole pixels, are done by one kernel, together with what resamples the images before them: pixels are
-    read once and written once.
+    The result equals that of calling :attr:`ops` one after the other, to the last bit, except that operators of the
+    same name and seed are sampled independently of each other; see :mod:`seqpipe.ops.core.occurrences`. On a GPU, one
+    kernel runs consecutive operators that change single pixels or move whole pixels, and a resampling operator before
+    them, so pixels are read and written once.
 
-    With ``fuse="compose"``, neighbors that move pixels, and agree on interpolation and on what is outside, become one
-    mapping: pixels are interpolated once, so that images stay sharper, and what one operator moves out of the image
-    another can bring back. Antialiased resizing stands alone, for there a pixel is the mean of many.
+    With ``fuse="compose"``, consecutive geometric operators with the same interpolation and fill value become one
+    mapping: pixels are interpolated once, so images stay sharper, and pixels that one operator moves out of the image
+    may be moved back by another. Antialiased resizing is not composed.
 
-    Operators on volumes are always done so: neighbors that move voxels, and agree on interpolation and on what is
-    outside, become one mapping, and each part is read once, from what it was before them. A second elastic field begins
-    a pass of its own, and so does what smooths images before it makes them coarser (``antialias``). Operators on images
-    between them act on slices.
+    Operators on volumes are always composed: consecutive geometric operators with the same interpolation and fill value
+    become one mapping, and each part is resampled once. A second elastic field starts another pass, as does smoothing
+    before downsampling (``antialias``). Operators on images between them act on slices.
 
-    A chain is a value: it prints, goes to JSON and back, has its members by number, and adds to others.
+    A chain is a value: it prints its members, converts to JSON and back, supports indexing, and chains can be added.
 
-    Axes that an operator on arrays, such as Transpose, is told by number are those of a sample. Mixup and CutMix need a
-    batch: they mix the labels that the chain is called with, or those of a :class:`seqpipe.Batch`, whose ``labels``
-    are floats ``(N, classes)`` then. An operator that gives several values can only be the last.
+    Axis numbers of operators on arrays, such as Transpose, are those of a sample. Mixup and CutMix need a batch: they
+    mix the labels that the chain is called with, or those of a :class:`seqpipe.Batch`, whose ``labels`` become floats
+    ``(N, classes)``. An operator that returns several values must be the last one.
 
     Args:
-        *ops: in their order: operators on images, batches, arrays, sequences or volumes, :class:`OneOf`,
-            :class:`SomeOf`, :class:`Only`, other chains, and lists of all these, as if their members stood here.
-        fuse: ``"exact"``, or ``"compose"``; a chain in this one that has the other keeps it.
+        *ops: operators on images, batches, arrays, sequences or volumes, :class:`OneOf`, :class:`SomeOf`,
+            :class:`Only`, other chains, and lists of these.
+        fuse: ``"exact"`` or ``"compose"``; members that are chains with another ``fuse`` keep it.
 
     Attributes:
-        ops: the members, each as it draws in the chain.
-        fuse: as it was given.
+        ops: the members, with their occurrences in the chain.
+        fuse: the argument.
 
     Raises:
-        ParameterError: there are none, or something else is among them.
+        ParameterError: there are no members, or one is not allowed in a chain.
     """
 
     moves_samples: ClassVar[bool] = True
@@ -237,22 +236,22 @@ class Chain(Maker):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> X:
-        """The result for images, a sequence, a volume, or a batch; see :meth:`seqpipe.ops.Op.__call__`.
+        """Apply the chain to images, a sequence, a volume or a batch; see :meth:`seqpipe.ops.Op.__call__`.
 
         Args:
-            x: what they are to act on; a mapping of names to parts is moved by one draw of each operator.
-            labels: of the samples, if an operator mixes them; by default those of a Batch.
-            layout: of arrays.
-            epoch: the epoch that draws are for.
-            index: the samples' indices, or that of the first.
-            backend: who does it; None for kernels on a GPU and the fast forms on the CPU.
-            device: what kernels run on; None for the GPU that holds the images.
+            x: the input; all parts of a mapping are transformed by the same sampled parameters.
+            labels: labels of the samples, for operators that mix samples; by default those of a Batch.
+            layout: layout of arrays.
+            epoch: the epoch that parameters are sampled for.
+            index: indices of the samples within their dataset, or the index of the first.
+            backend: implementation to run; None for kernels on a GPU and the fast forms on the CPU.
+            device: device that kernels run on; None for the GPU that holds the images.
 
         Returns:
-            What came in; a :class:`Mixed` of that and the labels, if the chain is called with labels.
+            The result, of the same type as ``x``; with ``labels``, a :class:`Mixed` of the result and the labels.
 
         Raises:
-            ParameterError: one of the operators does not take what it is given.
+            ParameterError: an operator does not accept its input.
             BackendError: the data is on a GPU that cannot be used.
         """
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
@@ -308,7 +307,7 @@ class Chain(Maker):
         return [group for one in self._segments for group in _groups_of(one)]
 
     def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
-        """What is done on a GPU, a line for each pass over the pixels; on volumes, on the CPU too.
+        """Describe what runs on a GPU, in a line for each pass over the pixels; for volumes also what runs on the CPU.
 
         Args:
             x: for a chain of operators on volumes, a volume or a sample, to be told what is drawn for it: which of them

@@ -1,4 +1,4 @@
-"""OneOf and SomeOf: operators or chains of which each sample draws one, or some."""
+"""OneOf and SomeOf: random choices among operators or chains for each sample."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _WEIGHT: Final = Param(
 
 @dataclass(frozen=True, repr=False)
 class SomeOf(Member):
-    """Operators or chains of which each sample draws some, which are done in the order of the list.
+    """Apply a random subset of operators or chains to each sample, in the order of the list.
 
-    What a sample draws depends on (seed, occurrence, epoch, index of the sample) alone, as all draws do, and the same
-    parts move everything that belongs to it: all frames, labels, boxes. Samples that draw the same parts go through
-    them together. It stands in a :class:`Chain`, or is called as one.
+    The subset depends on (seed, occurrence, epoch, sample index) only, and applies to everything that belongs to the
+    sample: all frames, labels and boxes. Samples with the same subset are processed together. Use it in a
+    :class:`Chain`, or call it like one.
 
     Args:
-        n: how many parts a sample draws, or ``(least, most)``, each number as likely as the others.
-        parts: the parts: operators, chains, or lists of such; None leaves a sample as it is.
-        weights: how often each part is drawn, relative to the others; None for equally often.
-        p: probability that a sample draws any part.
-        seed: of the draws.
+        n: number of parts for each sample, or ``(minimum, maximum)`` of a uniformly sampled number.
+        parts: operators, chains, or lists of these; None leaves a sample unchanged.
+        weights: relative probability of each part; None for equal ones.
+        p: probability that a sample gets any part.
+        seed: seed of the choice.
 
     Raises:
         ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.
@@ -212,7 +212,7 @@ class SomeOf(Member):
         return None if self.weights is None else np.array(self.weights) / sum(self.weights)
 
     def __call__(self, x: Any, **options: Any) -> Any:
-        """The result, as that of a :class:`Chain` of it alone; arguments as that has them."""
+        """Apply the choice like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
         return Chain(self)(x, **options)
 
     def done(self, x: Any, options: CallOptions) -> Any:
@@ -269,13 +269,13 @@ def _for_samples(op: Any, places: Seq[int]) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class OneOf(SomeOf):
-    """Operators or chains of which each sample draws one; see :class:`SomeOf`.
+    """Apply one randomly chosen operator or chain to each sample; see :class:`SomeOf`.
 
     Args:
-        parts: the parts: operators, chains, or lists of such; None leaves a sample as it is.
-        weights: how often each part is drawn, relative to the others; None for equally often.
-        p: probability that a sample draws any part.
-        seed: of the draws.
+        parts: operators, chains, or lists of these; None leaves a sample unchanged.
+        weights: relative probability of each part; None for equal ones.
+        p: probability that a sample gets any part.
+        seed: seed of the choice.
 
     Raises:
         ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.

@@ -185,7 +185,7 @@ class Exact(Volumetric, register=False):
             x = before[0].done_to(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
         return reference_gather(
-            x, self.moved(Mapping3(size), p, Grid(size)), how, getattr(self, "fill_value", 0.0)
+            x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value", 0.0)
         )
 
 

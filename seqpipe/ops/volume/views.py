@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Rot90(Exact):
 
 
 class Crop3d(Exact):
-    """A part of a volume, of a size, at a place between its beginning (0) and its end (1) along each axis."""
+    """Cut a window out of a volume, at a position between its beginning (0) and its end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
     place: Number = param(
@@ -78,19 +78,15 @@ class Crop3d(Exact):
         hi=1,
         size=3,
     )
-    pad: bool = param(
-        False,
-        "whether volumes that are too small are padded with fill_value; otherwise they are refused",
-        drawn=False,
+    pad_mode: Literal["none", "constant", "edge"] = param(
+        "none",
+        "how volumes that are too small are padded, on both sides; none refuses them",
+        choices=("none", "constant", "edge"),
     )
-    fill_value: float | None = param(
-        0.0,
-        "value of images outside of the volume; None repeats edge voxels",
-        kind=float,
-        drawn=False,
-        optional=True,
+    fill_value: float = param(
+        0.0, "value of images outside of the volume for pad_mode='constant'", drawn=False
     )
-    label_fill: int = param(0, "label outside of the volume", drawn=False)
+    label_fill: int = param(0, "label outside of the volume for pad_mode='constant'", drawn=False)
 
     for_each_axis = ("place",)
     examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "place": (0, 1), "seed": 1})
@@ -104,12 +100,12 @@ class Crop3d(Exact):
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         room = np.array(grid.size) - self.size
-        if (room < 0).any() and not self.pad:
+        if (room < 0).any() and self.pad_mode == "none":
             raise ParameterError(
                 f"size={self.size} of a volume of {' × '.join(map(str, grid.size))} voxels",
                 source=self.name,
-                allowed="no more than there is",
-                advice="Pad it before, or give pad=True",
+                allowed="no more than the volume has",
+                advice="Choose pad_mode='constant' or 'edge'",
             )
         matrix = UNMOVED.copy()
         # what is missing is added at both sides alike
@@ -119,8 +115,8 @@ class Crop3d(Exact):
 
     @property
     def how(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`: one that does not pad goes with any other."""
-        return super().how if self.pad else {}
+        """See :attr:`Exact.how`: a crop that does not pad agrees with any other operator."""
+        return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().how)
 
 
 class Pad3d(Exact):
@@ -140,18 +136,15 @@ class Pad3d(Exact):
         size=3,
         drawn=False,
     )
-    fill_value: float | None = param(
-        0.0,
-        "value of images in added voxels; None repeats edge voxels",
-        kind=float,
-        drawn=False,
-        optional=True,
+    pad_mode: Literal["constant", "edge"] = param(
+        "constant", "how added voxels are filled", choices=("constant", "edge")
     )
-    label_fill: int = param(0, "label of added voxels", drawn=False)
+    fill_value: float = param(0.0, "value of images in added voxels for pad_mode='constant'", drawn=False)
+    label_fill: int = param(0, "label of added voxels for pad_mode='constant'", drawn=False)
 
     examples = (
         {"before": (1, 0, 2), "after": (0, 3, 0)},
-        {"size": (9, 9, 9), "fill_value": None, "p": 0.5, "seed": 1},
+        {"size": (9, 9, 9), "pad_mode": "edge", "p": 0.5, "seed": 1},
     )
     errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
 
@@ -165,3 +158,13 @@ class Pad3d(Exact):
         matrix[:3, 3] = -before
         d, h, w = (int(n) for n in grid.size + before + after)
         return mapping.then(matrix, (d, h, w))
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """See :attr:`Exact.how`."""
+        return _padded(self.pad_mode, super().how)
+
+
+def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a gather, whose fill value None stands for edge voxels."""
+    return {**how, "fill_value": None} if pad_mode == "edge" else how

@@ -225,6 +225,21 @@ def test_what_smooths_begins_a_pass_and_its_followers_join_it(volume):
     assert np.array_equal(ops.replay(sample.history, {"image": volume})["image"], sample["image"])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_crops_and_pads_fill_as_numpy_does(mode):
+    x = np.arange(3 * 4 * 5, dtype=np.int16).reshape(3, 4, 5, 1)
+    options = {"constant_values": 7} if mode == "constant" else {}
+    fill = {"pad_mode": mode, "fill_value": 7}
+    found = ops.Pad3d(before=(1, 0, 2), after=(0, 3, 1), **fill)(x, layout="DHWC")
+    assert np.array_equal(found, np.pad(x, ((1, 0), (0, 3), (2, 1), (0, 0)), mode, **options))
+    found = ops.Crop3d(size=(5, 4, 9), **fill)(x, layout="DHWC")
+    assert np.array_equal(found, np.pad(x, ((1, 1), (0, 0), (2, 2), (0, 0)), mode, **options))
+    with pytest.raises(
+        ParameterError, match=r"crop3d: size=\(5, 4, 9\) of a volume .*Choose pad_mode='constant' or"
+    ):
+        ops.Crop3d(size=(5, 4, 9))(x, layout="DHWC")
+
+
 def test_what_is_composed_is_read_once(volume):
     crop = ops.Crop3d(size=(10, 10, 10))
     turn = ops.RandomAffine3d(rotate=(20, 30, 10))
