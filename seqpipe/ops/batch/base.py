@@ -305,7 +305,8 @@ class Mixing(Declaration, register=False):
         with on_device_of(part.array):
             out = part.result(part.spec.dtype, part.spec[:3])
             item = Item(part.five, part.seen(out), 0)
-            if backend == "cuda" or (backend is None and device_of(part.array) != "cpu"):
+            on_gpu = backend == "cuda" or (backend is None and device_of(part.array) != "cpu")
+            if on_gpu and self.body is not None:
                 run_kernel(self, [item], self._with_steps(block), device or cuda_device_of(part.array))
             else:
                 self._on_host(item, block, fast=backend != "reference")
