@@ -334,7 +334,10 @@ class VideoReader:
                 return None
         from .index.by_cues import cued_film
 
-        return cued_film(source)
+        film = cued_film(source)
+        if film is not None:
+            source.held = None  # the film keeps what it needs
+        return film
 
     def _opened(self) -> PlannedVideo:
         """The video with its index, for which a film far away may have to be read through."""

@@ -199,7 +199,7 @@ _OF_MOTION = 0.05
 
 
 def test_real_clips_agree_with_dis(cupy):
-    """Within a pixel, or a twentieth of the motion: in fire2_vfr_rot180 most moves by 33 pixels, and they are 1.6 apart.
+    """Within a pixel, or a twentieth of the motion: fire2_vfr_rot180 moves by 33 pixels, of which 1.6 are apart.
 
     In still, flat scenes (mpeg4_960x400, noduration_vfr) DIS follows noise, and fails its own check there.
     """

@@ -306,7 +306,7 @@ class Mixing(Declaration, register=False):
             out = part.result(part.spec.dtype, part.spec[:3])
             item = Item(part.five, part.seen(out), 0)
             on_gpu = backend == "cuda" or (backend is None and device_of(part.array) != "cpu")
-            if on_gpu and self.body is not None:
+            if on_gpu and self.traits.body is not None:
                 run_kernel(self, [item], self._with_steps(block), device or cuda_device_of(part.array))
             else:
                 self._on_host(item, block, fast=backend != "reference")

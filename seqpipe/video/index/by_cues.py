@@ -45,7 +45,7 @@ def cued_film(source: Source) -> CuedFilm | None:
     """
     if not source.slow or source.stream is not None:
         return None
-    held = Blocks(source)
+    held = Blocks.of(source)
     if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
         return None
     try:

@@ -46,10 +46,12 @@ def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | No
         SourceError: it cannot be read.
     """
     try:
-        return _index(Blocks(source) if source.slow else source, through=through)
+        return _index(Blocks.of(source) if source.slow else source, through=through)
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
         return None
+    finally:
+        source.held = None
 
 
 def _index(source: Source, *, through: bool) -> PacketIndex:

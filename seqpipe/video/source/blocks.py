@@ -59,6 +59,13 @@ class Blocks(_Around):
         self._held = plain.size()
         self._blocks: dict[int, bytes] = {}
 
+    @classmethod
+    def of(cls, source: Source) -> Blocks:
+        """Return the blocks of a source that is being opened, the same for all who look into it."""
+        if not isinstance(source.held, Blocks):
+            source.held = cls(source)
+        return source.held
+
     def size(self) -> int:
         """Its length in bytes, asked once."""
         return self._held

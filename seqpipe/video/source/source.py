@@ -61,6 +61,7 @@ class Source(ABC):
         path: where the local file system has it, absolute; None if it is nowhere there.
         stream: which of its streams is meant, by its number in the container; None for the best video.
         gap: ranges no farther apart than so many bytes are read together.
+        held: the blocks that were read of a slow source, while it is opened.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Source(ABC):
     path: str | None = None
     stream: int | None = None
     gap: int = 0
+    held: Source | None = None
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
