@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .array import Array
+from .cached import cached_property
 from .errors import BackendError
 from .source_text import source_text
 

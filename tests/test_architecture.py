@@ -76,6 +76,7 @@ ROOMS = (
             "lazy",
             "layout",
             "array",
+            "cached",
             "bspline",
             "content",
             "padding",

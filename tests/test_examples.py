@@ -189,6 +189,7 @@ def test_environment_is_made_where_there_is_none(first_run, tmp_path, monkeypatc
     assert str(tmp_path / "new") in done.stdout
 
 
+@pytest.mark.deep
 def test_two_stream(torch):
     printed = output("two_stream.py")
     assert "32 videos of the classes down, left, right, up" in printed

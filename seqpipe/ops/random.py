@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
+from ..cached import cached_property
 from ..errors import ParameterError
 from ..random import place_number, streams
 from .call.dispatch import indices_of

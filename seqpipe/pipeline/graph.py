@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
+from ..cached import cached_property
 from ..errors import ParameterError
 from ..kernel import KernelDevice
 from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run, Type, type_of_value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
+from ..cached import cached_property
 from ..ops import DEFAULT_LAYOUTS, Called, Chain, DataNode, Op, Run, naming_nodes
 from .inputs import Input
 from .order import Ordered

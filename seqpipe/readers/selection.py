@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
+from ..cached import cached_property
 from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.draw import draw_clip

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from ..array import FloatArray, IntArray, on_gpu, to_cupy
+from ..cached import cached_property
 from ..errors import ParameterError, SeqpipeError
 from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
+from ..cached import cached_property
 from ..errors import FrameRangeError
 from .probe.info import StreamInfo
 

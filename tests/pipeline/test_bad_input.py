@@ -56,11 +56,11 @@ CASES = {
     ),
     "feed_input before build": (
         lambda: dali(lambda: dali_fn.external_source(name="x")).feed_input("x", images()),
-        r"this pipeline was not built. Call build\(\) first; run\(\) builds by itself",
+        r"the pipeline is not built. Call build\(\) first; run\(\) builds by itself",
     ),
     "outputs before build": (
         lambda: dali(lambda: dali_fn.external_source(name="x")).outputs(),
-        r"this pipeline was not built. Call build\(\) first",
+        r"the pipeline is not built. Call build\(\) first",
     ),
     "a name that is not fed": (
         lambda: Pipeline(external_source(batch_size=2, name="x")).feed("y", images()),

@@ -212,7 +212,7 @@ def test_names_are_fetched_lazily():
     assert out.split() == ["False", "False"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_ten_thousand_indexed_files(tmp_path):
     """The memory of making a dataset from cached indexes; how long it takes is for tests/bench to say."""
     folder, cache = tmp_path / "videos" / "class", tmp_path / "cache"

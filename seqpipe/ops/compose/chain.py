@@ -12,12 +12,13 @@ import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 
 from ...array import Array, device_of
+from ...cached import cached_property
 from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence

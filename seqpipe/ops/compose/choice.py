@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from ...cached import cached_property
 from ...errors import ParameterError
 from ...param import Param
 from ...random import place_number, streams

@@ -7,13 +7,13 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
+from ...cached import cached_property
 from ...errors import ParameterError, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from ...cached import cached_property
 from ...errors import ParameterError
 from .distributions import PerFrame, unframed
 from .nodes import OF_CALLS, DataNode, Named, Run, numbers_of

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray, to_numpy
+from ...cached import cached_property
 from ...errors import ParameterError, user_line
 from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence

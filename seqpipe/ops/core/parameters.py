@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
+from ...cached import cached_property
 from ...errors import ParameterError
 from ...param import Param
 from .distributions import Distribution, PerFrame, Table, Uniform, unframed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from ...cached import cached_property
 from ...errors import ParameterError
 from .deferred import Maker, written
 from .distributions import encoded, settings_of, unframed

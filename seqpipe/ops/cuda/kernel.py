@@ -6,13 +6,14 @@ import struct
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
+from ...cached import cached_property
 from ...errors import ParameterError
 from ...kernel import CudaDevice, CudaSource, KernelDevice
 from ...source_text import source_text

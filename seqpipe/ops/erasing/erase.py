@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, IntArray
+from ...cached import cached_property
 from ...errors import ParameterError
 from ..call.op import Op
 from ..core.blocks import values_of_all

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...cached import cached_property
 from ...errors import ParameterError
 from ..call.backends import on_device_of, run
 from ..call.inputs import naming

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
+from ...cached import cached_property
 from ...errors import ParameterError
 from ...random import place_number, streams
 from ..call.dispatch import indices_of

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...cached import cached_property
 from ..call.backends import applied
 from ..core.blocks import constant_of, derives_anew, values_of_all
 from ..core.declaration import Declaration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping as Named
 from collections.abc import Sequence as Seq
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, overload
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
+from ...cached import cached_property
 from ...kernel import KernelDevice
 from ..call.backends import applied, cuda_device_of, looked_up
 from ..call.dispatch import indices_of

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from typing import Any, Final
 
+from ...cached import cached_property
 from ...draws import Steps
 from ...errors import ParameterError
 from ..core.distributions import Number, Table

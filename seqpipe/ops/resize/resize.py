@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...cached import cached_property
 from ...draws import Draws
 from ...errors import ParameterError
 from ..core.blocks import Block

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray, namespace
+from ...cached import cached_property
 from ...errors import ParameterError
 from ..core.blocks import Block, values_of_all
 from ..core.body import Body

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from ...array import FloatArray
+from ...cached import cached_property
 from .lattice import Lattice
 
 __all__ = ["UNMOVED", "Extent", "Mapping3", "transformed", "turned"]

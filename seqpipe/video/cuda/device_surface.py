@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
+from ...cached import cached_property
 from ...errors import ParameterError
 from ..convert.surface import SurfaceFormat
 

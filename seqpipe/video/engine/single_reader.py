@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from ...cached import cached_property
 from ..convert.paint import HostPainter, Painter
 from ..decode.pool import DecoderPool
 from .backend import DecodeBackend

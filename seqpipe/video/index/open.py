@@ -147,7 +147,9 @@ def _registered(
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
     # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
     # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
-    if source.stream is not None or (_refuted and digest_of_ends(source) in _refuted):
+    if source.stream is not None:
+        return None
+    if _refuted and source.stamp() is None and digest_of_ends(source) in _refuted:
         return None
     from .from_tables import index_of_tables
 

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ...array import IntArray, distinct
+from ...cached import cached_property
 from ..interruptible import Awaited
 from ..packet_index import PacketIndex
 from ..source.source import Source

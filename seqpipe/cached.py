@@ -1,0 +1,30 @@
+"""Attributes that are computed when they are first used, safe in a forked process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property"]
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property  # noqa: TID251  this is where it comes from
+else:
+
+    class cached_property:  # noqa: N801  the name in functools
+        """As in Python 3.12: without the lock of earlier versions, which a fork may leave held for ever.
+
+        Threads may compute the value several times; all get the first one.
+        """
+
+        def __init__(self, func: Callable[[Any], Any]) -> None:
+            self.func, self.name, self.__doc__ = func, "", func.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self.name, self.func(instance))
