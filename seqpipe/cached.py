@@ -15,7 +15,7 @@ else:
     class cached_property:  # noqa: N801  the name in functools
         """As in Python 3.12: without the lock of earlier versions, which a fork may leave held for ever.
 
-        Threads may compute the value several times; all get the first one.
+        Threads may compute the value several times.
         """
 
         def __init__(self, func: Callable[[Any], Any]) -> None:
@@ -27,4 +27,5 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            return instance.__dict__.setdefault(self.name, self.func(instance))
+            value = instance.__dict__[self.name] = self.func(instance)
+            return value

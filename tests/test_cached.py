@@ -47,6 +47,18 @@ class Counted:
         return object()
 
 
+class Doubled(Counted):
+    @cached_property
+    def value(self):
+        return [super().value]
+
+
+def test_one_may_be_made_of_the_one_of_its_base():
+    doubled = Doubled()
+    assert isinstance(doubled.value, list)
+    assert doubled.value is doubled.value
+
+
 def test_it_is_computed_once_for_each_object():
     one, other = Counted(), Counted()
     assert one.value is one.value is not other.value

@@ -243,6 +243,7 @@ def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
     assert (tmp_path / "plain-0.pt").read_bytes() != before
 
 
+@pytest.mark.deep
 def test_train_action_goes_on_as_if_it_had_not_stopped(tmp_path):
     pytest.importorskip("torch")
     make_motion(tmp_path / "videos", 2)

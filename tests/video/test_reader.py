@@ -20,6 +20,7 @@ from seqpipe.errors import DamagedSourceError, FrameRangeError, ParameterError, 
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.reader import VideoReader
 from tests.support.decoders import count_packets
+from tests.support.deep import deep
 from tests.support.media import entry, made
 
 
@@ -365,7 +366,7 @@ def test_a_stream_that_was_left_midway_closes_its_file_and_gives_up_its_decoder(
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda reader: pickle.loads(pickle.dumps(reader))])
-@pytest.mark.parametrize("kind", [Path, str, Path.read_bytes])
+@pytest.mark.parametrize("kind", [Path, deep(str), Path.read_bytes])
 def test_a_copy_opens_the_video_anew_and_leaves_the_first_one_alone(way, kind):
     """A deep copy was a TypeError of a lock, and closed the file of the first one."""
     gray = OutputSpec(color="GRAY", size=(48, 64))

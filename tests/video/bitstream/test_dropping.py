@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqpipe.video.bitstream import PacketKind, classifier, droppable
+from tests.support.deep import deep
 
 from .clips import (
     AV1,
@@ -170,6 +171,10 @@ def real_files() -> list[Path]:
 @pytest.mark.skipif(
     not real_files(), reason=f"no videos under {MEDIA}: set SEQPIPE_MEDIA to the media folder"
 )
-@pytest.mark.parametrize("path", real_files(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [deep(path) if path.stat().st_size > 1 << 21 else path for path in real_files()],
+    ids=lambda path: path.name,
+)
 def test_real_files_lose_only_what_was_dropped(path: Path) -> None:
     prove(demuxed(path), most=40)

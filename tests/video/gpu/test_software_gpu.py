@@ -240,7 +240,7 @@ def test_all_that_was_handed_over_is_given_back(gpu):
 
 @pytest.mark.parametrize("gpu", ["native"], indirect=True)
 @pytest.mark.parametrize("count", [8, deep(100)])
-@pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), ("auto", 0.0), ("mixed", 0.0)])
+@pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), deep("auto", 0.0), deep("mixed", 0.0)])
 def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, monkeypatch):
     """Where it takes long to wait for the GPU, others take the session of a run whose last pictures are waited for."""
     gpu.install(monkeypatch, waits_s=waits_s)
