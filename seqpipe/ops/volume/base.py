@@ -102,6 +102,10 @@ class Volumetric(Declaration, register=False):
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
+    @property
+    def _draws_together(self) -> bool:
+        return self.traits.keyed or type(self).sample is not Volumetric.sample
+
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """What is drawn for one sample: its parameters, and the key of all else that is random."""
         found = super().sample(rng, spec)

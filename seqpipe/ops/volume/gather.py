@@ -17,7 +17,8 @@ from ...bspline import PAD, coefficients, weights
 from ...kernel import KernelDevice
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
-from .kernel import WORK, launch_gathers
+from .kernel import WORK, launch_controls, launch_gathers
+from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Mapping3
 
 __all__ = [
@@ -114,10 +115,11 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
     outs = _rooms([job.volume for _, job in todo], [job.mapping.size for _, job in todo], stacked=stacked)
-    fields = [job.mapping.lattice if job.positions is None else None for _, job in todo]
-    lattices = _uploaded([None if field is None else field.control for field in fields], outs)
+    fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
+    lattices = _on_device([field for field in fields.values() if field is not None], device, outs)
     kept, rows = [], []
-    for (_, job), out, lattice in zip(todo, outs, lattices, strict=True):
+    for (_, job), out in zip(todo, outs, strict=True):
+        lattice = lattices.get(id(job.mapping.lattice))
         at = None if job.positions is None else namespace(job.volume).asarray(job.positions)
         kept.append(at)
         rows.append(work_row(job._replace(positions=at), out, lattice))
@@ -129,15 +131,19 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
     return [one for one in made if one is not None]
 
 
-def _uploaded(tables: Seq[npt.NDArray[Any] | None], like: Seq[Array]) -> list[Array | None]:
-    """Tables of float32 where results are, in one copy for all of them."""
-    there = [table for table in tables if table is not None]
-    if not there:
-        return [None] * len(tables)
-    every, at, found = namespace(like[0]).asarray(np.concatenate([table.ravel() for table in there])), 0, []
-    for table in tables:
-        found.append(None if table is None else every[at : at + table.size])
-        at += 0 if table is None else table.size
+def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> dict[int, Array]:
+    """The control points of fields where results are, by the fields' identities: drawn there, or in one copy."""
+    found: dict[int, Array] = {}
+    drawn = [(id(field), field.points) for field in fields if isinstance(field.points, DrawnControl)]
+    if drawn:
+        made = launch_controls(device, [points for _, points in drawn], like[0])
+        found |= zip([number for number, _ in drawn], made, strict=True)
+    given = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
+    if given:
+        every, at = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in given])), 0
+        for number, points in given:
+            found[number] = every[at : at + points.size]
+            at += points.size
     return found
 
 
@@ -256,7 +262,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
         control = _address(field.control if lattice is None else lattice)
-        nodes, (d, h, w) = field.control.shape[:3], field.distance
+        nodes, (d, h, w) = field.nodes, field.distance
         per_node = 1 / d, 1 / h, 1 / w
     return _PACKED.pack(
         _address(volume),

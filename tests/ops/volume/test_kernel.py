@@ -8,7 +8,8 @@ import pytest
 from seqpipe import ops
 from seqpipe.ops import Chain
 from seqpipe.ops.volume.gather import gather
-from seqpipe.ops.volume.lattice import Lattice, nodes_for
+from seqpipe.ops.volume.kernel import launch_controls
+from seqpipe.ops.volume.lattice import DrawnControl, Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.parts import Labels
 from seqpipe.sequence import Sequence
@@ -58,6 +59,29 @@ def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
             assert np.abs(found.astype(float) - judged.astype(float)).max() <= (
                 1e-4 * 9 if dtype == "float32" else 1
             )
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("many", [1, 60])
+def test_control_points_drawn_on_a_gpu_are_those_of_numpy_to_the_last_bit(many):
+    nodes = [((5, 6, 7), (1.5, 0.25, 3.0), False), ((4, 5, 9), (0.0, 2.5, 0.7), True)]
+    fields = [DrawnControl((n, 1 << 23), *nodes[n % 2]) for n in range(many)]
+    device = EmulatedDevice()
+    found = launch_controls(device, fields, np.empty(1))
+    assert device.launches == 1
+    for field, made in zip(fields, found, strict=True):
+        assert made.tobytes() == field.values.tobytes()
+
+
+def test_control_points_are_even_to_both_sides_as_numpy_draws_them():
+    field = DrawnControl((3, 4), (4, 5, 6), (1.0, 2.0, 0.5))
+    rng = np.random.Generator(np.random.Philox(key=[3, 4], counter=[0, 0, 0, 0]))
+    judged = (rng.uniform(-1, 1, (4, 5, 6, 3)) * (1.0, 2.0, 0.5)).astype(np.float32)
+    assert np.array_equal(field.values, judged)
+    flat = DrawnControl((3, 4), (4, 5, 6), (1.0, 2.0, 0.5), flat=True).values
+    assert (flat == flat[:1]).all()
+    assert not flat[..., 0].any()
+    assert flat[..., 1:].std() > 0.1
 
 
 VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
@@ -119,14 +143,23 @@ def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng)
 
 
 @EMULATED
-def test_many_volumes_of_a_batch_are_one_launch(rng):
+def test_many_volumes_of_a_batch_are_gathered_in_one_launch(rng):
     batch = rng.random((12, 6, 7, 8)).astype(np.float32)
     chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(spacing=9))
     device = EmulatedDevice()
     found = chain(batch, layout="NDHW", backend="cuda", device=device)
-    assert device.launches == 1
+    assert device.launches == 2  # the control points, and the volumes
     assert found.flags.c_contiguous
     assert np.abs(found - chain(batch, layout="NDHW")).max() < 1e-4
+
+
+@pytest.mark.gpu
+def test_control_points_of_the_gpu_are_those_of_numpy():
+    import cupy
+
+    fields = [DrawnControl((n, 99), (11, 12, 13), (1.0, 2.0, 0.3), flat=n == 2) for n in range(4)]
+    for field, made in zip(fields, launch_controls(_device(), fields, cupy.empty(1)), strict=True):
+        assert made.get().tobytes() == field.values.tobytes()
 
 
 @pytest.mark.gpu
