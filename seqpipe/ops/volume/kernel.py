@@ -21,6 +21,8 @@ _SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
 _CONTROLS: Final = CudaSource("seqpipe.ops.cuda", "control3.cu")
 _THREADS: Final = 256
 _TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
+# of the lattice that a tile's slices and columns may go on by: the kernel holds so many control points and four more
+_CELLS: Final = (1, math.inf, 6)
 _ROOM: Final = 9  # volumes of which all is in the argument
 _CONTROL_ROOM: Final = 50  # fields of which it is
 _MOST: Final = 65535  # volumes of a launch
@@ -133,9 +135,8 @@ def _field(row: bytes) -> int:
         return 0
     post, per_node = _POST.unpack_from(row, _places("post")), _PER_NODE.unpack_from(row, _places("per_node"))
     straight = not any(post[n] for n in _OFF_DIAGONAL)
-    # a tile's slices lie within one cell of the lattice and the next one, and so do its rows
-    steps = [abs(post[5 * n] * per_node[n]) * (_TILE[n] - 1) for n in range(2)]
-    return 1 if straight and max(steps) <= 1 else 2
+    steps = [abs(post[5 * n] * per_node[n]) * (_TILE[n] - 1) for n in range(3)]
+    return 1 if straight and all(step <= most for step, most in zip(steps, _CELLS, strict=True)) else 2
 
 
 @cache
