@@ -61,6 +61,58 @@ def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
             )
 
 
+SIZE = (19, 9, 40)
+
+
+def matrix(diagonal, shift, slices=(0.0, 0.0)):
+    found = np.diag([*diagonal, 1.0])
+    found[:3, 3], found[1:3, 0] = shift, slices
+    return found
+
+
+STEPS = {
+    "within a slice": matrix((1.0, 0.91, 1.093), (1.0, 0.317, -2.231)),
+    "slice after slice": matrix((1.0, 1.0, 1.0), (0.25, 0.5, 0.75)),
+    "several in a slice": matrix((0.31, 1.0, 1.0), (0.13, 0.0, 0.5)),
+    "now in one column, now in the next": matrix((0.83, 1.0, 1.0), (-1.71, 0.417, 0.23), (0.153, -0.21)),
+    "backwards": matrix((-1.0, 1.0, 1.0), (12.5, 0.5, 0.0)),
+    "apart": matrix((2.0, 1.0, 1.0), (-3.0, 0.25, 0.5)),
+    "beyond": matrix((1.0, 1.0, 1.0), (-30.0, 0.0, 0.0)),
+}
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("kind", [("linear", "float32"), ("linear", "int16"), ("vote", "uint8")])
+def test_what_a_column_has_read_before_is_used_again_only_where_it_is_the_same(rng, name, kind):
+    interpolation, dtype = kind
+    values = rng.integers(0, 90 if interpolation == "linear" else 4, (13, 10, 37, 1)).astype(dtype)
+    still = np.zeros((*nodes_for(SIZE, (8.0,) * 3), 3), np.float32)
+    for mapping in (
+        Mapping3(SIZE, STEPS[name]),
+        Mapping3(SIZE, STEPS[name]).warped(Lattice(still, (8.0,) * 3)),
+    ):
+        for fill in (7.0, None):
+            judged = gather(values, mapping, interpolation, fill)
+            found = gather(values, mapping, interpolation, fill, device=EmulatedDevice())
+            off = np.abs(found.astype(float) - judged.astype(float))
+            if interpolation == "vote":
+                assert (off > 0).mean() < 2e-3
+            else:
+                assert off.max() <= (1e-4 * 90 if dtype == "float32" else 1)
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("distance", [(8.0, 8.0, 5.3), (7.0, 7.0, 16.0), (8.0, 8.0, 4.0)])
+def test_fields_of_all_distances_are_those_of_the_c_form(rng, distance):
+    size = (17, 18, 75)
+    control = rng.uniform(-2, 2, (*nodes_for(size, distance), 3)).astype(np.float32)
+    values = rng.random((15, 19, 70, 1)).astype(np.float32)
+    mapping = Mapping3(size, TURN).warped(Lattice(control, distance))
+    judged = gather(values, mapping, "linear", 0.0)
+    assert np.abs(gather(values, mapping, "linear", 0.0, device=EmulatedDevice()) - judged).max() < 1e-4
+
+
 @pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
 @pytest.mark.parametrize("many", [1, 60])
 def test_control_points_drawn_on_a_gpu_are_those_of_numpy_to_the_last_bit(many):
