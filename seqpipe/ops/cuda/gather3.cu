@@ -17,6 +17,7 @@
 // variant: TYPE=4 INTERP=2 FIELD=1
 // variant: TYPE=4 INTERP=4 FIELD=0
 // variant: TYPE=3 INTERP=1 FIELD=0
+// variant: TYPE=3 INTERP=1 FIELD=1
 // variant: TYPE=0 INTERP=3 FIELD=1
 // variant: TYPE=6 INTERP=3 FIELD=0
 // variant: TYPE=5 INTERP=0 FIELD=2
@@ -64,6 +65,7 @@ typedef float Part;
 static const int WIDE = 32, TALL = 8, SLICES = 8;  // a block's tile
 #if FIELD == 1
 static const int NODES = 5, ACROSS = 10;  // control points around the tile's slices, and around its columns
+static const bool EXACT = sizeof(Part) == sizeof(double);
 #endif
 
 __device__ __forceinline__ int below(float x) {
@@ -356,9 +358,10 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) gather3(const __grid_c
             const float u0 = b[0] * c[0] + b[1] * c[3] + b[2] * c[6] + b[3] * c[9];
             const float u1 = b[0] * c[1] + b[1] * c[4] + b[2] * c[7] + b[3] * c[10];
             const float u2 = b[0] * c[2] + b[1] * c[5] + b[2] * c[8] + b[3] * c[11];
-            // what points are worth adds up to 1, so that the thread's first place can be a part of each
-            own[n][0] = (float)zf + (m0 * u0 + m1 * u1 + m2 * u2), own[n][1] = (float)yf + (m4 * u0 + m5 * u1 + m6 * u2);
-            own[n][2] = (float)xf + (m8 * u0 + m9 * u1 + m10 * u2);
+            own[n][0] = m0 * u0 + m1 * u1 + m2 * u2, own[n][1] = m4 * u0 + m5 * u1 + m6 * u2;
+            own[n][2] = m8 * u0 + m9 * u1 + m10 * u2;
+            // what points are worth adds up to 1, so that the thread's first place can be a part of each, to rounding
+            if (!EXACT) own[n][0] += (float)zf, own[n][1] += (float)yf, own[n][2] += (float)xf;
         }
     }
 #endif
@@ -379,7 +382,8 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) gather3(const __grid_c
         along(at[2], 0, v.n2, v.edge, p.l, p.fx);
 #else
 #if FIELD == 1
-        float pz = (float)(dz * n), py = (float)(dy * n), px = (float)(dx * n);
+        float pz = (float)((EXACT ? zf : 0) + dz * n), py = (float)((EXACT ? yf : 0) + dy * n);
+        float px = (float)((EXACT ? xf : 0) + dx * n);
 #pragma unroll
         for (int t = 0; t < NODES; t++) {
             const float worth = of_slice[n][t];
