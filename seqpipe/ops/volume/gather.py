@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -19,10 +19,11 @@ from ...native import load_functions
 from ..call.threads import side_by_side, threads
 from .kernel import WORK, launch_controls, launch_gathers
 from .lattice import DrawnControl, Lattice
-from .mapping import UNMOVED, Mapping3
+from .mapping import UNMOVED, Extent, Mapping3
 
 __all__ = [
     "INTERPOLATIONS",
+    "BatchMemory",
     "Gather",
     "Interpolation",
     "changed_places",
@@ -76,7 +77,7 @@ def gather(
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
     out = _room(job.volume, mapping.size)
     if reference or _native() is None:
-        out[...] = reference_gather(*job)
+        out[...] = reference_gather(*job[:5])
     else:
         _by_c(job, out)
     return _as_type(out, volume.dtype)
@@ -88,23 +89,66 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+class BatchMemory:
+    """Memory for what becomes of the samples of a call: the results of each part lie one after the other.
+
+    Args:
+        samples: how many there are.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+        self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
+
+    def room(self, part: str, volume: Array, size: Extent) -> Array:
+        """Memory for a result ``(D, H, W, C)``, apart from the others if they differ; see :func:`_room`.
+
+        Args:
+            part: the name of the part of the sample.
+            volume: what it is gathered from.
+            size: slices, rows and columns.
+        """
+        form = size, volume.shape[3], volume.dtype, _is_planar(volume)
+        if part not in self._free:
+            self._free[part] = form, self._places(volume, size)
+        same, free = self._free[part]
+        found = next(free, None) if form == same else None
+        return _room(volume, size) if found is None else found
+
+    def _places(self, volume: Array, size: Extent) -> Iterator[Array]:
+        xp, channels = namespace(volume), volume.shape[3]
+        if _is_planar(volume):
+            planes = xp.empty((self._samples, channels, *size), volume.dtype)
+            return (xp.moveaxis(one, 0, 3) for one in planes)
+        return iter(xp.empty((self._samples, *size, channels), volume.dtype))
+
+
 class Gather(NamedTuple):
-    """One of several gathers; see :func:`gather`."""
+    """One of several gathers; see :func:`gather`.
+
+    Attributes:
+        volume: what is read.
+        mapping: from the result to it.
+        interpolation: how values between voxels are found.
+        fill: the value outside, or None.
+        positions: in place of what the mapping says.
+        room: gives memory for the result; None for memory of its own.
+    """
 
     volume: Array
     mapping: Mapping3
     interpolation: Interpolation
     fill: float | None
     positions: Array | None = None
+    room: Callable[[Array, Extent], Array] | None = None
 
 
-def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -> list[Array]:
+def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
 
     Args:
         jobs: what is gathered.
         device: what kernels run on.
-        stacked: whether results of one shape and type shall lie one after the other in memory.
     """
     made: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
@@ -114,7 +158,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
         made.append(None if found is None else found.copy())
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
-    outs = _rooms([job.volume for _, job in todo], [job.mapping.size for _, job in todo], stacked=stacked)
+    outs = [(job.room or _room)(job.volume, job.mapping.size) for _, job in todo]
     fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
     lattices = _on_device([field for field in fields.values() if field is not None], device, outs)
     kept, rows = [], []
@@ -145,18 +189,6 @@ def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> 
             found[number] = every[at : at + points.size]
             at += points.size
     return found
-
-
-def _rooms(volumes: Seq[Array], sizes: Seq[tuple[int, int, int]], *, stacked: bool) -> list[Array]:
-    """Memory for results ``(D, H, W, C)``; see :func:`_room`."""
-    first = volumes[0] if volumes else None
-    alike = stacked and len({(v.dtype, v.shape[3], s) for v, s in zip(volumes, sizes, strict=True)}) == 1
-    if first is None or not alike:
-        return [_room(volume, size) for volume, size in zip(volumes, sizes, strict=True)]
-    xp, channels = namespace(first), first.shape[3]
-    if _is_planar(first):
-        return [xp.moveaxis(one, 0, 3) for one in xp.empty((len(volumes), channels, *sizes[0]), first.dtype)]
-    return list(xp.empty((len(volumes), *sizes[0], channels), first.dtype))
 
 
 def _is_planar(volume: Array) -> bool:
@@ -202,7 +234,7 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
-def _room(volume: Array, size: tuple[int, int, int]) -> Array:
+def _room(volume: Array, size: Extent) -> Array:
     """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
@@ -255,7 +287,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
         out: what is written.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
-    volume, mapping, interpolation, fill, positions = job
+    volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
     width = volume.dtype.itemsize
     strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))

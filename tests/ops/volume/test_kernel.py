@@ -7,6 +7,7 @@ import pytest
 
 from seqpipe import ops
 from seqpipe.ops import Chain
+from seqpipe.ops.volume import run
 from seqpipe.ops.volume.gather import gather
 from seqpipe.ops.volume.kernel import launch_controls
 from seqpipe.ops.volume.lattice import DrawnControl, Lattice, nodes_for
@@ -203,6 +204,48 @@ def test_many_volumes_of_a_batch_are_gathered_in_one_launch(rng):
     assert device.launches == 2  # the control points, and the volumes
     assert found.flags.c_contiguous
     assert np.abs(found - chain(batch, layout="NDHW")).max() < 1e-4
+
+
+@EMULATED
+def test_large_volumes_are_planned_a_few_at_a_time_while_others_are_gathered(rng, monkeypatch):
+    batch = rng.random((5, 6, 7, 8)).astype(np.float32)
+    labels = Labels(rng.integers(0, 3, (5, 6, 7, 8)).astype(np.uint8))
+    chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), ops.GaussianBlur3d(), ops.Elastic3d(spacing=9))
+    whole, apart = EmulatedDevice(), EmulatedDevice()
+    judged = chain({"image": batch, "label": labels}, layout="NDHW", backend="cuda", device=whole)
+    monkeypatch.setattr(run, "_PORTION", 2 * batch[0].size)
+    found = chain({"image": batch, "label": labels}, layout="NDHW", backend="cuda", device=apart)
+    assert apart.launches > whole.launches
+    assert np.array_equal(found["image"], judged["image"])
+    assert np.array_equal(found["label"].array, judged["label"].array)
+    tabled = ops.RandomAffine3d(rotate=np.array([[9.0 * n, 0.0, 0.0] for n in range(5)]))
+    turned = tabled(batch, layout="NDHW")
+    other = Chain(tabled)(batch, layout="NDHW", backend="cuda", device=EmulatedDevice())
+    assert np.abs(other - turned).max() < 1e-4
+
+
+@EMULATED
+@pytest.mark.parametrize("layout", ["NDHWC", "NCDHW"])
+def test_results_of_a_batch_of_several_parts_are_made_where_they_stay(rng, layout, monkeypatch):
+    copied = []
+    stack = np.stack
+    monkeypatch.setattr(np, "stack", lambda *given, **how: copied.append(given) or stack(*given, **how))
+    shape = (3, 2, 5, 6, 7) if layout == "NCDHW" else (3, 5, 6, 7, 2)
+    batch = {
+        "first": rng.random(shape).astype(np.float32),
+        "second": rng.random(shape).astype(np.float32),
+        "label": Labels(rng.integers(0, 3, shape).astype(np.uint8)),
+    }
+    smooth = (
+        [ops.GaussianBlur3d()] if layout == "NCDHW" else []
+    )  # channels of the other layout are taken apart for it
+    chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), *smooth, ops.Zoom3d(size=(9, 9, 9)))
+    found = chain(batch, layout=layout, backend="cuda", device=EmulatedDevice())
+    assert not copied
+    judged = chain(batch, layout=layout)
+    for name in ("first", "second"):
+        assert np.abs(found[name] - judged[name]).max() < 1e-4
+    assert (found["label"].array != judged["label"].array).mean() < 5e-3
 
 
 @pytest.mark.gpu
