@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
@@ -74,7 +73,11 @@ class Gathering:
     def told(self) -> str:
         """What is done, as a clause."""
         what = "whole samples" if self.crop is None else f"what {self.crop!r} takes of samples"
-        where = "main memory" if self.memory.device is None else f"page-locked memory for cuda:{self.memory.device}"
+        where = (
+            "main memory"
+            if self.memory.device is None
+            else f"page-locked memory for cuda:{self.memory.device}"
+        )
         return f"{what}, gathered in {where}"
 
 

@@ -24,6 +24,9 @@ _BLOCKS: Final = 3  # one that is filled, one that waits, one that is uploaded
 _KEPT: Final = 4  # blocks that nobody uses
 _SMALL: Final = 1 << 16  # bytes up to which memory of its own is as quick
 
+# what uploads may still read, though nobody else refers to it: CuPy gives freed memory to whoever asks next
+_uploading: deque[_Block] = deque()
+
 _log = logging.getLogger(__name__)
 
 
@@ -99,7 +102,7 @@ class Staging:
         self._streams: Streams | None = None
 
     def gather(
-        self, samples: Seq[npt.NDArray[Any]], window: tuple[slice, ...] = ()
+        self, samples: npt.NDArray[Any] | Seq[npt.NDArray[Any]], window: tuple[slice, ...] = ()
     ) -> npt.NDArray[Any]:
         """Copy samples of one dtype into one array, by several threads.
 
@@ -139,12 +142,14 @@ class Staging:
         if self._streams is None:
             self._streams = Streams(int(self.device or 0), shared=True)
         streams = self._streams
+        _forget_uploaded()
         with streams.ready():
             out = streams.allocate(array.shape, array.dtype)
             streams.admit()  # what the memory was used for before comes first
             out.data.copy_from_host_async(int(array.ctypes.data), array.nbytes, streams.current())
             event = streams.event()
             block.uploads.append(event)
+            _uploading.append(block)
             cupy.cuda.get_current_stream().wait_event(event)
         return out
 
@@ -152,6 +157,7 @@ class Staging:
         """Give back the memory that nobody uses, after the uploads from it."""
         while self._free:
             self._drop()
+        _forget_uploaded()
 
     def _block_of(self, array: Any) -> _Block | None:
         while isinstance(array, np.ndarray):
@@ -202,3 +208,8 @@ class Staging:
             return
         block.wait()
         self._made -= 1
+
+
+def _forget_uploaded() -> None:
+    while _uploading and _uploading[0].is_idle():
+        _uploading.popleft()
