@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,12 +20,8 @@ from ..video.finalizers import Afterwards
 __all__ = ["Gathered", "Staging"]
 
 _SHARE: Final = 1 << 19  # bytes that a thread copies at once
-_BLOCKS: Final = 3  # one that is filled, one that waits, one that is uploaded
 _KEPT: Final = 4  # blocks that nobody uses
 _SMALL: Final = 1 << 16  # bytes up to which memory of its own is as quick
-
-# what uploads may still read, though nobody else refers to it: CuPy gives freed memory to whoever asks next
-_uploading: deque[_Block] = deque()
 
 _log = logging.getLogger(__name__)
 
@@ -48,23 +44,11 @@ class _Block:
 
     Attributes:
         data: its bytes.
-        owner: what holds the memory, if that is not ``data`` itself.
-        uploads: an event behind each upload that may still read it.
+        owner: what holds page-locked memory; None for other memory.
     """
 
     data: npt.NDArray[np.uint8]
     owner: Any = None
-    uploads: list[Any] = field(default_factory=list)
-
-    def is_idle(self) -> bool:
-        """Whether no upload reads it any more."""
-        return all(event.done for event in self.uploads)
-
-    def wait(self) -> None:
-        """Wait until no upload reads it any more."""
-        for event in self.uploads:
-            event.synchronize()
-        self.uploads.clear()
 
 
 class _Lease:
@@ -89,7 +73,7 @@ class _Lease:
 class Staging:
     """Blocks of main memory in which the batches of one source are gathered.
 
-    A block is used again when no array refers to it and no upload reads it any more. May be used by several threads.
+    A block is used again when no array refers to it any more. May be used by several threads; one of them uploads.
 
     Args:
         device: number of the GPU that the batches go to, for page-locked memory; None for batches that stay.
@@ -97,8 +81,7 @@ class Staging:
 
     def __init__(self, device: int | None = None) -> None:
         self.device = device
-        self._free: deque[_Block] = deque()
-        self._made = 0
+        self._free: deque[_Block] = deque(maxlen=_KEPT)
         self._streams: Streams | None = None
 
     def gather(
@@ -129,9 +112,10 @@ class Staging:
         return out
 
     def upload(self, array: npt.NDArray[Any]) -> Array:
-        """Copy an array that :meth:`gather` made to the GPU, without waiting for it.
+        """Copy an array that :meth:`gather` made to the GPU, and wait for the copy.
 
-        The copy is queued in a stream of its own; CuPy's current stream waits for it, the host does not.
+        It runs in a stream of its own, beside whatever the default stream does: only this thread waits, which is one
+        that makes batches ahead, and no other work on the GPU. So nothing reads the array when this returns.
 
         Raises:
             DeviceMemoryError: the GPU is full.
@@ -142,22 +126,20 @@ class Staging:
         if self._streams is None:
             self._streams = Streams(int(self.device or 0), shared=True)
         streams = self._streams
-        _forget_uploaded()
         with streams.ready():
             out = streams.allocate(array.shape, array.dtype)
             streams.admit()  # what the memory was used for before comes first
-            out.data.copy_from_host_async(int(array.ctypes.data), array.nbytes, streams.current())
-            event = streams.event()
-            block.uploads.append(event)
-            _uploading.append(block)
-            cupy.cuda.get_current_stream().wait_event(event)
+            done = cupy.cuda.Event(block=True, disable_timing=True)
+            try:
+                out.data.copy_from_host_async(int(array.ctypes.data), array.nbytes, streams.current())
+            finally:
+                done.record(streams.current())
+                done.synchronize()
         return out
 
     def close(self) -> None:
-        """Give back the memory that nobody uses, after the uploads from it."""
-        while self._free:
-            self._drop()
-        _forget_uploaded()
+        """Give back the memory that nobody uses."""
+        self._free.clear()
 
     def _block_of(self, array: Any) -> _Block | None:
         while isinstance(array, np.ndarray):
@@ -171,23 +153,14 @@ class Staging:
         return np.asarray(_Lease(self._take(size), shape, dtype, self._free))
 
     def _take(self, size: int) -> _Block:
-        """A block of some bytes or more that nothing reads; it may be waited for."""
-        while len(self._free) > _KEPT:
-            self._drop()
+        """A block of some bytes or more that nobody uses."""
         for _ in range(len(self._free)):
             try:
-                block = self._free.popleft()  # the one that was used longest ago
+                block = self._free.popleft()  # smaller ones go
             except IndexError:  # another thread has taken it
                 break
-            if len(block.data) < size:
-                block.wait()
-                self._made -= 1
-            elif self._made >= _BLOCKS or block.is_idle():
-                block.wait()
+            if len(block.data) >= size:
                 return block
-            else:
-                self._free.append(block)
-        self._made += 1
         return self._new(size)
 
     def _new(self, size: int) -> _Block:
@@ -200,16 +173,3 @@ class Staging:
             except cupy.cuda.runtime.CUDARuntimeError as error:
                 _log.warning("%d bytes cannot be page-locked, uploads are slower: %s", size, error)
         return _Block(np.empty(size, np.uint8))
-
-    def _drop(self) -> None:
-        try:
-            block = self._free.popleft()
-        except IndexError:
-            return
-        block.wait()
-        self._made -= 1
-
-
-def _forget_uploaded() -> None:
-    while _uploading and _uploading[0].is_idle():
-        _uploading.popleft()

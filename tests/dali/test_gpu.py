@@ -138,6 +138,29 @@ def test_batches_of_a_source_that_uses_its_memory_again_arrive_whole(cropped, li
     pipe.close()
 
 
+def test_uploads_do_not_wait_for_work_that_is_queued_later_on_the_default_stream():
+    import cupy
+
+    images = np.random.default_rng(5).random((32, 300, 300, 3), dtype=np.float32)
+    pipe = pipeline_def(
+        lambda: fn.external_source(lambda: images, device="gpu", layout="HWC") + 1.0,
+        batch_size=32,
+        num_threads=2,
+        device_id=0,
+    )()
+    pipe.run()
+    large = cupy.ones((8192, 8192), cupy.float32)
+    for _ in range(10):
+        (found,) = pipe.run()
+        behind = cupy.cuda.Event()
+        for _ in range(20):
+            cupy.matmul(large, large)
+        behind.record()
+        assert not behind.done, "the host has queued a training step, and goes on"
+        assert abs(float(found.as_cpu().as_array()[3, 7, 9, 1]) - float(images[3, 7, 9, 1] + 1)) < 1e-6
+    pipe.close()
+
+
 def test_what_is_made_of_a_source_on_a_gpu_is_what_the_cpu_makes():
     large = np.random.default_rng(2).random((4, 300, 300, 3), dtype=np.float32)
 
