@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from ..array import Array
 from ..kernel import load_cupy
-from ..ops.call.threads import side_by_side
+from ..ops.call.threads import side_by_side, threads
 from ..video.cuda.streams import Streams
 from ..video.finalizers import Afterwards
 
 __all__ = ["Gathered", "Staging"]
 
-_SHARE: Final = 1 << 19  # bytes that a thread copies at once
+_SHARE: Final = 1 << 19  # bytes that a thread copies at once, or more
+_SHARES: Final = 4  # for each thread, so that none waits long for the last one
 _KEPT: Final = 4  # blocks that nobody uses
 _SMALL: Final = 1 << 16  # bytes up to which memory of its own is as quick
 
@@ -98,7 +99,7 @@ class Staging:
         """
         first = samples[0][window]
         out = self._array((len(samples), *first.shape), first.dtype)
-        share = max(1, _SHARE // max(1, first.nbytes))
+        share = max(1, _SHARE // max(1, first.nbytes), len(samples) // (_SHARES * threads()))
 
         def copy(number: int) -> None:
             begin, end = number * share, min((number + 1) * share, len(samples))
