@@ -151,11 +151,17 @@ class DaliCall:
                 raise self.wrong(f"there is no argument {name!r}")
 
     def node(
-        self, compute: Compute, *more: DataNode, told: str = "", inputs: Seq[DataNode] | None = None
+        self,
+        compute: Compute,
+        *more: DataNode,
+        told: str = "",
+        inputs: Seq[DataNode] | None = None,
+        applies: Any = None,
     ) -> DataNode:
         """A node of the inputs and of some more."""
         given = [*(self.inputs if inputs is None else inputs), *more]
-        return DataNode(self.name or self.row.name, given, compute, device=self.device, told=told)
+        label = self.name or self.row.name
+        return DataNode(label, given, compute, device=self.device, told=told, applies=applies)
 
     def each(self, function: Callable[[Any], Any], layout: str | None = None, told: str = "") -> DataNode:
         """A node that makes something of every sample of the only input."""
@@ -303,7 +309,9 @@ def native(call: DaliCall, to: str = "") -> Any:
         return _on_lists(op, main, run)
 
     told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
-    return call.node(compute, *nodes.values(), told=told)
+    return call.node(
+        compute, *nodes.values(), told=told, applies=whole if cls.traits.takes == "images" else None
+    )
 
 
 def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
@@ -354,6 +362,9 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
     """The result of an operator; samples are given one by one where their results may differ in size."""
     letters = value.layout or _IMAGES.get(value.ndim, "")
+    if value.gathered is not None and value.gathered.cut is op:
+        made = value.with_data(value.data, op.result_layout(letters))
+        return made.with_data(_cast(made, cast_to)) if cast_to else made
     data, layout = value.data, letters
     if value.dense and not apart and f"N{letters}" in LAYOUTS:
         layout = f"N{letters}"
