@@ -51,6 +51,7 @@ class Compose:
         self._operators = list(op_list)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        """The result of the last operator; arguments are those of the first."""
         for operator in self._operators:
             inputs = (operator(*inputs, **arguments),)
             arguments = {}
