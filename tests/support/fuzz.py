@@ -215,13 +215,12 @@ def _read(path: Path, options: Any, rng: random.Random, verdict: Verdict, *, aga
         asked = sorted({rng.randrange(count) for _ in range(_ASKED)})
         others = [rng.randrange(count) for _ in range(_ASKED)]
         first = {n: _outcome(reader, [n]) for n in asked}
-        together = _outcome(reader, asked)
-        if not again and (REOPEN in together[1] or any(REOPEN in outcome[1] for outcome in first.values())):
+        together, between = _outcome(reader, asked), _outcome(reader, others)
+        if not again and any(REOPEN in outcome[1] for outcome in (together, between, *first.values())):
             with VideoReader(data, **options) as anew:
                 _outcome(anew, asked)
             _read(path, options, rng, verdict, again=True)
             return
-        _outcome(reader, others)
         if [_outcome(reader, [n]) for n in reversed(asked)] != [first[n] for n in reversed(asked)]:
             verdict.faults.append(f"frames {asked} differ after others were read")
         if _outcome(reader, asked) != together:
