@@ -6,6 +6,7 @@ times and pixels are those of a file of the same bytes.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import select
@@ -56,6 +57,11 @@ Streamed: TypeAlias = "str | os.PathLike[str] | Any"
 _BUFFER: Final = 1 << 16
 _INSIDE: Final = 256  # packets of which a decoder may still give a picture
 _HELD_BYTES: Final = 64 << 20
+_WHOLE_BYTES: Final = 32 << 20
+_INDEX_FIRST: Final = (
+    "Save the stream to a file, or let its writer put the index first: ffmpeg -movflags +faststart, or "
+    "+frag_keyframe+empty_moov into a pipe"
+)
 _SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp://", "srt://", "hls+http")
 
 
@@ -156,9 +162,9 @@ class FrameStream:
         try:
             file = _file(source, self._waiting, stack)
             self._heard = None if isinstance(file, str) else _Heard(file)
-            if self._heard is not None and data_before_index(self._heard.look()) > _BUFFER:
-                raise _index_is_last(self._source)  # before all of it has gone by in vain
-            self._container = _container(self._heard or file, self._waiting, stack)
+            if self._heard is not None:
+                file = _seekable_if_needed(self._heard, self._source)
+            self._container = _container(file, self._waiting, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             first: list[av.Packet[Any]] = []
@@ -171,9 +177,10 @@ class FrameStream:
         except TimeoutError as error:
             raise _stalled(self._source, error) from error
         except (av.error.FFmpegError, ValueError) as error:
+            found = unreadable(self._source, error)
             if self._heard is not None and data_before_index(self._heard.look()):
-                raise _index_is_last(self._source) from error
-            raise unreadable(self._source, error) from error
+                found.advice = f"It may be cut, for its index comes last. {_INDEX_FIRST}"
+            raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
         index = self._described()
         self._decoder, self._reading = CpuDecoder(index), _Reading(index, classified=keys or look_ahead > 0)
@@ -311,6 +318,9 @@ class _Given:
     def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """The frames of what a decoder gave; damaged ones before the first sound one are none."""
         for picture in result.pictures:
+            if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
+                # each of its packets has a picture, and they come in the packets' order
+                raise self.damaged("the decoder gave no picture of it")
             packet = inside.pop(picture.packet, None)
             if packet is not None and not packet.shown:
                 continue
@@ -460,13 +470,23 @@ def _file(source: Streamed, waiting: _Waiting, stack: ExitStack) -> Any:
     return open_source(name).for_demuxer()
 
 
-def _index_is_last(source: Source) -> UnreadableSourceError:
-    return UnreadableSourceError(
-        "this MP4 or QuickTime stream has its index (moov) behind its data, which requires seeking",
-        source=source.name,
-        advice="Save the stream to a file, or let its writer put the index first (faststart): ffmpeg -movflags "
-        "+faststart, or +frag_keyframe+empty_moov into a pipe",
-    )
+def _seekable_if_needed(heard: _Heard, source: Source) -> Any:
+    """A stream as it is, or what is in it: MP4 with its index behind its data requires seeking.
+
+    Raises:
+        UnreadableSourceError: it requires seeking, and is too large to be held.
+    """
+    behind = data_before_index(heard.look())
+    if not behind:
+        return heard
+    if behind > _WHOLE_BYTES:
+        raise UnreadableSourceError(
+            "this MP4 or QuickTime stream has its index (moov) behind its data, which requires seeking",
+            source=source.name,
+            allowed=f"at most {_WHOLE_BYTES >> 20} MiB of data before the index",
+            advice=_INDEX_FIRST,
+        )
+    return io.BytesIO(b"".join(iter(heard.read, b"")))
 
 
 def _stalled(source: Source, error: TimeoutError) -> SourceError:
