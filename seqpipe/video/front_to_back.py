@@ -40,6 +40,7 @@ from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
+from .index.assemble import DEFAULT_RATE
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.extent import HEAD, data_before_index, declared_size
 from .probe.info import StreamInfo
@@ -59,8 +60,8 @@ _INSIDE: Final = 256  # packets of which a decoder may still give a picture
 _HELD_BYTES: Final = 64 << 20
 _WHOLE_BYTES: Final = 32 << 20
 _INDEX_FIRST: Final = (
-    "Save the stream to a file, or let its writer put the index first: ffmpeg -movflags +faststart, or "
-    "+frag_keyframe+empty_moov into a pipe"
+    "Save the stream to a file, or let its writer put the index first: ffmpeg -movflags +faststart; into a pipe, "
+    "fragmented MP4 or another container"
 )
 _SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp://", "srt://", "hls+http")
 
@@ -116,10 +117,21 @@ class FramePainter:
 
 
 class _Packet(NamedTuple):
+    """A packet.
+
+    Attributes:
+        data: its bytes.
+        key: whether decoding can start at it.
+        shown: whether its picture is shown.
+        pts: when its picture is shown; of untimed ones, when the next picture of an untimed one is.
+        timed: whether the container has times of presentation; else they follow from the order of decoding.
+    """
+
     data: bytes
     key: bool
-    pts: int | None
     shown: bool
+    pts: int
+    timed: bool
 
 
 class FrameStream:
@@ -199,6 +211,7 @@ class FrameStream:
             if not begun:
                 continue  # nothing can be decoded before the first key packet
             self._inside[number] = packet
+            given.feed(packet)
             try:
                 for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
                     yield from given.frames(result, self._inside)
@@ -216,7 +229,7 @@ class FrameStream:
         """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
         base = self.info.time_base
         packets = (*self._inside.values(), *self._held)
-        ticks = sorted({p.pts for p in packets if p.shown and p.pts is not None})
+        ticks = sorted(packet.pts for packet in packets if packet.shown)
         times = np.array([pts * base.numerator / base.denominator for pts in ticks], np.float64)
         return times[times > seconds]
 
@@ -278,19 +291,27 @@ class _Reading:
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
         self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
-        self._shift = 0
+        # AVI has no place for times of presentation; what FFmpeg gives for them is a guess
+        self._timed: bool | None = False if info.container == "avi" else None
+        self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
+        self._count, self._shift = 0, 0
         self._latest: list[int] = []
         self._last_key: int | None = None
 
     def packet(self, packet: av.Packet[Any]) -> _Packet:
         """The next packet."""
-        data, key = bytes(packet), packet.is_keyframe
-        shown, pts = not packet.is_discard, packet.pts if packet.pts is not None else packet.dts
-        pts = None if pts is None else self._on_one_clock(pts, key=key)
+        data, key, shown = bytes(packet), packet.is_keyframe, not packet.is_discard
+        if self._timed is None and key:
+            self._timed = packet.pts is not None
+        ticks = packet.dts if packet.pts is None or not self._timed else packet.pts
+        ticks = round(self._count * self._tick) if ticks is None else ticks
+        if self._timed:
+            ticks = self._on_one_clock(ticks, key=key)
+        self._count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
             key, shown = key and kind.random_access is not False, shown and kind.shown
-        return _Packet(data, key, pts, shown)
+        return _Packet(data, key, shown, ticks, bool(self._timed))
 
     def _on_one_clock(self, pts: int, *, key: bool) -> int:
         """Let a clock that starts again go on from where it was, as where two recordings were joined."""
@@ -311,9 +332,12 @@ class _Given:
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
         self._info = info
-        self._seconds = -math.inf
-        rate = info.average_rate or info.real_rate or 25
-        self._step = float(1 / rate)
+        self._untimed: deque[int] = deque()
+
+    def feed(self, packet: _Packet) -> None:
+        """Note a packet that is being decoded."""
+        if packet.shown and not packet.timed:
+            self._untimed.append(packet.pts)
 
     def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """The frames of what a decoder gave; damaged ones before the first sound one are none."""
@@ -322,28 +346,18 @@ class _Given:
                 # each of its packets has a picture, and they come in the packets' order
                 raise self.damaged("the decoder gave no picture of it")
             packet = inside.pop(picture.packet, None)
-            if packet is not None and not packet.shown:
-                continue
+            if packet is None or not packet.shown:
+                continue  # the second picture of a packet, or what an edit list leaves out
+            pts = packet.pts if packet.timed else self._untimed.popleft()
             if picture.packet in result.damaged:
                 if not self.count:
                     continue
                 raise self.damaged("the decoder had to invent parts of its picture")
-            pts, seconds = self._time(packet)
-            self._seconds = seconds
             self.count += 1
-            key = packet is not None and packet.key
-            yield StreamFrame(self.count - 1, pts, seconds, key, picture.surface)
+            seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
+            yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
         for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
             del inside[number]  # hidden, or not decoded
-
-    def _time(self, packet: _Packet | None) -> tuple[int, float]:
-        """Ticks and seconds of the next frame."""
-        base = self._info.time_base
-        # AVI has no place for times; what FFmpeg gives for them is a guess
-        if packet is not None and packet.pts is not None and self._info.container != "avi":
-            return packet.pts, packet.pts * base.numerator / base.denominator
-        seconds = self._seconds + self._step if math.isfinite(self._seconds) else 0.0
-        return round(seconds / base), seconds
 
     def damaged(self, reason: str) -> DamagedSourceError:
         """The error for the next frame."""
