@@ -183,7 +183,6 @@ def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -
         request: what is wanted; of its selection only ``every`` and sequences count.
 
     Raises:
-        OutputError: two files would have the same name, or its frames exceed the format's limit.
         SeqpipeError: as :func:`seqpipe.cli.plan.source_plan.make_plan`.
     """
     rate, seconds = info.average_rate or info.real_rate, info.duration_s
@@ -203,9 +202,7 @@ def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -
     )
     index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
     selection = replace(rule, fps=None, frames=None, num=None, keyframes=False, within=TimeRange())
-    plan = make_plan(item, index, replace(request, selection=selection))
-    check_collisions([plan], own_names(request))
-    return plan
+    return make_plan(item, index, replace(request, selection=selection))
 
 
 class _Work:
@@ -224,10 +221,12 @@ class _Work:
 
     def plan(self) -> SourcePlan | None:
         """The plan beforehand, with times to be filled in; None if two of its files might have the same name."""
+        plan = plan_beforehand(self._item, self._video.info, self._request)
         try:
-            return plan_beforehand(self._item, self._video.info, self._request)
+            check_collisions([plan], own_names(self._request))
         except OutputError:
             return None
+        return plan
 
     def write(self, plan: SourcePlan, rows: dict[str, ManifestRow]) -> None:
         """Write files while frames come; their rows are put into ``rows`` by their names.

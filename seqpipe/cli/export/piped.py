@@ -13,12 +13,13 @@ from collections.abc import Sequence as Seq
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Final
 
 import click
 import numpy as np
 
-from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
 from ...sampling.rolling import RollingWindows
 from ...sampling.windows import Windows
 from ...sequence import Sequence
@@ -28,7 +29,7 @@ from ...video.film import write_film
 from ...video.front_to_back import FramePainter, FrameStream, StreamFrame
 from ..input.files import InputFile, write_whole
 from ..input.standard_input import standard_input
-from ..job.claims import reserved
+from ..job.claims import refuse_collisions, reserved
 from ..job.record import OptionDigests, note
 from ..output.manifest import Manifest, ManifestRow, manifest_exists
 from ..plan.passing import LOOK_AHEAD, Passage, check_passing
@@ -85,7 +86,8 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
         item: standard input.
 
     Raises:
-        OutputError: a file cannot be written, or two have the same name.
+        OutputError: a file cannot be written.
+        UsageError: two files would have the same name, or one is there already.
         SeqpipeError: the error of the stream, with ``--on-error raise``.
     """
     options = request.options
@@ -96,11 +98,10 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
         try:
             stream = _opened(request, stack)
             plan = plan_beforehand(item, stream.info, request)
-        except OutputError:
-            raise
         except SeqpipeError as error:
             failed = error
         else:
+            refuse_collisions([plan], request)
             stack.enter_context(reserved([plan], request))
         note(request.folder, [item.path], OptionDigests.of(request), anew=options.overwrite)
         manifest = stack.enter_context(closing(Manifest(request.manifest, listener=report.row)))
@@ -244,16 +245,14 @@ class _Export:
         together = len(members) > 1 or (sequence is not None and self._encoder.packed)
         content = stacked([one.picture for one in members]) if together else members[0].picture
         numbers = [one.number for one in members]
-        return Piece(self._planned(members[0], numbers, sequence, position), 0, content)
+        plan = self._planned(members[0], numbers, sequence, position)
+        self._path(plan)
+        return Piece(plan, 0, content)
 
     def _planned(
         self, first: _Member, numbers: Seq[int], sequence: int | None = None, position: int = 0
     ) -> SourcePlan:
-        """The plan of the next file alone.
-
-        Raises:
-            UsageError: it is there already.
-        """
+        """The plan of the next file alone."""
         plan = replace(
             self._plan,
             frames=np.array([numbers], np.int64),
@@ -264,11 +263,19 @@ class _Export:
             first=self._files,
         )
         self._files += 1
+        return plan
+
+    def _path(self, plan: SourcePlan) -> Path:
+        """Where the one file of a plan is to be written.
+
+        Raises:
+            UsageError: it is there already.
+        """
         path = self._request.folder / plan.name(0)
         # before Python 3.14, Path.exists raises without permission; writing reports that error
         if not self._request.options.overwrite and os.path.exists(path):  # noqa: PTH110
             raise _exists(str(path))
-        return plan
+        return path
 
     def _write_film(self) -> None:
         """Write the one film of all selected frames; none where a frame is damaged."""
@@ -277,7 +284,7 @@ class _Export:
         first = next(members, None)
         if first is None:
             return
-        path, numbers = self._request.folder / self._planned(first, [0]).name(0), array("q")
+        path, numbers = self._path(self._planned(first, [0])), array("q")
 
         def pictures() -> Iterator[Sequence]:
             for member in chain([first], members):

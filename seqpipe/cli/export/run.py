@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from ...array import IntArray
-from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
 from ...interrupts import working
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
@@ -21,13 +21,13 @@ from ..input.files import InputFile, find_inputs, write_whole
 from ..input.indexing import for_each_index
 from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split
-from ..job.claims import SHEET, own_names, reserved
+from ..job.claims import SHEET, refuse_collisions, reserved
 from ..job.record import OptionDigests, note
 from ..job.resume import Finished, finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
 from ..plan.request import ExportRequest, Options
-from ..plan.source_plan import SourcePlan, check_collisions, first_existing, make_plan
+from ..plan.source_plan import SourcePlan, first_existing, make_plan
 from ..terminal.progress import progress_bar
 from .ahead import export_ahead
 from .frames import ExportWork, SourceOutcome
@@ -128,7 +128,7 @@ def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile |
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
     """The plans among plans and errors, whose files all have names of their own."""
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
-    _refuse_collisions(plans, request)
+    refuse_collisions(plans, request)
     return plans
 
 
@@ -211,13 +211,6 @@ def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
             raise result
         planned.append((source, result))
     return planned
-
-
-def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
-    try:
-        check_collisions(plans, own_names(request))
-    except OutputError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
 def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
