@@ -189,6 +189,7 @@ class FrameStream:
         except TimeoutError as error:
             raise _stalled(self._source, error) from error
         except (av.error.FFmpegError, ValueError) as error:
+            self._check_interrupt()
             found = unreadable(self._source, error)
             if self._heard is not None and data_before_index(self._heard.look()):
                 found.advice = f"It may be cut, for its index comes last. {_INDEX_FIRST}"
@@ -269,10 +270,16 @@ class FrameStream:
         except TimeoutError as error:
             self.error = _stalled(self._source, error)
         except av.error.FFmpegError as error:
+            self._check_interrupt()
             self.error = self._ended(error.strerror or str(error))
         else:
+            self._check_interrupt()
             if self._heard is not None and (missing := self._heard.missing()):
                 self.error = self._ended(missing)
+
+    def _check_interrupt(self) -> None:
+        if self._heard is not None:
+            self._heard.check_interrupt()
 
     def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
@@ -426,6 +433,7 @@ class _Heard:
         self._plain = plain
         self._head, self._size = b"", 0
         self._looked = b""
+        self._interrupt: KeyboardInterrupt | None = None
 
     def look(self) -> bytes:
         """The first bytes, which are read again later."""
@@ -435,11 +443,25 @@ class _Heard:
         return self._head
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes."""
-        data: bytes = self._looked[:size] or self._plain.read(size)
+        """Up to so many bytes; none at the end, and from an interrupt on."""
+        if self._interrupt is not None:
+            return b""
+        try:
+            data: bytes = self._looked[:size] or self._plain.read(size)
+        except KeyboardInterrupt as interrupt:  # FFmpeg has called this, and lets only an Exception through
+            self._interrupt, data = interrupt, b""
         self._looked = self._looked[len(data) :]
         self._size += len(data)
         return data
+
+    def check_interrupt(self) -> None:
+        """Raise the interrupt that has ended reading, if one has.
+
+        Raises:
+            KeyboardInterrupt: it.
+        """
+        if self._interrupt is not None:
+            raise self._interrupt
 
     def missing(self) -> str:
         """What does not come of what the header promises, or nothing."""

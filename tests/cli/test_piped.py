@@ -317,9 +317,9 @@ def test_names_that_collide_are_refused_before_anything_is_written(tmp_path):
     assert "same.jpg" in said
 
 
-def test_an_mp4_whose_index_is_last_is_named_at_once():
+def test_an_mp4_whose_index_is_last_is_named_at_once(tmp_path):
     pipe = Pipe(b"\0\0\0\x10ftypisom\0\0\0\0" + (1 << 30).to_bytes(4, "big") + b"mdat" + bytes(1 << 20))
-    result = CliRunner().invoke(main, ["export", "-", "--out", "o"], input=pipe)
+    result = CliRunner().invoke(main, ["export", "-", "--out", str(tmp_path)], input=pipe)
     assert result.exit_code == 1
     assert "has its index (moov) behind its data" in result.stderr
     assert "ffmpeg -movflags +faststart" in result.stderr

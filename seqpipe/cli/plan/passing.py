@@ -18,7 +18,7 @@ from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
 from .select import FrameSelection, no_key_frame, nothing_in_range
 
-__all__ = ["LOOK_AHEAD", "Clock", "Passage", "PassingFrame", "check_passing"]
+__all__ = ["LOOK_AHEAD", "Passage", "PassingFrame", "Upcoming", "check_passing"]
 
 LOOK_AHEAD: Final = 256
 """Frames whose times tell the habits of a clock, as :func:`seqpipe.sampling.clock.rate_tolerance_s` has them."""
@@ -42,7 +42,7 @@ class PassingFrame(Protocol):
         """Whether decoding can start at it."""
 
 
-class Clock(Protocol):
+class Upcoming(Protocol):
     """Knows times beforehand."""
 
     def upcoming(self, seconds: float) -> FloatArray:
@@ -97,7 +97,7 @@ class Passage:
         self._times: deque[float] = deque(maxlen=LOOK_AHEAD + 2)
         self._next_s: float | None = None
 
-    def selected(self, frames: Iterator[FrameT], clock: Clock) -> Iterator[FrameT]:
+    def selected(self, frames: Iterator[FrameT], clock: Upcoming) -> Iterator[FrameT]:
         """The selected frames, ascending; of sequences, every frame of the range.
 
         Reading stops as soon as no more frames are wanted. Where that is the end of the stream, the range or the
@@ -162,8 +162,9 @@ class Passage:
         end, duration = self._within.end, self._within.duration
         if end is not None and end.in_frames:
             return int(end.value)
-        known = duration is not None and duration.in_frames and self.first is not None
-        return self.first + int(duration.value) if known else None
+        if duration is None or not duration.in_frames or self.first is None:
+            return None
+        return self.first + int(duration.value)
 
     def _end_s(self) -> float | None:
         """Where the range ends in seconds on the stream's clock, if it ends at a time."""
@@ -201,7 +202,7 @@ class Passage:
             advice="" if self._selection.num is None else "The range must lie inside of the stream for --num",
         )
 
-    def _at_rate(self, frames: Iterator[FrameT], fps: float, clock: Clock) -> Iterator[FrameT]:
+    def _at_rate(self, frames: Iterator[FrameT], fps: float, clock: Upcoming) -> Iterator[FrameT]:
         """The frames on screen at a constant rate, as :func:`seqpipe.sampling.rate.at_rate` gives them."""
         before: FrameT | None = None
         start_s = tolerance_s = 0.0
