@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray, to_cupy
+from ..array import FloatArray, overlap, to_cupy
 from ..errors import SourceError, UnreadableSourceError
 from ..padding import PadMode
 from ..param import Param, choice
@@ -350,7 +350,11 @@ def cut(
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
         # what the case holds is for the next sample too
-        return {n: replace(part, data=part.data.copy()) for n, part in whole.items()}, ""
+        own = {
+            n: part.data.copy() if overlap(part.data, case.parts[n].data) else part.data
+            for n, part in whole.items()
+        }
+        return {n: replace(part, data=own[n]) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])

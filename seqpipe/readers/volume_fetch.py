@@ -14,13 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import FloatArray, IntArray, on_gpu, to_cupy
+from ..array import Array, FloatArray, IntArray, on_gpu, to_cupy
 from ..cached import cached_property
 from ..errors import ParameterError, SeqpipeError
 from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws
 from ..sampling.params import OnError
 from ..sequence import Sequence
+from ..video.cuda.streams import Streams
 from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..video.engine.workers import Workers
@@ -207,6 +208,38 @@ class _LazyWorkers:
         return _LazyWorkers, (self._threads,)
 
 
+class _Uploads:
+    """Copies to a GPU, each by the thread that has read, on a stream of its own, while others compute there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._streams: Streams | None = None
+
+    def __call__(self, array: Array, number: int) -> Array:
+        """An array in the memory of a GPU, for any stream; one that is there is returned as it is.
+
+        Args:
+            array: in main memory or there.
+            number: of the GPU.
+
+        Raises:
+            DeviceMemoryError: the GPU is full.
+        """
+        if not isinstance(array, np.ndarray):
+            return array
+        with self._lock:
+            streams = self._streams = self._streams or Streams(number)
+        with streams.ready():
+            out = streams.allocate(array.shape, array.dtype)
+            streams.admit()  # what the memory was used for before comes first
+            out.set(np.ascontiguousarray(array), stream=streams.current())
+            streams.current().synchronize()
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Uploads, ()  # a lock and streams belong to their process
+
+
 class _Reads:
     """Patches being cut."""
 
@@ -264,7 +297,7 @@ class VolumeFetcher:
     device: Device
     on_error: OnError
     book: ReportBook
-    _said: set[int] = field(default_factory=set, init=False)
+    _upload: _Uploads = field(default_factory=_Uploads, init=False)
 
     @classmethod
     def of(
@@ -313,7 +346,7 @@ class VolumeFetcher:
         # one task for each volume first: otherwise all threads that cut would wait for the first volume
         for volume in dict.fromkeys(sample.volume for sample in samples):
             workers.submit(lambda volume=volume: self._touch(volume))  # type: ignore[misc]
-        futures = [workers.submit(lambda sample=sample: self._cut(sample)) for sample in samples]  # type: ignore[misc]
+        futures = [workers.submit(lambda sample=sample: self._uploaded(sample)) for sample in samples]  # type: ignore[misc]
         return _PendingCase(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
 
     def finish(self, pending: _PendingCase) -> FetchedSamples:
@@ -355,6 +388,17 @@ class VolumeFetcher:
         if note:
             self.book.note(sample.source, "cut anywhere", note)
         return {name: part.of_sample(-1, sample.index) for name, part in parts.items()}
+
+    def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
+        """A sample where samples are to be, by one of the threads; or why it cannot be read."""
+        found = self._cut(sample)
+        if isinstance(found, SeqpipeError) or self.device.kind == "cpu":
+            return found
+        number = self.device.number
+        return {
+            name: part.with_pixels(self._upload(part.data, number), part.layout)
+            for name, part in found.items()
+        }
 
     def _placed(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
         if self.device.kind == "cpu":

@@ -5,8 +5,9 @@
 Without ``--job`` all of them that this machine can do. ``resident``: 1080p frames in the GPU's memory, grid 4, by the
 operator and by the engine alone in the same run. ``decode``: a 1080p file from its packets to flow; rates are those
 behind the first batch, for which one engine decodes all frames before flow can begin, and that time is told beside
-them. ``cpu``: DIS fast, 1080p, by one thread and by all. ``--video`` names films; without it a made one is taken, and kept in the folder .media.
-``--dali`` names a Python interpreter that has DALI: its ``readers.video`` and ``optical_flow`` then do ``decode`` too.
+them. ``cpu``: DIS fast, 1080p, by one thread and by all. ``--video`` names films; without it a made one is taken, and
+kept in the folder .media. ``--dali`` names a Python interpreter that has DALI: its ``readers.video`` and
+``optical_flow`` then do ``decode`` too.
 """
 
 from __future__ import annotations
