@@ -70,6 +70,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Let Python take down what was kept out of its searches as it takes down everything else."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(trylast=True)  # after pytest's own, which leaves out by -m and -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out thousands of tests marked gpu where there is no GPU, unless nothing else was asked for."""
