@@ -104,7 +104,7 @@ class FirstPass:
             times: dict[int, int] = {}
             with contextlib.suppress(DecodeError):
                 for result in self._decoded(times):
-                    for picture in result.pictures:
+                    for picture in result.frames:
                         pts = times.pop(picture.packet)
                         if result.damaged or pts <= self._last:
                             return

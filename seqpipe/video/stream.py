@@ -332,14 +332,14 @@ class _Given:
 
     def frames(self, result: DecodeResult, times: dict[int, int | None]) -> Iterator[_Frame]:
         """The frames of what a decoder gave; damaged ones before the first sound one are none."""
-        for picture in result.pictures:
+        for picture in result.frames:
             pts = times.pop(picture.packet, None)
             if self._info.container == "avi":
                 pts = None  # which has no place for them; what FFmpeg gives for them is a guess
             if picture.packet in result.damaged:
                 if not self.count:
                     continue
-                raise self.damaged("the decoder had to invent parts of its picture")
+                raise self.damaged("the decoder concealed an error in its frame")
             base = self._info.time_base
             seconds = self._seconds + self._step if pts is None else pts * base.numerator / base.denominator
             if pts is None and not math.isfinite(seconds):

@@ -252,7 +252,9 @@ def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options
     monkeypatch.setattr(memory_module, "_CONTAINER", tmp_path / "memory.max")
     options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
     with Video(**options) as dataset:
-        said = r"main memory has no room for an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB; allowed: 1 GiB"
+        said = (
+            r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"
+        )
         with pytest.raises(DeviceMemoryError, match=said):
             next(dataset.batches(1))
         with pytest.raises(DeviceMemoryError, match=said):

@@ -217,7 +217,7 @@ def test_a_file_that_shrank_after_indexing_is_an_error(video, tmp_path):
     copy.write_bytes(video.read_bytes())
     with VideoReader(copy) as reader:
         os.truncate(copy, 2000)
-        with pytest.raises(SourceError, match=r"packet \d+ is not where it was.*open it again"):
+        with pytest.raises(SourceError, match=r"packet \d+ differs from the file.s index.*open it again"):
             reader[40]
 
 

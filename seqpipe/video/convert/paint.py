@@ -43,7 +43,7 @@ class Painter(Protocol):
     def admit(self, pixels: Array) -> None:
         """Make ready to paint in memory that was allocated elsewhere."""
 
-    def pictures(self, pixels: Array) -> Seq[Any]:
+    def frame_targets(self, pixels: Array) -> Seq[Any]:
         """Where each picture of an array goes, as :meth:`put` takes it."""
 
     def fill(self, pixels: Array, place: Any, value: float) -> None:
@@ -80,7 +80,7 @@ class HostPainter:
     def admit(self, pixels: Array) -> None:
         """Main memory is main memory."""
 
-    def pictures(self, pixels: Array) -> Seq[Array]:
+    def frame_targets(self, pixels: Array) -> Seq[Array]:
         """Views of an array."""
         return list(pixels)
 

@@ -26,7 +26,7 @@ from ...errors import (
 )
 from ...forks import renew_after_fork
 from ...limits import DOWNLOAD_GIB
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 from .byte_ranges import cut_out, merged
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_ranges, http_whole
 from .s3_ranges import s3_ranges
@@ -122,7 +122,7 @@ class _LocalFile(Source):
         # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
         self.path: str = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
         self._descriptor = -1
-        self._closing: Afterwards | None = None
+        self._closing: Finalizer | None = None
         self._lock = threading.Lock()
         self._check(self._stat())
 
@@ -156,7 +156,7 @@ class _LocalFile(Source):
                         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
                     except OSError as error:
                         raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
-                    self._closing = Afterwards(os.close, descriptor)
+                    self._closing = Finalizer(os.close, descriptor)
                     self._descriptor = descriptor
         return self._descriptor
 
@@ -289,7 +289,7 @@ class _Remote(Source):
         self._lock = threading.Lock()
         self._passing: Callable[[int, int], bytes] | None = None
         self._whole: int | None = None
-        self._closing: Afterwards | None = None
+        self._closing: Finalizer | None = None
         details = self._connect()
         self._tag = _tag_of(details)
         self._etag = None if details.get("ETag") is None else str(details["ETag"])
@@ -429,7 +429,7 @@ class _Remote(Source):
                     size = http_whole(self._fs, self._path, cast("BinaryIO", file), gib * 2**30, self._etag)
                     file.flush()
                     whole = os.dup(file.fileno())
-                closing = Afterwards(os.close, whole)
+                closing = Finalizer(os.close, whole)
             except Exception as error:
                 raise SourceError(
                     f"the server has no byte ranges, and sending all of it failed ({error})",
