@@ -17,6 +17,7 @@ from ..ops import DataNode as NativeNode
 from ..pipeline import Graph
 from ..pipeline.executor import Executor, Made
 from ..pipeline.external import Feed
+from ..pipeline.gathering import plan_gathering
 from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
@@ -107,6 +108,7 @@ class Pipeline:
         self._names: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
+        self._gathered: tuple[str, ...] = ()
         self._user = ""
         self.scope: Any = None
 
@@ -263,13 +265,18 @@ class Pipeline:
                 source.endless = True
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
+        self._gathered = plan_gathering(graph, self._device())
         self._executor = Executor(sources, nodes, graph, self._ahead, setup, self._around())
         if self._checkpoint:
             load_state(self._executor, json.loads(self._checkpoint), self.fingerprint)
 
-    def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
+    def _device(self) -> int | None:
+        """The number of the GPU that some of its nodes run on; None if there are none."""
         on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
-        number = self.gpu() if on_any else None
+        return self.gpu() if on_any else None
+
+    def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
+        number = self._device()
         return None if number is None else functools.partial(on_gpu, number)
 
     @property
@@ -545,7 +552,7 @@ class Pipeline:
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph as text for Graphviz."""
         self.build()
-        Path(filename).write_text(dot_text(self._outputs), encoding="utf-8")
+        Path(filename).write_text(dot_text(self._outputs, self._gathered), encoding="utf-8")
 
     def start_py_workers(self) -> None:
         """Nothing has to be done: workers are threads, that start when they are needed."""

@@ -1,15 +1,19 @@
 """How fast optical flow is: the engine of a GPU beside its bare rate, decoding with flow, and DIS on the CPU's cores.
 
-    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6]
+    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6] [--dali PYTHON]
 
 Without ``--job`` all of them that this machine can do. ``resident``: 1080p frames in the GPU's memory, grid 4, by the
 operator and by the engine alone in the same run. ``decode``: a 1080p file from its packets to flow. ``cpu``: DIS fast,
 1080p, by one thread and by all. ``--video`` names films; without it a made one is taken, and kept in the folder .media.
+``--dali`` names a Python interpreter that has DALI: its ``readers.video`` and ``optical_flow`` then do ``decode`` too.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -132,7 +136,48 @@ def _decode(options: argparse.Namespace) -> list[str]:
     both = rate(Augmented(seqpipe.readers.Video(**given), flow))
     alone = rate(seqpipe.readers.Video(**given, color="GRAY")) * 32 / 33
     title = f"decode + flow, 1080p, grid 4 fast (decoding alone {alone:.0f})"
-    return [f"| {title} | {both:.0f} | {bare:.0f} | {both / bare:.2f} |"]
+    rows = [f"| {title} | {both:.0f} | {bare:.0f} | {both / bare:.2f} |"]
+    if options.dali:
+        command = [
+            options.dali,
+            "-m",
+            "tests.bench.flow",
+            "--peer",
+            "--seconds",
+            str(options.seconds),
+            "--video",
+        ]
+        done = subprocess.run(command + given["files"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"DALI failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        else:
+            rate_of_dali = float(done.stdout.splitlines()[-1])
+            rows.append(
+                f"| the same by DALI (seqpipe {both / rate_of_dali:.2f} ×) | {rate_of_dali:.0f} | {bare:.0f} "
+                f"| {rate_of_dali / bare:.2f} |"
+            )
+    return rows
+
+
+def _dali(options: argparse.Namespace) -> None:
+    """Print the pairs a second of DALI's own program; in a process of its own, whose Python has DALI."""
+    dali = importlib.import_module("nvidia.dali.fn")
+    pipeline_def = importlib.import_module("nvidia.dali").pipeline_def
+
+    @pipeline_def(batch_size=_FILES, num_threads=_FILES, device_id=0)  # type: ignore[untyped-decorator]  # DALI is not typed
+    def program() -> Any:
+        films = [str(path) for path in options.video]
+        frames = dali.readers.video(device="gpu", filenames=films, sequence_length=33, step=32)
+        return dali.optical_flow(frames, device="gpu", output_grid=_GRID, preset=1.0)
+
+    pipe = program()
+    pipe.build()
+
+    def work() -> int:
+        (flow,) = pipe.run()
+        return sum(shape[0] for shape in flow.shape())
+
+    print(_rate(work, options.seconds))
 
 
 def _cpu(options: argparse.Namespace) -> list[str]:
@@ -158,7 +203,12 @@ def main() -> None:
     parser.add_argument("--job", action="append", choices=list(_JOBS))
     parser.add_argument("--video", type=Path, nargs="+", help="films of 1080p")
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--dali", metavar="PYTHON", help="an interpreter that has DALI")
+    parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.peer:
+        _dali(options)
+        return
     rows = []
     for name in options.job or _JOBS:
         try:
