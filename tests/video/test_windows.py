@@ -18,7 +18,7 @@ from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.convert.paint import HostPainter
-from seqpipe.video.convert.windowed import bands_of
+from seqpipe.video.convert.windowed import make_bands
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
@@ -202,7 +202,7 @@ def test_weights_are_those_of_the_table(shift: int) -> None:
         start, offset = int(random.integers(0, 20)), float(random.choice([0, 0.5, 1])) * ((1 << shift) - 1)
         axis = ChromaAxis(shift, offset, start, shown, -(-(start + shown + 3) >> shift))
         stretch = Stretch(begin, length, size, first, count, ends=True)
-        made, found = bands_of(axis, stretch), np.zeros((count, axis.samples))
+        made, found = make_bands(axis, stretch), np.zeros((count, axis.samples))
         for pixels, samples, weights in made.bands:
             found[pixels, samples] = weights
         np.testing.assert_allclose(found, window_table(axis, stretch), atol=1e-7, err_msg=f"{axis} {stretch}")
