@@ -269,12 +269,13 @@ def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
-def native(call: DaliCall, to: str = "") -> Any:
+def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
     """The node of one of our operators on images, boxes or points.
 
     Args:
-        call: what it is called with.
+        call: what it is called with; arguments that are None have their defaults.
         to: the operator; by default that of the row.
+        fixed: further arguments, of which None is a value like others.
     """
     cls: Any = REGISTRY[to or call.row.to or call.row.name]
     if cls.traits.takes == "images" and len(call.inputs) > 1:
@@ -284,6 +285,7 @@ def native(call: DaliCall, to: str = "") -> Any:
     if "dtype" not in known and call.args.get("dtype") is not None:
         cast_to = dtype_name(call.take("dtype"))
     constants, nodes = _parted(call, known)
+    constants |= fixed
     if "seed" in known:
         constants["seed"] = call.drawing_seed
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
