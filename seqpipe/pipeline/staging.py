@@ -68,7 +68,7 @@ class _Lease:
         address = block.data.__array_interface__["data"]
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": address}
         self.block = block
-        self._afterwards = Finalizer(free.append, block)
+        self._finalizer = Finalizer(free.append, block)
 
 
 class Staging:

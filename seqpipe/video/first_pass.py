@@ -22,7 +22,7 @@ from .index.build import Scan
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo
 from .probe.probe import open_container, side_data
-from .source.outside import parsing
+from .source.parsing import parsing
 from .source.source import Source
 
 if TYPE_CHECKING:

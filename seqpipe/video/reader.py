@@ -39,7 +39,7 @@ from .plan.jobs import PlannedVideo
 from .plan.plan import make_plan
 from .plan.request import lost_error
 from .probe.info import StreamInfo
-from .source.blocks import Counted
+from .source.blocks import CountedSource
 from .source.source import Origin, open_source
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class VideoReader:
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        self._source = Counted(open_source(origin, stream=STREAM.check(stream)))
+        self._source = CountedSource(open_source(origin, stream=STREAM.check(stream)))
         # the painter's buffers, the stream ahead and the opening of an index are one thread's at a time
         self._lock = threading.RLock()
         self._needed = 0

@@ -106,7 +106,7 @@ def test_a_whole_frame_of_another_size_is_shown_whole() -> None:
 
 @pytest.mark.parametrize("crop", [(0, 0, 1081, 10), (1, 0, 1080, 10), (0, 1900, 10, 21), (1080, 0, 1, 1)])
 def test_a_crop_that_leaves_the_picture_names_its_upright_size(crop: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ParameterError, match=r"leaves the frame of 1080x1920 pixels.*after rotation"):
+    with pytest.raises(ParameterError, match=r"exceeds the frame of 1080x1920 pixels.*after rotation"):
         make_placement((1920, 1080), rotation_degrees=270, crop=crop)
 
 

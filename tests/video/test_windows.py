@@ -88,7 +88,7 @@ def test_a_window_is_scaled_as_pillow_does_it(
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
     output = data.draw(windows(upright))
     found, wanted = converted(output, *form, rotation_degrees=rotation, flipped=flipped)
-    placement = output.place(frame_info(*upright, surface_format()))
+    placement = output.placement(frame_info(*upright, surface_format()))
     if placement.is_scaled:
         assert_rounded(found, wanted, 0.03)  # planes have 1/256 of a level
     else:
@@ -247,11 +247,11 @@ def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str)
     [
         (
             {"crop": (10, 0, 50, 50), "window": (1, 0, 50, 50)},
-            "leaves the crop of 50x50 pixels.*in pixels of the crop",
+            "exceeds the crop of 50x50 pixels.*in pixels of the crop",
         ),
         (
             {"size": (20, 10), "part": (0, 1, 20, 10)},
-            "leaves the scaled picture of 20x10 pixels.*once it is scaled",
+            "exceeds the scaled frame of 20x10 pixels.*pixels of the scaled frame",
         ),
     ],
 )

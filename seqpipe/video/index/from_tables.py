@@ -134,8 +134,8 @@ def _blocks_of(source: Source, film: matroska.Film, *, through: bool) -> Tables:
         return matroska.read_tables(source, film)
     if not through or film.codec in matroska.READ_THROUGH:
         raise Distrusted("all of it must be read, which the scan does once for all that is to be known")
-    note_pass(source.plain)
-    return matroska.read_tables(source.plain, film)
+    note_pass(source.wrapped)
+    return matroska.read_tables(source.wrapped, film)
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:

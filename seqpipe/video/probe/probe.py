@@ -21,7 +21,7 @@ from ...content import HEAD, KINDS, kind_of_head
 from ...errors import ParameterError, UnreadableSourceError
 from ...limits import PICTURE_PIXELS, check_picture
 from ..finalizers import Finalizer
-from ..source.outside import parsing
+from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
 
