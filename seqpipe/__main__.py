@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .interrupts import take_over
+from .interrupts import install_handlers
 
 __all__ = ["main"]
 
 
 def main(prog_name: str | None = None) -> None:
     """Run the command that ``sys.argv`` names, and end the process with its exit code."""
-    take_over()
+    install_handlers()
     from .cli import main as commands
 
     commands(prog_name=prog_name)

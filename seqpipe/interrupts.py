@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ["INTERRUPTED", "take_over", "tidied", "working"]
+__all__ = ["INTERRUPTED", "cleanup_on_exit", "graceful", "install_handlers"]
 
 INTERRUPTED: Final = 130
 """The exit code."""
@@ -54,7 +54,7 @@ _lock: Final = threading.RLock()
 _unfinished: Final[dict[object, Callable[[], object]]] = {}
 
 
-def take_over() -> None:
+def install_handlers() -> None:
     """Let interrupts end this process in quiet; for a program's first line, before the imports that take long."""
     # what a shell has put in the background ignores Ctrl-C, and is to go on doing so
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
@@ -74,7 +74,7 @@ def take_over() -> None:
 
 
 @contextlib.contextmanager
-def working(farewell: str) -> Iterator[None]:
+def graceful(farewell: str) -> Iterator[None]:
     """Raise the first interrupt, for what goes on in this context has to be left in order.
 
     Args:
@@ -94,7 +94,7 @@ def working(farewell: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tidied(tidy: Callable[[], object]) -> Iterator[None]:
+def cleanup_on_exit(tidy: Callable[[], object]) -> Iterator[None]:
     """Have something done if the program ends at once in this context; otherwise that is for the block to do.
 
     Args:

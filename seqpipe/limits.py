@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from .errors import ParameterError, UnreadableSourceError
 
-__all__ = ["DOWNLOAD_GIB", "PICTURE_PIXELS", "Limit", "check_picture"]
+__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size"]
 
 
 class Limit(NamedTuple):
@@ -45,7 +45,7 @@ class Limit(NamedTuple):
         return number
 
 
-PICTURE_PIXELS: Final = Limit(
+IMAGE_PIXELS: Final = Limit(
     "SEQPIPE_MAX_PIXELS",
     1 << 27,
     "pixels of a picture, as its file declares them: a small file may declare a size that takes all memory",
@@ -60,7 +60,7 @@ DOWNLOAD_GIB: Final = Limit(
 """By default 4 GiB for each file."""
 
 
-def check_picture(width: int, height: int, source: str) -> None:
+def check_image_size(width: int, height: int, source: str) -> None:
     """See that a declared picture is not too large to be decoded; called before memory is taken for it.
 
     Args:
@@ -69,13 +69,13 @@ def check_picture(width: int, height: int, source: str) -> None:
         source: the file, for the message.
 
     Raises:
-        UnreadableSourceError: it has more pixels than :data:`PICTURE_PIXELS` allows.
+        UnreadableSourceError: it has more pixels than :data:`IMAGE_PIXELS` allows.
     """
-    most = PICTURE_PIXELS.value()
+    most = IMAGE_PIXELS.value()
     if width * height > most:
         raise UnreadableSourceError(
             f"it declares pictures of {width}×{height} pixels",
             source=source,
             allowed=f"up to {most:.0f} pixels",
-            advice=f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}",
+            advice=f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}",
         )

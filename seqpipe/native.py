@@ -25,7 +25,15 @@ from typing import Any
 from .source_text import source_text
 from .whole_file import write_durably
 
-__all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
+__all__ = [
+    "COMPILER",
+    "buffer_of",
+    "compile_library",
+    "compiler",
+    "load_functions",
+    "load_native",
+    "native_directory",
+]
 
 COMPILER = "SEQPIPE_CC"
 """The environment variable that names the compiler; empty to do without."""
@@ -35,7 +43,7 @@ _FLAGS = ("-O2", "-ffp-contract=off", "-shared", "-fPIC")
 _LIBRARIES = ("-lm",)
 _LONGEST_S = 60
 
-memory: Callable[[Any], Any] = (ctypes.c_char * 1).from_buffer
+buffer_of: Callable[[Any], Any] = (ctypes.c_char * 1).from_buffer
 """The memory of a writable array as an argument of a C function, in less time than NumPy's own way takes."""
 
 _MARK = b"seqpipe sha256 "
@@ -71,10 +79,10 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
     try:
         directory = native_directory()
         if _is_ours(directory):
-            return ctypes.CDLL(str(compiled(package, name, directory)))
+            return ctypes.CDLL(str(compile_library(package, name, directory)))
         _log.info("%s may be written by others: %s is compiled anew in each process", directory, name)
         with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
-            return ctypes.CDLL(str(compiled(package, name, Path(private))))
+            return ctypes.CDLL(str(compile_library(package, name, Path(private))))
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or error
         _log.info("%s is not compiled, its Python form is used instead: %s", name, said)
@@ -105,7 +113,7 @@ def load_functions(
     return found
 
 
-def compiled(package: str, name: str, directory: Path) -> Path:
+def compile_library(package: str, name: str, directory: Path) -> Path:
     """The library made of a C source; compiled if it is not in the directory yet, or not sound there.
 
     Raises:

@@ -21,7 +21,7 @@ class _OpenCv:
         self._lock = threading.Lock()
         renew_after_fork(self)
 
-    def alone(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
+    def single_threaded(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
         """Call a function while OpenCV starts no threads of its own."""
         import cv2
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from .errors import ParameterError
 
-__all__ = ["Param", "check_path", "choice", "keep_checked", "listed"]
+__all__ = ["Param", "check_fields", "check_list", "check_path", "choice"]
 
 _PLAIN: Final = frozenset({int, float})
 
@@ -96,7 +96,7 @@ def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) ->
     return Param(name=name, doc=doc, kind=str, choices=tuple(choices), optional=optional)
 
 
-def keep_checked(owner: object, *params: Param) -> None:
+def check_fields(owner: object, *params: Param) -> None:
     """Check fields of a frozen value that are named as their parameters are, and keep each as its kind.
 
     What is equal is then the same: 16, 16.0 and NumPy's 16 are written alike, and as plain values.
@@ -108,7 +108,7 @@ def keep_checked(owner: object, *params: Param) -> None:
         object.__setattr__(owner, param.name, param.check(getattr(owner, param.name)))
 
 
-def listed(name: str, values: Any, allowed: str) -> list[Any]:
+def check_list(name: str, values: Any, allowed: str) -> list[Any]:
     """The values of an argument that takes several.
 
     Args:

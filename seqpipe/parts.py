@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from .array import Array, FloatArray, admit, to_numpy
+from .array import Array, FloatArray, as_native, to_numpy
 from .errors import ParameterError
 from .param import choice
-from .sequence import Sequence, Shown
+from .sequence import Displayable, Sequence
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "as_part"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 HistoryEntry: TypeAlias = dict[str, Any]
@@ -41,7 +41,7 @@ class Part:
     @property
     def array(self) -> Array:
         """The values, NumPy or CuPy."""
-        return admit(self.data.data if isinstance(self.data, Sequence) else self.data)
+        return as_native(self.data.data if isinstance(self.data, Sequence) else self.data)
 
     @property
     def affine(self) -> FloatArray | None:
@@ -160,7 +160,7 @@ class Metadata(Part):
     """
 
 
-class Sample(dict[str, Any], Shown):
+class Sample(dict[str, Any], Displayable):
     """A sample that operators have made.
 
     Args:
@@ -194,7 +194,7 @@ class Sample(dict[str, Any], Shown):
         return Sample, (dict(self), self.history)
 
 
-def part_of(value: Any) -> Part:
+def as_part(value: Any) -> Part:
     """A value of a sample as a part: what is none is an image."""
     return value if isinstance(value, Part) else Image(value)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .native import load_functions, memory
+from .native import buffer_of, load_functions
 
 __all__ = ["Bits", "philox", "random_bits"]
 
@@ -41,7 +41,7 @@ def random_bits(key: Any, frame: int, numbers: range) -> Bits:
         return words.reshape(-1)[numbers.start - 4 * first : numbers.stop - 4 * first]
     found = np.empty(len(numbers), np.uint32)
     native.seqpipe_bits(
-        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), memory(found)
+        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), buffer_of(found)
     )
     return found
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from .array import IntArray
 from .errors import ParameterError
 
-__all__ = ["Permutation", "key_of", "place_number", "stream", "streams"]
+__all__ = ["Permutation", "key_of", "stream", "stream_index", "streams"]
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
@@ -35,7 +35,7 @@ _KeyWords: TypeAlias = npt.NDArray[np.uint64]
 _idle: list[np.random.Generator] = []
 
 
-def place_number(value: Any, what: str, name: str) -> int:
+def stream_index(value: Any, what: str, name: str) -> int:
     """An epoch or an index as an ``int``.
 
     Negative ones are refused, and those beyond 64 bits: their streams would be those of other places.
@@ -77,7 +77,7 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
     Raises:
         ParameterError: the epoch or the index is not a whole number from 0 to 2⁶⁴ - 1.
     """
-    place = place_number(index, "index", name), place_number(epoch, "epoch", name)
+    place = stream_index(index, "index", name), stream_index(epoch, "epoch", name)
     # Draws advance the two low counter words; the two high ones hold the place, so no two places overlap.
     counter = np.array([0, 0, *place], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key_of(seed, name)))
@@ -92,7 +92,7 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
     Args:
         seed: the user's seed, any integer.
         name: what draws.
-        epoch: the epoch, as :func:`place_number` gives it.
+        epoch: the epoch, as :func:`stream_index` gives it.
         indices: the samples' indices, likewise.
     """
     try:

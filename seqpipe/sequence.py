@@ -15,7 +15,7 @@ from .array import (
     BoolArray,
     FloatArray,
     IntArray,
-    admit,
+    as_native,
     device_of,
     namespace,
     to_cupy,
@@ -24,9 +24,9 @@ from .array import (
 )
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
-from .param import Param, keep_checked
+from .param import Param, check_fields
 
-__all__ = ["Batch", "Sequence", "Shown", "orientation_of", "spacing_of"]
+__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
 
 _VIEW: Final = "seqpipe.view"
 
@@ -36,7 +36,7 @@ _LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo
 _INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
 
 
-class Shown:
+class Displayable:
     """What notebooks and pages show of a value: see :func:`seqpipe.view.show`."""
 
     def show(self, **options: Any) -> Any:
@@ -49,7 +49,7 @@ class Shown:
         return import_module(_VIEW).show(self, **options)
 
 
-class _Exports(Shown):
+class _Exports(Displayable):
     """The ways out of a value that holds an array: DLPack and the libraries by name."""
 
     data: Array
@@ -148,11 +148,11 @@ class Sequence(_Exports):
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", admit(self.data))
+        object.__setattr__(self, "data", as_native(self.data))
         if self.index != -1:
-            keep_checked(self, _INDEX)
+            check_fields(self, _INDEX)
         if not isinstance(self.label, (float, str, np.ndarray)) and self.label != -1:
-            keep_checked(self, _LABEL)
+            check_fields(self, _LABEL)
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -208,7 +208,7 @@ class Sequence(_Exports):
         made.__dict__.update(self.__dict__, data=data, layout=layout)
         return made
 
-    def of_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
+    def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """The same as a sample of a dataset; the rest was checked, and is shared."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
@@ -230,7 +230,7 @@ class Sequence(_Exports):
         dtype: np.dtype[Any] = np.dtype(self.data.dtype)
         return dtype
 
-    def in_words(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """What is known of it, as names and texts for people; its pixels are not looked at."""
         words = {"data": f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"}
         if self.frames is not None:
@@ -251,14 +251,14 @@ class Sequence(_Exports):
 
     def __repr__(self) -> str:
         forms = {"data": "{}", "times": "{}", "scale": "{}", "source": "from {!r}"}
-        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.in_words().items()]
+        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.describe().items()]
         return f"Sequence({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
         from html import escape
 
-        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
+        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.describe().items())
         return f"<table>{''.join(rows)}</table>"
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from .interrupts import tidied
+from .interrupts import cleanup_on_exit
 
 __all__ = ["open_new", "replacing", "write_durably"]
 
@@ -31,7 +31,7 @@ def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
         OSError: the file cannot be moved; FileNotFoundError if the block wrote none.
     """
     part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if beside is None else beside
-    with tidied(partial(part.unlink, missing_ok=True)):
+    with cleanup_on_exit(partial(part.unlink, missing_ok=True)):
         try:
             yield part
             part.replace(path)

@@ -309,7 +309,7 @@ def begin_together(
 
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)
+    return sample, sequence.as_sample(sample.label, sample.index, sample.fields)
 
 
 def _swapped(pixels: Array, axis: int) -> Array:

@@ -9,7 +9,7 @@ from stat import S_ISDIR
 from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
-from ..param import listed
+from ..param import check_list
 from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
@@ -39,7 +39,7 @@ def list_files(
         raise ParameterError(
             f"files={files!r} is one file", allowed="a list of paths and URLs", advice="Write files=[…]"
         )
-    names = [_name(file) for file in listed("files", files, "a list of paths and URLs")]
+    names = [_name(file) for file in check_list("files", files, "a list of paths and URLs")]
     if not names:
         raise ParameterError("files is empty", allowed="at least one path or URL")
     numbers = [NO_LABEL] * len(names) if values is None else _numbers(values, names, labels)
@@ -199,7 +199,7 @@ def _parts(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
 
 
 def _as_many(what: str, values: Iterable[Any], names: list[str]) -> list[Any]:
-    given = listed(what, values, "a list with one for each file")
+    given = check_list(what, values, "a list with one for each file")
     if len(given) != len(names):
         raise ParameterError(
             f"{what} has {len(given)} entries, but there are {len(names)} files", allowed="one for each file"

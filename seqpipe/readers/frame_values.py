@@ -124,7 +124,7 @@ class FrameMotion(FrameValues[np.float32]):
         with VideoReader(
             name, stream=self._stream, threads=1, output=output, cache_dir=self._cache_dir
         ) as video:
-            found: npt.NDArray[np.float32] = OPENCV.alone(_computed, video)
+            found: npt.NDArray[np.float32] = OPENCV.single_threaded(_computed, video)
         if path is not None and stamp is not None:
             _write(path, stamp, found)
         return found

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..param import choice, listed
+from ..param import check_list, choice
 
 __all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
 
@@ -69,7 +69,7 @@ class LabelParser:
                 f"classes and label_type={label_type!r} exclude one another", advice="Leave classes out"
             )
         allowed = "a list of class names"
-        names = () if classes is None else tuple(listed("classes", classes, allowed))
+        names = () if classes is None else tuple(check_list("classes", classes, allowed))
         if classes is not None and not names:
             raise ParameterError(f"classes={classes!r} is not valid", allowed=allowed)
         self._numbers: dict[str, int] = {}

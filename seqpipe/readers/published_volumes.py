@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
-from ..param import check_path, listed
+from ..param import check_list, check_path
 from .volume_list import IMAGE, LABEL, subject_of
 
 __all__ = ["PublicDataset", "decathlon", "ixi"]
@@ -146,7 +146,7 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
         ParameterError: a modality is not one of these.
     """
     root = _folder(folder)
-    wanted = listed("modalities", modalities, "a list of names")
+    wanted = check_list("modalities", modalities, "a list of names")
     if not wanted or not all(isinstance(one, str) and one in _IXI_COUNTS for one in wanted):
         raise ParameterError(f"modalities={modalities!r} is not valid", allowed=", ".join(_IXI_COUNTS))
     subjects: dict[str, dict[str, str]] = {}

@@ -354,7 +354,7 @@ class VolumeFetcher:
             return error
         if note:
             self.book.note(sample.source, "cut anywhere", note)
-        return {name: part.of_sample(-1, sample.index) for name, part in parts.items()}
+        return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
 
     def _placed(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
         if self.device.kind == "cpu":

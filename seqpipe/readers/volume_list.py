@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
-from ..param import check_path, listed
+from ..param import check_list, check_path
 from .params import one_source
 
 __all__ = ["IMAGE", "LABEL", "Case", "in_fold", "list_cases", "subject_of"]
@@ -102,11 +102,17 @@ def _of_files(
     files: Iterable[Any], labels: Iterable[Any] | None, subjects: Iterable[str] | None
 ) -> list[Case]:
     allowed = "a list of paths and URLs, or of mappings of names to these"
-    given = [files] if isinstance(files, Mapping) else listed("files", files, allowed)
+    given = [files] if isinstance(files, Mapping) else check_list("files", files, allowed)
     if not given:
         raise ParameterError("files is empty", allowed="at least one volume")
-    more = None if labels is None else listed("labels", labels, "a list of paths and URLs, one for each file")
-    owners = None if subjects is None else listed("subjects", subjects, "a list of names, one for each file")
+    more = (
+        None
+        if labels is None
+        else check_list("labels", labels, "a list of paths and URLs, one for each file")
+    )
+    owners = (
+        None if subjects is None else check_list("subjects", subjects, "a list of names, one for each file")
+    )
     for name, values in (("labels", more), ("subjects", owners)):
         if values is not None and len(values) != len(given):
             raise ParameterError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
-from ..param import keep_checked
+from ..param import check_fields
 from ..random import Permutation
 from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 
@@ -60,7 +60,7 @@ class EpochOrder:
     block: int = 1
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEED, SHUFFLE, STICK_TO_SHARD)
+        check_fields(self, SEED, SHUFFLE, STICK_TO_SHARD)
         EVEN_SHARDS.check(self.even)
         _, world = shard = check_shard(self.shard)
         object.__setattr__(self, "shard", shard)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import FloatArray, IntArray
-from ..param import keep_checked
+from ..param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .clock import clock_of, end_of, rate_tolerance_s, span_between
 from .params import FPS
@@ -74,7 +74,7 @@ class RateWindows:
     windows: Windows
 
     def __post_init__(self) -> None:
-        keep_checked(self, FPS)
+        check_fields(self, FPS)
 
     @property
     def is_random(self) -> bool:
@@ -127,7 +127,7 @@ class RandomRateClips:
     clips: RandomClips
 
     def __post_init__(self) -> None:
-        keep_checked(self, FPS)
+        check_fields(self, FPS)
 
     @property
     def is_random(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
-from ..param import keep_checked
+from ..param import check_fields
 from .clip import FrameClip, Span, check_sample
 from .params import COUNT, EVERY, SEGMENT_MODE, SEGMENTS, SegmentMode
 from .windows import require_rng
@@ -41,7 +41,7 @@ class UniformSegments:
     mode: SegmentMode = "random"
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEGMENTS)
+        check_fields(self, SEGMENTS)
         SEGMENT_MODE.check(self.mode)
 
     @property

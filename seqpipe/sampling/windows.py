@@ -10,7 +10,7 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError
 from ..padding import PadMode
-from ..param import keep_checked
+from ..param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE
 
@@ -101,7 +101,7 @@ class Windows(_ByStarts):
     step: int | None = None
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
+        check_fields(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
 
     @property
     def distance(self) -> int:
@@ -133,7 +133,7 @@ class _Clips(_ByStarts):
     clips_per_video: int = 1
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
+        check_fields(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
 
     def starts(self, span: Span) -> int:
         """How many frames can be the first of a sequence."""
@@ -212,7 +212,7 @@ class MovingClips:
     min_motion: float
 
     def __post_init__(self) -> None:
-        keep_checked(self, MIN_MOTION)
+        check_fields(self, MIN_MOTION)
 
     @property
     def is_random(self) -> bool:

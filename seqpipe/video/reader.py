@@ -17,7 +17,7 @@ import numpy as np
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..forks import renew_after_fork
-from ..param import listed
+from ..param import check_list
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
@@ -225,7 +225,7 @@ class VideoReader:
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        times = [time_s(t) for t in listed("seconds", seconds, "a list of times in seconds")]
+        times = [time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
         if self._numbered is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import IntArray
 from ...errors import DamagedSourceError, OutputError, SeqpipeError, printable
-from ...interrupts import working
+from ...interrupts import graceful
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with working(_FAREWELL):
+    with graceful(_FAREWELL):
         _export(request, report, others)
     return _DONE if report.all_done else _FAILED
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence as Seq
 from typing import Any
 
-from ...native import memory
+from ...native import buffer_of
 from ..nvdec.hardware import StreamShape, planes_of
 from ..nvdec.painting import MOST_IN_A_LAUNCH, Painting
 from . import driver
@@ -50,7 +50,7 @@ class DevicePainting:
         form, offsets = planes_of(shape, pitch)
         conversion, told.kernel = self._converter.prepared(form.surface(0, offsets))
         self._argument = conversion.blank()
-        told.argument, told.count_at = ctypes.addressof(memory(self._argument)), COUNT_AT
+        told.argument, told.count_at = ctypes.addressof(buffer_of(self._argument)), COUNT_AT
         told.planes = len(offsets)
         told.offsets[: len(offsets)] = offsets
         depths = [conversion.grid(count) for count in range(1, told.at_once + 1)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ...native import memory
+from ...native import buffer_of
 from ..bitstream.elementary import ElementaryStream
 from .feeder import PacketBatch
 
@@ -107,7 +107,7 @@ class PendingFrames:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What C is told of it; it strikes out what has come."""
-        return memory(self._left), memory(self._begins), memory(self._outs)
+        return buffer_of(self._left), buffer_of(self._begins), buffer_of(self._outs)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ParameterError
-from ...param import listed
+from ...param import check_list
 
 __all__ = ["numbers_of", "time_s", "whole_number", "whole_numbers"]
 
@@ -41,7 +41,7 @@ def whole_numbers(numbers: Any) -> list[int]:
     Raises:
         ParameterError: one of them is no whole number, or they are not several.
     """
-    return [whole_number(number) for number in listed("numbers", numbers, "a list of frame numbers")]
+    return [whole_number(number) for number in check_list("numbers", numbers, "a list of frame numbers")]
 
 
 def numbers_of(chosen: slice, count: int) -> range:
