@@ -10,7 +10,7 @@ import importlib
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from .errors import BackendError, ParameterError
 
 __all__ = [
+    "INSTALL_HINTS",
     "Array",
     "BoolArray",
     "FloatArray",
@@ -41,7 +42,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _NO_SWITCH: AbstractContextManager[Any] = nullcontext()
 _CPU_KINDS = (1, 3)  # of DLPack: kDLCPU, kDLCUDAHost (pinned memory)
-_EXTRAS = {
+INSTALL_HINTS: Final = {
     "torch": "pip install 'seqpipe[torch]'",
     "cupy": "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver",
 }
@@ -201,4 +202,6 @@ def _load(library: str) -> ModuleType:
     try:
         return importlib.import_module(library)
     except ImportError as error:
-        raise BackendError(f"{library} is not installed", advice=f"Install it: {_EXTRAS[library]}") from error
+        raise BackendError(
+            f"{library} is not installed", advice=f"Install it: {INSTALL_HINTS[library]}"
+        ) from error

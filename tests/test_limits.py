@@ -44,7 +44,7 @@ def test_a_limit_is_set_by_its_variable(limit, monkeypatch):
 def test_a_declared_size_beyond_the_limit_is_named():
     with pytest.raises(
         UnreadableSourceError,
-        match=r"^f.mp4: it declares pictures of 20000×20000 pixels; allowed: up to 134217728 pixels. "
+        match=r"^f.mp4: it declares frames of 20000×20000 pixels; allowed: up to 134217728 pixels. "
         r"If the file can be trusted, set the environment variable SEQPIPE_MAX_PIXELS.$",
     ):
         check_image_size(20000, 20000, "f.mp4")

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
-from ..forks import renew_after_fork
+from ..forks import reset_after_fork
 from ..param import check_list
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
@@ -126,7 +126,7 @@ class VideoReader:
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
         self._inherited: Iterator[Sequence] | None = None
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._again, ()

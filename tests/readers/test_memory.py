@@ -238,9 +238,9 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
     limit.write_text(f"{1 << 20}\n")
     assert device_bytes(Device("cpu")) == 1 << 20
     with make() as dataset:
-        assert dataset._feed.room == 1 << 18
+        assert dataset._feed.limit_bytes == 1 << 18
     with make(prefetch_gib=0.5, output=OutputSpec(size=(32, 32))) as dataset:
-        assert dataset._feed.room == GIB // 2
+        assert dataset._feed.limit_bytes == GIB // 2
 
 
 @pytest.mark.parametrize(
