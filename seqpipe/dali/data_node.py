@@ -65,6 +65,8 @@ class DataNode(ops.DataNode):
         device: where it will be, "cpu" or "gpu".
         told: what else decides it, for messages and states.
         part: which of several values of its only input it is.
+        passes: whether it is its only input, here or on another device.
+        applies: the operator on images that it applies to its only input before anything else, if that is known.
     """
 
     def __init__(
@@ -76,8 +78,11 @@ class DataNode(ops.DataNode):
         device: str = "cpu",
         told: str = "",
         part: int | None = None,
+        passes: bool = False,
+        applies: Any = None,
     ) -> None:
         self._label, self._compute, self._told, self._part = label, compute, told, part
+        self._passes, self._applies = passes, applies
         self.device, self.where = device, user_line()
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
@@ -102,6 +107,16 @@ class DataNode(ops.DataNode):
         """The same made of other nodes, as they are."""
         self._inputs = inputs
         return self
+
+    @property
+    def passes(self) -> bool:
+        """See :meth:`seqpipe.ops.DataNode.passes`; not for samples of a branch alone."""
+        return self._passes and self.scope is None
+
+    @property
+    def applies(self) -> Any:
+        """See :meth:`seqpipe.ops.DataNode.applies`; likewise."""
+        return self._applies if self.scope is None and len(self._inputs) == 1 else None
 
     @property
     def label(self) -> str:
@@ -333,7 +348,7 @@ def _told(array: np.ndarray[Any, Any]) -> str:
 
 
 def _moved(node: DataNode, device: str, compute: Compute) -> DataNode:
-    return DataNode(device, [node], compute, device=device)
+    return DataNode(device, [node], compute, device=device, passes=True)
 
 
 def _negative(array: Any) -> Any:

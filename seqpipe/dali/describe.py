@@ -36,13 +36,13 @@ def all_nodes(outputs: tuple[NativeNode, ...]) -> list[NativeNode]:
     return list(Graph(*outputs).nodes)
 
 
-def dot_text(outputs: tuple[NativeNode, ...]) -> str:
-    """The graph of some nodes, as text for Graphviz."""
+def dot_text(outputs: tuple[NativeNode, ...], remarks: tuple[str, ...] = ()) -> str:
+    """The graph of some nodes, as text for Graphviz, with remarks as comments."""
     nodes = all_nodes(outputs)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     lines = [f'  n{numbers[id(node)]} [label="{_escaped(node.label)}"];' for node in nodes]
     lines += [f"  n{numbers[id(one)]} -> n{numbers[id(node)]};" for node in nodes for one in node.operands]
-    return "digraph {\n" + "\n".join(lines) + "\n}\n"
+    return "".join(f"// {one}\n" for one in remarks) + "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from ..ops import DataNode as NativeNode
 from ..pipeline import Graph
 from ..pipeline.executor import Executor, Made
 from ..pipeline.external import Feed
+from ..pipeline.gathering import plan_gathering
 from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
@@ -107,6 +108,7 @@ class Pipeline:
         self._names: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
+        self._gathered: tuple[str, ...] = ()
         self._user = ""
         self.scope: Any = None
 
@@ -263,19 +265,35 @@ class Pipeline:
                 source.endless = True
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
+        self._gathered = plan_gathering(graph, self._device())
         self._executor = Executor(sources, nodes, graph, self._ahead, setup, self._around())
         if self._checkpoint:
             load_state(self._executor, json.loads(self._checkpoint), self.fingerprint)
 
-    def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
+    def _device(self) -> int | None:
+        """The number of the GPU that some of its nodes run on; None if there are none."""
         on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
-        number = self.gpu() if on_any else None
+        return self.gpu() if on_any else None
+
+    def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
+        number = self._device()
         return None if number is None else functools.partial(on_gpu, number)
 
     @property
     def output_count(self) -> int:
         """How many outputs there are."""
         return len(self._outputs)
+
+    def output_dtype(self) -> list[Any]:
+        """The type that each output must have; None for any."""
+        return self._by_output(self._output_dtype)
+
+    def output_ndim(self) -> list[int | None]:
+        """The number of axes that samples of each output must have; None for any."""
+        return self._by_output(self._output_ndim)
+
+    def _by_output(self, wanted: Any) -> list[Any]:
+        return list(wanted) if isinstance(wanted, (list, tuple)) else [wanted] * self.output_count
 
     @property
     def output_labels(self) -> list[str]:
@@ -337,8 +355,7 @@ class Pipeline:
         for what, wanted, read in facts:
             if wanted is None:
                 continue
-            each = wanted if isinstance(wanted, (list, tuple)) else [wanted] * len(made.values)
-            for number, (one, asked) in enumerate(zip(made.values, each, strict=True)):
+            for number, (one, asked) in enumerate(zip(made.values, self._by_output(wanted), strict=True)):
                 expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
                 if asked is not None and (found := read(value_of(one))) != expected:
                     raise ParameterError(
@@ -545,7 +562,7 @@ class Pipeline:
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph as text for Graphviz."""
         self.build()
-        Path(filename).write_text(dot_text(self._outputs), encoding="utf-8")
+        Path(filename).write_text(dot_text(self._outputs, self._gathered), encoding="utf-8")
 
     def start_py_workers(self) -> None:
         """Nothing has to be done: workers are threads, that start when they are needed."""

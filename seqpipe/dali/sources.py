@@ -29,7 +29,7 @@ from ..readers import Range, Video
 from ..sampling import EpochOrder
 from .call import BORDERS, DaliCall, Row
 from .data_node import DataNode, current
-from .pictures import resize
+from .images import resize
 from .types import dtype_name
 
 __all__ = [
@@ -453,7 +453,7 @@ def external_source(call: DaliCall) -> Any:
         else:
             made = External(source, form, pipe.batch_size, copies=copies, **options)
     pipe.register(name, made)
-    nodes = [DataNode(name, [node], lambda v, _: v[0]) for node in nodes_of(made, plain=False)]
+    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(made, plain=False)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]

@@ -98,6 +98,11 @@ class Executor:
     ``prefetch`` batches are begun before they are asked for. An error waits for the turn of its batch; the batch after
     it comes next.
 
+    On a GPU, readers decode and uploads copy in streams of their own, beside whatever the default stream does, and the
+    thread that needs their result waits for it. Kernels are queued in CuPy's current stream, the default one, without
+    a wait: so results are ready for whoever uses them there, and memory that he frees is used again only behind his own
+    work. A stream of the graph's own would have to wait for the default one at each allocation to be as safe.
+
     Attributes:
         sources: in the order in which they were declared; the first says which samples a batch has.
         nodes: the inputs of the graph that stand for values of these.

@@ -14,6 +14,7 @@ from ..array import Array, as_native, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE
+from .gathering import Gathering
 from .source import BatchSource, EndOfData, Fetched, Place, Ticket
 from .value import Value, value_of
 
@@ -85,7 +86,11 @@ class _Values:
     form: ExternalSpec
     batch_size: int
     copies: bool = True
+    gatherings: list[Gathering] = field(default_factory=list)
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gatherings = self.gatherings or [Gathering() for _ in self.form.names]
 
     def batch(self, given: Any) -> tuple[Value, ...]:
         """Return the values of a whole batch."""
@@ -95,6 +100,11 @@ class _Values:
         """Return the values of a list of samples."""
         columns = zip(*(self._each(one) for one in given), strict=True)
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
+
+    def close(self) -> None:
+        """Give back the memory of batches that nobody uses."""
+        for one in self.gatherings:
+            one.memory.close()
 
     def _each(self, given: Any) -> tuple[Any, ...]:
         if not self.form.several:
@@ -130,7 +140,7 @@ class _Values:
             )
         if not made.dense or made.data.ndim:
             self._check(number, made)
-            return made
+            return self.gatherings[number](made, copied=self.copies)
         raise ParameterError(
             "the source returned a single number for a whole batch",
             source=self.name,
@@ -140,7 +150,7 @@ class _Values:
 
     def _of_samples(self, number: int, given: Iterable[Any], layout: str) -> Value:
         wanted = self.form.dtypes[number]
-        parts = [self._array(part, wanted, copied=False) for part in given]
+        parts = [self._array(part, wanted) for part in given]
         if not parts:
             raise ParameterError(
                 "the source returned an empty batch", source=self.name, allowed="one sample or more"
@@ -151,12 +161,9 @@ class _Values:
             raise ParameterError(
                 f"samples of a batch differ: {told}", source=self.name, allowed="one type, as many axes"
             )
-        made = Value.of(parts, layout)
-        if not made.dense and self.copies:
-            made = made.with_data([part.copy() for part in parts])
-        return made
+        return Value(parts, layout) if type(parts[0]) is np.ndarray else Value.of(parts, layout)
 
-    def _array(self, given: Any, wanted: str | None, *, copied: bool = True) -> Array:
+    def _array(self, given: Any, wanted: str | None) -> Array:
         if isinstance(given, (bool, int, float, list, tuple, np.generic)):
             try:
                 return np.asarray(given, wanted if not isinstance(given, np.generic) else None)
@@ -173,7 +180,7 @@ class _Values:
             return array
         if array.dtype.kind not in "biuf" or not array.dtype.isnative:
             raise ParameterError(f"values of type {array.dtype}", source=self.name, allowed="numbers")
-        return array.copy() if copied and self.copies else array
+        return array
 
     def _check(self, number: int, made: Value) -> None:
         if len(made) > self.batch_size:
@@ -260,6 +267,7 @@ class External(BatchSource):
         self._batch_size, self._batch = BATCH_SIZE.check(batch_size), batch
         self._source, self._batch_info = source, batch_info
         self._values = _Values(name, form, self._batch_size, copies)
+        self.gatherings = self._values.gatherings
         self._call, self._make = self._forms()
         self._iterator: Iterator[Any] | None = None
         self._ended = False
@@ -407,6 +415,10 @@ class External(BatchSource):
         """Nothing is known of what the user's code gives."""
         return {"external": [self.name, len(self.parts)]}
 
+    def close(self) -> None:
+        """Give back the memory of batches that nobody uses."""
+        self._values.close()
+
 
 class Feed(BatchSource):
     """A queue of batches that the user passes to ``feed``; each run takes one.
@@ -430,6 +442,7 @@ class Feed(BatchSource):
     ) -> None:
         self.name, self.parts = name, form.names
         self._values = _Values(name, form, BATCH_SIZE.check(batch_size), copies)
+        self.gatherings = self._values.gatherings
         self._queue: deque[tuple[Value, ...]] = deque()
         self._repeat_last = repeat_last
         self._last: tuple[Value, ...] | None = None
@@ -490,6 +503,10 @@ class Feed(BatchSource):
     def fingerprint(self) -> Mapping[str, object]:
         """Nothing is known of what it is fed."""
         return {"feed": [self.name, len(self.parts)]}
+
+    def close(self) -> None:
+        """Give back the memory of batches that nobody uses."""
+        self._values.close()
 
 
 class StarvedError(SeqpipeError, IndexError):

@@ -126,6 +126,13 @@ class Graph:
         """The inputs themselves."""
         return tuple(node for node in self._order.nodes if isinstance(node, Input))
 
+    def users(self, node: DataNode) -> tuple[DataNode | None, ...]:
+        """The nodes that are made of a node, one by one, and None for each output that it is."""
+        place = self._order.place(node)
+        outputs = [None for one in self._outputs if self._order.place(one) == place]
+        uses = [one for one in self._order.nodes for used in one.operands if self._order.place(used) == place]
+        return (*uses, *outputs)
+
     @property
     def images(self) -> frozenset[str]:
         """The names of inputs that operators act on as on images."""

@@ -28,6 +28,7 @@ from ..whole_file import replacing
 from .datasets import Clips
 from .executor import Executor
 from .external import External, ExternalSpec, Feed
+from .gathering import plan_gathering
 from .graph import Graph
 from .nodes import Fed, nodes_of
 from .source import BatchSource, DatasetProtocol, Indexed, PipelineLastBatch
@@ -241,6 +242,7 @@ class Pipeline:
             source.use([node.part for node in self._nodes if node.source is source])
         for line in self._graph.waits:
             warn_caller(line)
+        self._gathered = plan_gathering(self._graph)
         self._executor = Executor(
             self._sources,
             self._nodes,
@@ -359,8 +361,11 @@ class Pipeline:
         return self._executor.statistics()
 
     def explain(self) -> str:
-        """Describe the steps and the types of values, line by line; see :meth:`seqpipe.pipeline.Graph.explain`."""
-        return self._graph.explain()
+        """Describe the steps and the types of values, line by line; see :meth:`seqpipe.pipeline.Graph.explain`.
+
+        Lines at the end tell which external sources' batches are cropped while they are copied.
+        """
+        return "\n".join([self._graph.explain(), *self._gathered])
 
     def __repr__(self) -> str:
         return f"Pipeline of {', '.join(source.name for source in self._sources)}\n{self._graph!r}"

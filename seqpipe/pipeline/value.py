@@ -13,6 +13,7 @@ from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..ops import DEFAULT_LAYOUTS
 from ..sequence import Batch, Sequence
+from .staging import Gathered
 
 __all__ = ["Value", "value_of"]
 
@@ -26,12 +27,14 @@ class Value:
         layout: the letters of a sample's axes, without N; empty where they are not known.
         sources: where each sample comes from; empty where that is not known.
         by_frame: whether it is a parameter with a number for each frame (``fn.per_frame``).
+        gathered: how an external source's batch was copied; None of any other value.
     """
 
     data: Any
     layout: str = ""
     sources: tuple[str, ...] = ()
     by_frame: bool = False
+    gathered: Gathered | None = None
 
     @classmethod
     def of(cls, samples: Iterable[Array], layout: str = "", sources: tuple[str, ...] = ()) -> Value:
@@ -82,7 +85,11 @@ class Value:
 
     def with_data(self, data: Any, layout: str | None = None) -> Value:
         """The same samples with other values."""
-        return replace(self, data=data, layout=self.layout if layout is None else layout)
+        return replace(self, data=data, layout=self.layout if layout is None else layout, gathered=None)
+
+    def gathered_as(self, data: Array, gathered: Gathered) -> Value:
+        """The same samples as an array that they were gathered in."""
+        return replace(self, data=data, gathered=gathered)
 
     def each(self, function: Callable[[Array], Array], layout: str | None = None) -> Value:
         """A function of every sample, stacked if results are alike."""
@@ -130,6 +137,8 @@ class Value:
         """The same on the current GPU."""
         if self.on_gpu or not len(self):
             return self
+        if self.gathered is not None and self.dense:
+            return replace(self, data=self.gathered.memory.upload(self.data))
         return self.with_data(to_cupy(self.data) if self.dense else [to_cupy(part) for part in self])
 
     def __repr__(self) -> str:

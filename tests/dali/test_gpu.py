@@ -109,3 +109,65 @@ def test_memory_does_not_grow():
         if number in (9, 59):
             used.append(cupy.get_default_memory_pool().total_bytes())
     assert used[1] <= used[0] * 1.5
+
+
+@pytest.mark.parametrize("cropped", [False, True])
+@pytest.mark.parametrize("listed", [False, True])
+def test_batches_of_a_source_that_uses_its_memory_again_arrive_whole(cropped, listed):
+    memory = np.empty((64, 96, 96, 3), np.float32)
+
+    def source(number):
+        memory[...] = np.arange(64, dtype=np.float32)[:, None, None, None] + 100 * number
+        return list(memory) if listed else memory
+
+    def function():
+        x = fn.external_source(source, device="gpu", layout="HWC")
+        return fn.crop(x, crop=(64, 80)) if cropped else x
+
+    pipe = pipeline_def(function, batch_size=64, num_threads=2, device_id=0)()
+    held = []
+    for number in range(40):
+        (found,) = pipe.run()
+        held.append((number, found.as_tensor()))
+        if len(held) > 6:
+            old, tensor = held.pop(0)
+            values = torch.from_dlpack(tensor)
+            assert values.shape == ((64, 64, 80, 3) if cropped else (64, 96, 96, 3))
+            expected = torch.arange(64, device="cuda") + 100 * old
+            assert (values == expected[:, None, None, None]).all()
+    pipe.close()
+
+
+def test_uploads_do_not_wait_for_work_that_is_queued_later_on_the_default_stream():
+    import cupy
+
+    images = np.random.default_rng(5).random((32, 300, 300, 3), dtype=np.float32)
+    pipe = pipeline_def(
+        lambda: fn.external_source(lambda: images, device="gpu", layout="HWC") + 1.0,
+        batch_size=32,
+        num_threads=2,
+        device_id=0,
+    )()
+    pipe.run()
+    large = cupy.ones((8192, 8192), cupy.float32)
+    for _ in range(10):
+        (found,) = pipe.run()
+        behind = cupy.cuda.Event()
+        for _ in range(20):
+            cupy.matmul(large, large)
+        behind.record()
+        assert not behind.done, "the host has queued a training step, and goes on"
+        assert abs(float(found.as_cpu().as_array()[3, 7, 9, 1]) - float(images[3, 7, 9, 1] + 1)) < 1e-6
+    pipe.close()
+
+
+def test_what_is_made_of_a_source_on_a_gpu_is_what_the_cpu_makes():
+    large = np.random.default_rng(2).random((4, 300, 300, 3), dtype=np.float32)
+
+    def function():
+        x = fn.external_source(lambda: large, layout="HWC").gpu()
+        y = fn.crop(x, crop=(200, 200), crop_pos_x=0.3)
+        return fn.rotate(y, angle=30.0, keep_size=True, fill_value=0)
+
+    ((gpu, cpu),) = both(function)
+    assert np.abs(gpu.as_cpu().as_array() - cpu).max() <= 1e-5

@@ -139,6 +139,14 @@ class Called(DataNode):
         return self if same else replace(self, maker=self.maker.rebuilt(makers))
 
     @property
+    def applies(self) -> Any:
+        """See :meth:`DataNode.applies`; none where a layout is given, which may differ from that of the operand."""
+        first, given = getattr(self.maker, "ops", (self.maker,))[0], self.given  # of a chain, or itself
+        alone = len(self.operands) == len(given) == 1 and given[0] is self.operands[0]
+        known = first is self.maker.makers[0] and first.traits.takes == "images"
+        return first if alone and known and not self.options.get("layout") else None
+
+    @property
     def holds_pixels(self) -> bool:
         """Whether the last operator gives images."""
         return self.maker.makers[-1].traits.takes in ("images", "batches")

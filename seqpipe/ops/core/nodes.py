@@ -80,6 +80,16 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
         return False
 
     @property
+    def passes(self) -> bool:
+        """Whether it gives what its only operand is, here or on another device, sample by sample."""
+        return False
+
+    @property
+    def applies(self) -> Any:
+        """The operator on images that it applies to its only operand first of all; None if that is not known."""
+        return None
+
+    @property
     def holds_pixels(self) -> bool:
         """Whether it is known to be made of pixels, with which there is no arithmetic."""
         return False

@@ -1,0 +1,299 @@
+"""How much of a training's time is spent waiting for clips: r3d_18 fed by seqpipe and by its peers.
+
+    python -m tests.bench.training [--videos VIDEO...] [--device cuda:0] [--seconds 5] [--only NAME]...
+
+A step is forward, backward and SGD for 32 clips of 16 frames, stride 4, at 112×112: torchvision's r3d_18 in bf16 with
+channels last or first, whichever is faster; on the CPU a tiny network and 4 clips. Each contestant is a process of its
+own, which first trains on one batch that is already there: that is the model's own rate, and the share of time lost to
+the loader is 1 - rate / own rate. Peers that are not installed are named and left out.
+
+``--videos`` are videos of 300 frames or more, by default four of 340×256 made here; 320 hard links of them are read, as
+many files of one name each. Random windows of them are decoded and resized to 112×112 by whatever the library has for
+it; torchcodec's by torch, on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import media
+
+__all__ = ["main"]
+
+_FRAMES, _STRIDE, _SIDE, _LENGTH = 16, 4, 112, 300
+_FILES, _CLASSES = 320, 400
+_ROOT = Path(__file__).resolve().parents[2]
+
+Clips = Iterator[Any]
+"""Batches of pixels, uint8 ``NCFHW``, on the device."""
+
+
+def _batch_size(device: str) -> int:
+    return 4 if device == "cpu" else 32
+
+
+def _seqpipe(decode: str) -> Callable[[list[str], str], Clips]:
+    def clips(paths: list[str], device: str) -> Clips:
+        from seqpipe.readers import Video
+
+        with Video(
+            files=paths,
+            sequence_length=_FRAMES,
+            stride=_STRIDE,
+            clips_per_video=4,
+            shuffle=True,
+            size=(_SIDE, _SIDE),
+            layout="CFHW",
+            device=device,
+            decode=decode,  # type: ignore[arg-type]  # from the table below
+        ) as reader:
+            dataset = reader.as_torch(_batch_size(device), last_batch="drop")
+            for epoch in range(10**6):
+                dataset.set_epoch(epoch)
+                for batch in dataset:
+                    yield batch["pixels"]
+
+    return clips
+
+
+def _seqpipe_on_cpu(paths: list[str], device: str) -> Clips:
+    """Read on the CPU, copied to the device from pinned memory."""
+    import torch
+
+    for pixels in _seqpipe("auto")(paths, "cpu"):
+        yield pixels.pin_memory().to(device, non_blocking=True) if torch.cuda.is_available() else pixels
+
+
+def _torchcodec(on_gpu: bool, threads: int) -> Callable[[list[str], str], Clips]:
+    def clips(paths: list[str], device: str) -> Clips:
+        import torch
+        from torchcodec.decoders import VideoDecoder
+
+        random = np.random.Generator(np.random.Philox(1))
+
+        def one(path: str, start: int) -> Any:
+            where = device if on_gpu else "cpu"
+            decoder = VideoDecoder(path, device=where, seek_mode="approximate", num_ffmpeg_threads=1)
+            found = decoder.get_frames_at([start + _STRIDE * n for n in range(_FRAMES)]).data
+            frames = found.to(device).to(torch.float32)  # resizing on a GPU does not take whole numbers
+            scaled = torch.nn.functional.interpolate(frames, (_SIDE, _SIDE), mode="bilinear", antialias=True)
+            return scaled.round_().clamp_(0, 255).to(torch.uint8)
+
+        count = _batch_size(device)
+        with ThreadPoolExecutor(threads) as pool:
+            waiting: deque[list[Any]] = deque()
+            while True:
+                while len(waiting) < 3:
+                    chosen = random.integers(0, len(paths), count)
+                    starts = random.integers(0, _LENGTH - (_FRAMES - 1) * _STRIDE, count)
+                    pairs = zip(chosen.tolist(), starts.tolist(), strict=True)
+                    waiting.append([pool.submit(one, paths[n], start) for n, start in pairs])
+                yield torch.stack([future.result() for future in waiting.popleft()]).transpose(1, 2)
+
+    return clips
+
+
+def _dali(paths: list[str], device: str) -> Clips:
+    """``readers.video_resize``, which draws its own windows."""
+    import torch
+    from nvidia.dali import fn, pipeline_def
+
+    @pipeline_def(batch_size=_batch_size(device), num_threads=8, device_id=int(device.partition(":")[2] or 0))
+    def pipeline() -> Any:
+        frames = fn.readers.video_resize(
+            device="gpu",
+            filenames=paths,
+            sequence_length=_FRAMES,
+            stride=_STRIDE,
+            random_shuffle=True,
+            initial_fill=64,
+            size=(_SIDE, _SIDE),
+        )
+        return fn.transpose(frames, perm=[3, 0, 1, 2])
+
+    pipe = pipeline()
+    pipe.build()
+    while True:
+        (batch,) = pipe.run()
+        yield torch.from_dlpack(batch.as_tensor()).clone()  # DALI uses its memory for another batch
+
+
+CONTESTANTS: dict[str, Callable[[list[str], str], Clips]] = {
+    "seqpipe nvdec": _seqpipe("nvdec"),
+    "seqpipe mixed": _seqpipe("mixed"),
+    "seqpipe cpu": _seqpipe_on_cpu,
+    "torchcodec cuda, 7 threads": _torchcodec(on_gpu=True, threads=7),
+    "torchcodec cpu, 16 threads": _torchcodec(on_gpu=False, threads=16),
+    "DALI readers.video_resize": _dali,
+}
+_ON_CPU = ("seqpipe cpu", "torchcodec cpu, 16 threads")
+
+
+class _Training:
+    """A model, and its steps.
+
+    Args:
+        device: where it trains.
+    """
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._torch, self._device = torch, device
+        torch.manual_seed(0)
+        if device == "cpu":
+            self.model: Any = _tiny(torch)
+        else:
+            from torchvision.models.video import r3d_18
+
+            torch.backends.cudnn.benchmark = True
+            torch.cuda.set_device(device)
+            self.model = r3d_18(num_classes=_CLASSES)
+        self.model = self.model.to(device)
+        self._optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+        count = _batch_size(device)
+        self._labels = torch.randint(_CLASSES, (count,), device=device)
+        self.resident = torch.randint(
+            256, (count, 3, _FRAMES, _SIDE, _SIDE), dtype=torch.uint8, device=device
+        )
+        self._format: Any = torch.contiguous_format
+
+    def step(self, pixels: Any) -> None:
+        """Forward, backward, and an update."""
+        torch = self._torch
+        images = pixels.to(dtype=torch.float32, memory_format=self._format).sub_(118).mul_(1 / 58)
+        with torch.autocast(self._device.partition(":")[0], torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(self.model(images), self._labels)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._optimizer.step()
+
+    def rate(self, batches: Clips, seconds: float, warm: int = 4) -> float:
+        """Frames in a second."""
+        for _ in range(warm):
+            self.step(next(batches))
+        self._wait()
+        steps, begin = 0, time.perf_counter()
+        queued: deque[Any] = deque()
+        while time.perf_counter() - begin < seconds:
+            self.step(next(batches))
+            steps += 1
+            if self._device != "cpu":
+                queued.append(self._torch.cuda.Event())
+                queued[-1].record()
+            if len(queued) > 2:  # the host must not run far ahead of what it measures
+                queued.popleft().synchronize()
+        self._wait()
+        return steps * len(self._labels) * _FRAMES / (time.perf_counter() - begin)
+
+    def own_rate(self, seconds: float) -> float:
+        """The rate with a batch that is already there, in the faster memory format, which it then keeps."""
+        found = {}
+        formats = (self._torch.contiguous_format, self._torch.channels_last_3d)
+        for one in formats if self._device != "cpu" else formats[:1]:
+            self._lay_out(one)
+            found[one] = self.rate(itertools.repeat(self.resident), seconds)
+        fastest = max(found, key=lambda one: found[one])
+        self._lay_out(fastest)
+        return found[fastest]
+
+    def _lay_out(self, memory_format: Any) -> None:
+        self._format = memory_format
+        self.model = self.model.to(memory_format=memory_format)
+
+    def _wait(self) -> None:
+        if self._device != "cpu":
+            self._torch.cuda.synchronize()
+
+
+def _tiny(torch: Any) -> Any:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv3d(3, 8, (1, 7, 7), (1, 4, 4)),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool3d(1),
+        nn.Flatten(),
+        nn.Linear(8, _CLASSES),
+    )
+
+
+def _measure(name: str, paths: list[str], device: str, seconds: float) -> dict[str, float]:
+    """One contestant in this process."""
+    batches = CONTESTANTS[name](paths, device)
+    first = next(batches)  # what is missing is known before the model is made
+    training = _Training(device)
+    assert first.shape == training.resident.shape, (
+        f"{tuple(first.shape)} instead of {training.resident.shape}"
+    )
+    assert first.device.type == training.resident.device.type, first.device
+    own = training.own_rate(min(1.5, seconds))
+    rate = training.rate(batches, seconds)
+    batches.close()  # type: ignore[attr-defined]  # a generator
+    return {"rate": rate, "own": own}
+
+
+def main() -> int:
+    """Run the contestants, each in a process of its own; print one table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--videos", nargs="+", type=Path, help="of 300 frames or more; made if there are none"
+    )
+    parser.add_argument("--device", default="cuda:0", help="cpu, or cuda:N")
+    parser.add_argument("--seconds", type=float, default=5.0, help="that each contestant is measured for")
+    parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
+    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "seqpipe-bench")
+    parser.add_argument("--measure", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    device = "cuda:0" if given.device == "cuda" else given.device
+    if given.measure:
+        paths = json.load(sys.stdin)
+        print(json.dumps(_measure(given.measure, paths, device, given.seconds)))
+        return 0
+    sources = given.videos or [media.small(given.folder, number) for number in range(4)]
+    with tempfile.TemporaryDirectory(prefix="seqpipe-training-") as folder:
+        os.environ["SEQPIPE_CACHE_DIR"] = str(Path(folder, "cache"))
+        copies = [
+            Path(shutil.copy(path, Path(folder, f"{n}{path.suffix}"))) for n, path in enumerate(sources)
+        ]
+        paths = list(map(str, media.named(copies, Path(folder), _FILES if device != "cpu" else 16)))
+        _compare(given.only or (_ON_CPU if device == "cpu" else CONTESTANTS), paths, device, given.seconds)
+    return 0
+
+
+def _compare(names: Iterable[str], paths: list[str], device: str, seconds: float) -> None:
+    print("| contestant | frames/s | the model alone | share lost to the loader |\n|---|---|---|---|")
+    for name in names:
+        words = ["--measure", name, "--device", device, "--seconds", str(seconds)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.bench.training", *words],
+            cwd=_ROOT,
+            input=json.dumps(paths),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(f"{name}: not run: {' '.join(done.stderr.split()[-40:])}", flush=True)
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        share = 1 - found["rate"] / found["own"]
+        print(f"| {name} | {found['rate']:.0f} | {found['own']:.0f} | {share:.1%} |", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
