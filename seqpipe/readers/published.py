@@ -123,7 +123,7 @@ def video_list(
             raise file.bad(
                 line,
                 f"two numbers follow the path, {text!r}",
-                advice="Lists of folders of frames are not supported; if these are two labels, give several=True",
+                advice="Lists of folders of frames are not read; where these are several labels, give several=True",
             )
         found = file.find(line, [name], exact=True)
         if found is None:
