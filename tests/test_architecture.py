@@ -175,7 +175,7 @@ HOMES = {
         "pipeline.workers",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
-    "seqpipe.random": ("draws", "sampling", "ops"),
+    "seqpipe.random": ("draws", "sampling", "ops", "dali"),
     "seqpipe.draws": ("ops",),
     "seqpipe.philox": ("ops",),
 }

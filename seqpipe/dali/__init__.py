@@ -12,13 +12,14 @@ at their position in the order and name their source, and programs for a GPU run
 
 from __future__ import annotations
 
-from . import data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
+from . import auto_aug, data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
 from .data_node import DataNode, newaxis
 from .pipeline import Pipeline, pipeline_def
 
 __all__ = [
     "DataNode",
     "Pipeline",
+    "auto_aug",
     "data_node",
     "fn",
     "math",

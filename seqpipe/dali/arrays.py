@@ -16,6 +16,7 @@ from .data_node import DataNode, node_of, outputs_of
 from .types import dtype_name
 
 __all__ = [
+    "axes_of",
     "cast",
     "cast_like",
     "constant",
@@ -36,7 +37,6 @@ __all__ = [
     "reduction",
     "reinterpret",
     "shapes",
-    "slice_",
     "squeeze",
     "transpose",
 ]
@@ -199,7 +199,12 @@ def transpose(call: DaliCall) -> DataNode:
     return call.node(compute, told=f"{perm} {output}")
 
 
-def _axes(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
+def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
+    """The axes of samples that are named, or numbered.
+
+    Raises:
+        ParameterError: the layout has no such axis.
+    """
     if names is not None:
         missing = [letter for letter in names if letter not in value.layout]
         if missing:
@@ -219,7 +224,7 @@ def squeeze(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        drop = _axes(value, axes, names, "fn.squeeze")
+        drop = axes_of(value, axes, names, "fn.squeeze")
         letters = "".join(c for n, c in enumerate(value.layout) if n not in drop)
         try:
             return value.each(lambda part: part.squeeze(drop), letters)
@@ -261,7 +266,7 @@ def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
             first = values[0]
             place, letters = int(axis), first.layout
             if not stacks and name is not None:
-                (place,) = _axes(first, None, name, "fn.cat")
+                (place,) = axes_of(first, None, name, "fn.cat")
             if stacks:
                 place %= first.ndim + 1
                 known = name is not None and (letters or not first.ndim)
@@ -296,7 +301,7 @@ def reduction(call: DaliCall) -> DataNode:
         drop = (
             tuple(range(value.ndim))
             if axes is None and names is None
-            else _axes(value, axes, names, cls.name)
+            else axes_of(value, axes, names, cls.name)
         )
         op = cls(axes=drop, keep_dims=keeps, **options)
         letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
@@ -349,87 +354,6 @@ def per_frame(call: DaliCall) -> DataNode:
     return call.node(lambda v, _: Value(v[0].data, v[0].layout or "F", v[0].sources, by_frame=True))
 
 
-def slice_(call: DaliCall) -> DataNode:
-    """``fn.slice``: a window by its start and its end or shape, of some axes, absolute or relative."""
-    inputs, data = call.inputs, call.inputs[:1]
-    given: dict[str, Any] = {}
-    if len(inputs) > 1:
-        relative = (bool(call.take("normalized_anchor", True)), bool(call.take("normalized_shape", True)))
-        given["rel_start" if relative[0] else "start"] = inputs[1]
-        if len(inputs) > 2:
-            given["rel_shape" if relative[1] else "shape"] = inputs[2]
-    call.args.pop("normalized_anchor", None)
-    call.args.pop("normalized_shape", None)
-    for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
-        if (found := call.take(name)) is not None:
-            given[name] = found
-    axes, names = call.take("axes"), call.take("axis_names")
-    if axes is None and names is None:
-        names = "WH"
-    policy, fill = call.take("out_of_bounds_policy", "error"), call.take("fill_values", 0)
-    kind = call.take("dtype")
-    call.done()
-    nodes = {name: node_of(value).cpu() for name, value in given.items()}
-
-    def compute(values: list[Value], _: Run) -> Value:
-        value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
-        if axes is None and not value.layout and value.ndim >= 2:
-            value = value.with_data(value.data, {2: "HW", 3: "HWC", 4: "FHWC"}.get(value.ndim, ""))
-        if axes is None and value.layout:
-            places = _axes(value, None, names, "fn.slice")
-        else:
-            places = _axes(value, axes if axes is not None else range(value.ndim), None, "fn.slice")
-        parts = []
-        for n, part in enumerate(value):
-            bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
-            parts.append(_window(part, places, bounds, policy, fill))
-        made = Value.of(parts, values[0].layout, value.sources)
-        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
-
-    return call.node(compute, *nodes.values(), inputs=data, told=f"{axes} {names} {policy} {fill}")
-
-
-def _window(part: Array, axes: tuple[int, ...], bounds: dict[str, Any], policy: str, fill: Any) -> Array:
-    starts, ends = [0] * part.ndim, list(part.shape)
-    for n, axis in enumerate(axes):
-        extent = part.shape[axis]
-        at = {name: float(values[n if len(values) > 1 else 0]) for name, values in bounds.items()}
-        start = at["start"] if "start" in at else at.get("rel_start", 0.0) * extent
-        if "shape" in at or "rel_shape" in at:
-            end = start + (at["shape"] if "shape" in at else at["rel_shape"] * extent)
-        else:
-            end = at["end"] if "end" in at else at.get("rel_end", 1.0) * extent
-        # halves up, as DALI rounds relative places
-        starts[axis], ends[axis] = int(np.floor(start + 0.5)), int(np.floor(end + 0.5))
-    outside = [
-        (n, s, e, part.shape[n])
-        for n, (s, e) in enumerate(zip(starts, ends, strict=True))
-        if s < 0 or e > part.shape[n]
-    ]
-    if outside and policy == "error":
-        axis, start, end, extent = outside[0]
-        raise ParameterError(
-            f"a window from {start} to {end} of axis {axis}, which has {extent} places",
-            source="fn.slice",
-            allowed="windows within the sample",
-            advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",
-        )
-    inner = part[
-        tuple(slice(max(s, 0), max(min(e, n), 0)) for s, e, n in zip(starts, ends, part.shape, strict=True))
-    ]
-    if not outside or policy == "trim_to_shape":
-        return inner
-    if policy != "pad":
-        raise ParameterError(
-            f"out_of_bounds_policy={policy!r} is not valid",
-            source="fn.slice",
-            allowed="'error', 'pad', 'trim_to_shape'",
-        )
-    widths = [(max(-s, 0), max(e - n, 0)) for s, e, n in zip(starts, ends, part.shape, strict=True)]
-    level = fill if np.isscalar(fill) else fill[0]
-    return namespace(part).pad(inner, widths, constant_values=level)
-
-
 def pad(call: DaliCall) -> DataNode:
     """``fn.pad``: to a shape, to multiples, or to the largest of the batch."""
     axes, names = call.take("axes"), call.take("axis_names")
@@ -441,7 +365,7 @@ def pad(call: DaliCall) -> DataNode:
         places = (
             tuple(range(value.ndim))
             if axes is None and names is None
-            else _axes(value, axes, names, "fn.pad")
+            else axes_of(value, axes, names, "fn.pad")
         )
         sides = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
         for n, axis in enumerate(places):

@@ -15,7 +15,7 @@ from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, cast_array, per_frame
 from ..pipeline.value import Value
 from .data_node import Compute, DataNode, current, node_of, outputs_of
-from .types import DALIDataType, DALIImageType, DALIInterpType, dtype_name
+from .types import Constant, DALIDataType, DALIImageType, DALIInterpType, dtype_name
 
 __all__ = [
     "BORDERS",
@@ -80,6 +80,7 @@ class Row:
         why: of an operator that is not available: what there is instead.
         note: how its meaning differs, for the documentation.
         positional: arguments that may be given by place, where that is no node.
+        inputs: arguments that DALI takes as further inputs, in their order.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Row:
     why: str = ""
     note: str = ""
     positional: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -200,17 +202,7 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
             if isinstance(each[0], (tuple, list))
             else each
         )
-    args = dict(_translated(row, name, value) for name, value in arguments.items())
-    for name, value in zip(row.positional, given, strict=False):
-        if not isinstance(value, ops.DataNode):
-            args[name], given = value, given[1:]
-    for name, why in row.refuse.items():
-        if args.get(name) is not None:
-            raise ParameterError(
-                f"{_at()}{name}={args[name]!r} is not available",
-                source=f"fn.{row.name}",
-                advice=_sentence(why),
-            )
+    args, given = _arguments(row, given, arguments)
     asked, name = args.pop("device", None), args.pop("name", None)
     seed = args.pop("seed", None)
     for one in OF_ALL:
@@ -241,25 +233,59 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     return row.build(made) if row.build is not None else native(made)
 
 
+def _arguments(
+    row: Row, given: tuple[Any, ...], arguments: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """The arguments of a call by their names here, those given by position too, and its inputs.
+
+    Raises:
+        ParameterError: one is given twice, or is not available.
+    """
+    args = dict(_translated(row, name, value) for name, value in arguments.items())
+    for name, value in zip(row.positional, given, strict=False):
+        if not isinstance(value, ops.DataNode):
+            args[name], given = value, given[1:]
+    if row.inputs and len(given) > 1:
+        further = dict(zip(row.inputs, given[1:], strict=False))
+        for name in further.keys() & args.keys():
+            raise ParameterError(
+                f"{_at()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
+            )
+        args |= further
+        given = (given[0], *given[1 + len(further) :])
+    for name, why in row.refuse.items():
+        if args.get(name) is not None:
+            raise ParameterError(
+                f"{_at()}{name}={args[name]!r} is not available",
+                source=f"fn.{row.name}",
+                advice=_sentence(why),
+            )
+    return args, given
+
+
 def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
     """Return the name and the value that an argument of DALI's has here."""
     name = row.renamed.get(name, name)
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
-def native(call: DaliCall, to: str = "") -> Any:
+def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
     """The node of one of our operators on images, boxes or points.
 
     Args:
-        call: what it is called with.
+        call: what it is called with; arguments that are None have their defaults.
         to: the operator; by default that of the row.
+        fixed: further arguments, of which None is a value like others.
     """
     cls: Any = REGISTRY[to or call.row.to or call.row.name]
+    if cls.traits.takes == "images" and len(call.inputs) > 1:
+        raise call.wrong(f"there are {len(call.inputs)} inputs", allowed="one input")
     known = {parameter.name: parameter for parameter in cls.parameters}
     cast_to = None
     if "dtype" not in known and call.args.get("dtype") is not None:
         cast_to = dtype_name(call.take("dtype"))
     constants, nodes = _parted(call, known)
+    constants |= fixed
     if "seed" in known:
         constants["seed"] = call.drawing_seed
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
@@ -308,9 +334,31 @@ def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], d
         elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
             nodes[name] = _joined([node_of(one).cpu() for one in value])
         else:
-            constants[name] = plain(name, value)
+            constants[name] = _constant(call, known[name], value)
     call.args.clear()
     return constants, nodes
+
+
+def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
+    """The constant value of one argument.
+
+    Raises:
+        ParameterError: it is several numbers, of which our operators would draw one, and DALI takes none.
+    """
+    if isinstance(value, Constant):
+        value = value.value
+    if isinstance(value, np.ndarray) and parameter.size:
+        value = value.reshape(-1)  # a matrix is its rows, one after the other
+    found = plain(parameter.name, value)
+    if parameter.size or not parameter.drawn or not isinstance(found, tuple):
+        return found
+    if len(found) == 1:
+        return found[0]
+    raise call.wrong(
+        f"{parameter.name}={value!r} is several numbers",
+        allowed="one number, or a node with one for each sample",
+        advice="fn.random.uniform(range=(low, high)) draws numbers",
+    )
 
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
@@ -420,4 +468,5 @@ def _at() -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+    """Advice as a sentence; names of functions keep their case."""
+    return text if text.startswith("fn.") else text[0].upper() + text[1:]

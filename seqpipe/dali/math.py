@@ -12,7 +12,7 @@ from ..ops import Run
 from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
 
-__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "max", "min", "pow"]
+__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow"]
 
 _FLOATS = (
     *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
@@ -61,6 +61,14 @@ def fabs(x: Any) -> DataNode:
 def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
     """A power."""
     return arithmetic("**", base, exponent)
+
+
+def fpow(base: Any, exponent: Any) -> DataNode:
+    """A power as a float."""
+    nodes = [
+        arithmetic("*", one, np.float32(1)) if isinstance(one, DataNode) else one for one in (base, exponent)
+    ]
+    return arithmetic("**", *nodes)
 
 
 def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:

@@ -29,7 +29,7 @@ from ..readers import Range, Video
 from ..sampling import EpochOrder
 from .call import BORDERS, DaliCall, Row
 from .data_node import DataNode, current
-from .pictures import resize
+from .images import resize
 from .types import dtype_name
 
 __all__ = [

@@ -71,10 +71,13 @@ def _crop(
     from_end: Any = (1.0, 1.0),
     to_start: Any = (0.0, 0.0),
     to_end: Any = (1.0, 1.0),
+    absolute: Any = False,
 ) -> Matrix:
     points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
     size = max(map(len, points))
     a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
+    if np.all(absolute):  # the ends of an axis may come in any order
+        (a, b), (c, d) = np.sort([a, b], axis=0), np.sort([c, d], axis=0)
     factor = (d - c) / (b - a)
     return np.column_stack([np.diag(factor), c - factor * a])
 
@@ -84,7 +87,7 @@ _KINDS: dict[str, tuple[Callable[..., Matrix], tuple[str, ...]]] = {
     "scale": (_scale, ("scale", "center", "ndim")),
     "rotation": (_rotation, ("angle", "axis", "center")),
     "shear": (_shear, ("shear", "angles", "center")),
-    "crop": (_crop, ("from_start", "from_end", "to_start", "to_end")),
+    "crop": (_crop, ("from_start", "from_end", "to_start", "to_end", "absolute")),
 }
 
 
@@ -94,7 +97,6 @@ def transform(name: str) -> Callable[[DaliCall], DataNode]:
 
     def build(call: DaliCall) -> DataNode:
         reverse = bool(call.take("reverse_order", False))
-        call.args.pop("absolute", None)
         given = {key: call.take(key) for key in known}
         call.done()
         nodes = {key: node_of(one).cpu() for key, one in given.items() if isinstance(one, NativeNode)}

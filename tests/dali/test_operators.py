@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from seqpipe.dali import fn, math, ops, types
+from seqpipe.dali import auto_aug, fn, math, ops, pipeline_def, types
 from seqpipe.dali.table import ROWS, known_names, row_of
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.ops import REGISTRY
@@ -275,7 +275,7 @@ def test_the_table_as_text_names_every_operator():
     assert set(known_names()) == set(lines)
     assert lines["resize"].split()[1] == "differs"
     assert lines["water"].split()[1] == "no"
-    assert lines["flip"].split()[1] == "differs"
+    assert lines["rotate"].split()[1] == "differs"
     assert lines["erase"].split()[1] == "yes"
 
 
@@ -308,3 +308,61 @@ def test_anchors_match_boxes_as_dali_matches_them():
     anchors.pop()
     with pytest.raises(ParameterError, match=r"anchors has 11 numbers; allowed: 4 for each anchor"):
         encoded(given)
+
+
+@pytest.mark.parametrize("layout", ["HWC", "FHWC"])
+def test_published_policies_are_those_of_our_operators(layout):
+    from seqpipe import ops as native
+    from seqpipe.dali.auto_aug import auto_augment, rand_augment, trivial_augment
+
+    shape = (4, 30, 40, 3) if layout == "FHWC" else (30, 40, 3)
+    images = np.random.default_rng(0).integers(0, 255, (6, *shape)).astype(np.uint8)
+
+    @pipeline_def(batch_size=6, num_threads=1, device_id=None, enable_conditionals=True)
+    def program():
+        x = fn.external_source(lambda: list(images), layout=layout)
+        return (
+            auto_augment.auto_augment(x, "svhn", shape=x.shape(), max_translate_rel=0.2, seed=3),
+            auto_augment.auto_augment_image_net(x, fill_value=None, seed=3),
+            rand_augment.rand_augment(x, n=3, m=17, excluded=["equalize"], seed=4),
+            trivial_augment.trivial_augment_wide(x, interp_type=types.INTERP_NN, seed=5),
+        )
+
+    made = program().run()
+    wanted = (
+        native.AutoAugment(policy="svhn", max_translate_rel=0.2, seed=3),
+        native.AutoAugment(fill_value=None, seed=3),
+        native.RandAugment(n=3, m=17, excluded=("equalize",), seed=4),
+        native.TrivialAugmentWide(interp_type="nearest", seed=5),
+    )
+    for found, op in zip(made, wanted, strict=True):
+        assert found.layout() == layout
+        expected = op(images, layout=f"N{layout}", index=range(6))
+        assert np.array_equal(found.as_array(), expected)
+        assert not np.array_equal(expected, images)
+
+
+def test_policies_of_ones_own_are_refused_with_the_way_out():
+    with pytest.raises(ParameterError, match="policy_name='coco' is not valid; allowed: 'image_net'"):
+        auto_aug.auto_augment.auto_augment(None, "coco")
+    with pytest.raises(ParameterError, match="max_translate_rel without a shape"):
+        auto_aug.trivial_augment.trivial_augment_wide(None, max_translate_rel=0.1)
+    with pytest.raises(AttributeError, match=r"'apply_rand_augment': .* seqpipe\.ops\.OneOf"):
+        auto_aug.rand_augment.apply_rand_augment  # noqa: B018
+
+
+def test_composed_operators_act_one_after_the_other():
+    program = ops.Compose([ops.Resize(size=(10, 12)), ops.Flip(horizontal=1), ops.Reshape(shape=[-1])])
+    image = np.arange(20 * 24 * 3, dtype=np.uint8).reshape(20, 24, 3)
+
+    def both():
+        x = array(image, np.uint8, "HWC")
+        return fn.flip(fn.resize(x, size=(10, 12)), horizontal=1), program(x)
+
+    alone, composed = run(both)[0]
+    assert np.array_equal(alone.at(0).reshape(-1), composed.at(0))
+
+
+def test_constants_with_a_shape():
+    assert types.Constant([1, 2, 3, 4], shape=[2, 2]).value.tolist() == [[1, 2], [3, 4]]
+    assert types.ScalarConstant(5, shape=3).value.tolist() == [5, 5, 5]

@@ -196,6 +196,84 @@ def blur():
 
 
 @case
+def kernels():
+    kernel = (np.arange(9, dtype=np.float32).reshape(3, 3) - 2) / 20
+    return (
+        fn.experimental.filter(img(), kernel),
+        fn.experimental.filter(img(), types.Constant(kernel), dtype=types.FLOAT),
+        fn.experimental.filter(img(), fn.external_source(lambda: [kernel, kernel.T.copy(), kernel[:, :2].copy()])),
+        fn.experimental.filter(seq(), kernel[:2], mode="valid"),
+        fn.gaussian_blur(img(), window_size=[3, 7], sigma=[1.0, 2.0]),
+        fn.gaussian_blur(img(), sigma=[0.5, 2.0]),
+    )
+
+
+@case
+def matrices():
+    matrix = np.float32([[1, 0.2, 3], [0, 0.9, 4]])
+    turn = fn.transforms.rotation(angle=20.0, center=(25.0, 20.0))
+    turn = fn.transforms.crop(
+        turn, from_start=[0.0, 5.0], from_end=[4.0, 1.0], to_start=[1.0, 0.0], to_end=[0.0, 3.0], absolute=True
+    )
+    return (
+        fn.warp_affine(img(), matrix, fill_value=3),
+        fn.warp_affine(img(), types.Constant(matrix), fill_value=3, inverse_map=False),
+        fn.warp_affine(img(), turn, fill_value=3, dtype=types.FLOAT),
+        fn.warp_affine(img(), matrix=[1, 0.2, 3, 0, 0.9, 4], size=(60, 70)),
+        fn.experimental.warp_perspective(img(), matrix=[1.0, 0.1, 2, 0, 0.9, 1, 0.001, 0, 1]),
+        turn,
+    )
+
+
+@case
+def windows():
+    return (
+        fn.slice(img(), 2, 8, axes=(0,)),
+        fn.slice(img(), [2, 3], [8, 9], axes=(0, 1)),
+        fn.slice(img(), np.array([2, 3]), types.Constant([8, 9]), axis_names="HW"),
+        fn.slice(img(), [30, 30], [40, 40], axis_names="HW", out_of_bounds_policy="pad", fill_values=[1, 2, 3]),
+        fn.slice(img(), [30, 30], [20, 40], axis_names="WH", out_of_bounds_policy="trim_to_shape"),
+        fn.crop(img(), crop=(80, 91), out_of_bounds_policy="pad", fill_values=[1, 2, 3], crop_pos_x=0.3),
+        fn.crop(img(), crop=(80, 20), out_of_bounds_policy="trim_to_shape"),
+        fn.crop(img(), crop=(11, 13), rounding="truncate"),
+        fn.crop_mirror_normalize(seq(), crop=(20, 21), output_layout="CFHW", mean=[1.0, 2.0, 3.0]),
+        fn.crop_mirror_normalize(img(), crop=(20, 21), pad_output=True),
+        fn.crop_mirror_normalize(
+            img(), crop=(90, 90), out_of_bounds_policy="pad", fill_values=[1.0, 2.0, 3.0], output_layout="HWC"
+        ),
+    )
+
+
+@case
+def regions():
+    return (
+        fn.erase(img(), anchor=[10], shape=[5], axis_names="W", fill_value=[0]),
+        fn.erase(img(), anchor=[2, 3], shape=[5, 6], axes=(1, 0), fill_value=[1, 2, 3]),
+        fn.flip(seq(), depthwise=1, horizontal=0),
+        fn.flip(fn.external_source(lambda: SEQ, layout="DHWC"), depthwise=1, vertical=1),
+        fn.multi_paste(
+            img(),
+            output_size=[60, 60],
+            in_ids=np.array([0, 1]),
+            in_anchors=np.array([[0, 0], [10, 10]]),
+            shapes=np.array([[20, 20], [20, 20]]),
+            out_anchors=np.array([[0, 0], [10, 15]]),
+        ),
+    )
+
+
+@case
+def normalized():
+    flat = fn.cast(img(), dtype=types.FLOAT)
+    return (
+        fn.normalize(img(), mean=np.array([[[1.0, 2.0, 3.0]]], np.float32), axes=(0, 1), ddof=1),
+        fn.normalize(flat, mean=fn.reductions.mean(flat, axis_names="HW", keep_dims=True), axis_names="HW"),
+        fn.normalize(img(), stddev=np.full((1, 1, 3), 9.0, np.float32), axes=(0, 1), scale=64.0, shift=9.0),
+        dm.fpow(img(), 2),
+    )
+
+
+@case
 def arrays():
     return (
         fn.transpose(img(), perm=[2, 0, 1]),

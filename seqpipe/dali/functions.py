@@ -1,0 +1,79 @@
+"""``fn.python_function`` and ``fn.torch_python_function``: functions of the user as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..array import to_numpy
+from ..errors import ParameterError
+from ..ops import Run
+from ..pipeline.value import Value
+from .call import DaliCall
+from .data_node import outputs_of
+
+__all__ = ["python_function", "torch_function"]
+
+
+def python_function(call: DaliCall) -> Any:
+    """``fn.python_function``: a function of the arrays of each sample, or of lists with those of all samples."""
+    function, count = call.take("function"), int(call.take("num_outputs", 1))
+    whole, layouts = bool(call.take("batch_processing", False)), call.take("output_layouts")
+    if not callable(function):
+        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
+    call.done()
+    each = [layouts] * max(count, 1) if layouts is None or isinstance(layouts, str) else list(layouts)
+
+    def given(found: Any, what: str) -> tuple[Any, ...]:
+        if count == 1 and not isinstance(found, tuple):
+            return (found,)
+        if not isinstance(found, (tuple, list)) or len(found) != count:
+            got = f"{len(found)} values" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            raise ParameterError(
+                f"{what} gave {got}", source="fn.python_function", allowed=f"{count} (num_outputs)"
+            )
+        return tuple(found)
+
+    def compute(values: list[Value], run: Run) -> Any:
+        name = getattr(function, "__name__", "the function")
+        if whole:
+            columns = given(function(*(list(value.data) for value in values)), name)
+            parts = [list(column) for column in columns]
+        else:
+            rows = [
+                given(function(*row), name)
+                for row in (zip(*values, strict=True) if values else [()] * len(run.index))
+            ]
+            parts = [list(column) for column in zip(*rows, strict=True)]
+        made = tuple(
+            Value.of([one if hasattr(one, "dtype") else np.asarray(one) for one in column], each[n] or "")
+            for n, column in enumerate(parts)
+        )
+        return made if count != 1 else made[0]
+
+    node = call.node(compute, told=getattr(function, "__qualname__", repr(type(function))))
+    return node if count == 1 else outputs_of(node, count)
+
+
+def torch_function(call: DaliCall) -> Any:
+    """``fn.torch_python_function``: the same with tensors of torch."""
+    from ..array import to_torch
+
+    function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))
+    if not callable(function):
+        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
+
+    def back(found: Any) -> Any:
+        if isinstance(found, (list, tuple)):
+            return type(found)(back(one) for one in found)
+        return to_numpy(found)
+
+    def converted(*given: Any) -> Any:
+        tensors = [
+            [to_torch(one) for one in part] if isinstance(part, list) else to_torch(part) for part in given
+        ]
+        return back(function(*tensors))
+
+    call.args |= {"function": converted, "batch_processing": whole}
+    return python_function(call)

@@ -1,0 +1,459 @@
+"""DALI's operators on images whose arguments differ from those of ours."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, namespace
+from ..errors import ParameterError
+from ..ops import REGISTRY, Run, cast_array
+from ..ops import DataNode as NativeNode
+from ..pipeline.value import Value
+from .arrays import axes_of
+from .call import DaliCall, check_known, native, plain
+from .data_node import DataNode, node_of
+from .types import Constant, dtype_name
+from .windows import crop_window, fill_levels
+
+__all__ = [
+    "coord_flip",
+    "crop",
+    "crop_mirror_normalize",
+    "erase",
+    "filtered",
+    "flip",
+    "gaussian_blur",
+    "multi_paste",
+    "normalize",
+    "optical_flow",
+    "resize",
+    "resize_crop_mirror",
+]
+
+_IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
+"""The layouts of images that state none, by their axes."""
+
+
+def resize(call: DaliCall) -> Any:
+    """``fn.resize``, also with sizes that are nodes, filters by direction, and ``save_attrs``."""
+    size = call.take("size")
+    if isinstance(size, NativeNode):
+        call.args |= {"resize_y": size[0], "resize_x": size[1]}  # type: ignore[index]
+    elif isinstance(size, (list, tuple)) and any(isinstance(one, NativeNode) for one in size):
+        call.args |= {"resize_y": size[0], "resize_x": size[1]}
+    elif size is not None:
+        sides = [float(one) for one in np.atleast_1d(size)]
+        sides = sides * 2 if len(sides) == 1 else sides
+        given = {"resize_y": sides[0], "resize_x": sides[1]}
+        if min(sides) <= 0:
+            call.args |= {name: side for name, side in given.items() if side > 0}
+        else:
+            call.args["size"] = tuple(round(side) for side in sides)
+    for name in ("resize_x", "resize_y", "resize_shorter", "resize_longer"):
+        if isinstance(call.args.get(name), (int, float)) and not call.args[name]:
+            call.args.pop(name)
+    smaller, larger = call.take("min_filter"), call.take("mag_filter")
+    if smaller is not None or larger is not None:
+        if smaller is not None and larger is not None and smaller != larger:
+            raise call.wrong(
+                "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
+            )
+        call.args["interp_type"] = larger if smaller is None else smaller
+    saves = bool(call.take("save_attrs", False))
+    if isinstance(call.args.get("max_size"), (list, tuple)):
+        call.args["max_size"] = int(min(call.args["max_size"]))
+    made = native(call, call.row.to or call.row.name)
+    return (made, DataNode("sizes", [call.input()], _sizes)) if saves else made
+
+
+def _sizes(values: list[Value], _: Run) -> Value:
+    """Rows and columns of each picture, as ``save_attrs`` gives them."""
+    layout = values[0].layout or _IMAGES[values[0].ndim]
+    sides = [[shape[layout.index(letter)] for letter in "HW"] for shape in values[0].shapes()]
+    return Value(np.asarray(sides, np.int32))
+
+
+def _window_size(call: DaliCall) -> None:
+    """The window's size of ``crop``, ``crop_h`` and ``crop_w``."""
+    rows, columns = call.take("crop_h"), call.take("crop_w")
+    whole = call.args.get("crop")
+    if isinstance(whole, (int, float)):
+        call.args["crop"] = (round(whole), round(whole))
+    elif whole is not None and not isinstance(whole, NativeNode):
+        call.args["crop"] = tuple(round(float(one)) for one in whole)
+    if rows is not None or columns is not None:
+        if isinstance(rows, NativeNode) or isinstance(columns, NativeNode):
+            raise call.wrong(
+                "crop_h or crop_w is a node", advice="fn.slice takes windows of sizes that differ"
+            )
+        if rows is None or columns is None:
+            raise call.wrong("crop_h and crop_w belong together", allowed="both, or crop=(height, width)")
+        call.args["crop"] = (round(float(rows)), round(float(columns)))
+
+
+def crop(call: DaliCall) -> DataNode:
+    """``fn.crop``."""
+    _window_size(call)
+    if not crop_window(call):
+        return native(call)  # type: ignore[no-any-return]
+    kind = call.take("dtype")
+    call.done()
+    return call.each(lambda part: part if kind is None else cast_array(part, dtype_name(kind)))
+
+
+def crop_mirror_normalize(call: DaliCall) -> DataNode:
+    """``fn.crop_mirror_normalize``: its result is ``CHW`` and float32 unless it is told otherwise."""
+    _window_size(call)
+    fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
+    crop_window(call)
+    layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
+    moved = "F" in layout[1:]  # frames are not the first axis
+    call.args["output_layout"] = "HWC" if moved else layout.replace("F", "") or None
+    made: DataNode = native(call)
+    if padded:
+        made = DataNode("channels", [made], lambda v, _: _channels(v[0], fill), device=made.device)
+    if not moved:
+        return made
+    return DataNode("transpose", [made], lambda v, _: _ordered(v[0], layout), device=made.device, told=layout)
+
+
+def _channels(value: Value, fill: Any) -> Value:
+    """Images with channels added, so that their number is a power of two."""
+    axis = value.layout.index("C")
+
+    def one(part: Array) -> Array:
+        count, xp = part.shape[axis], namespace(part)
+        levels = np.resize(np.atleast_1d(fill), 1 << (count - 1).bit_length())[count:]
+        more = xp.empty([len(levels) if n == axis else side for n, side in enumerate(part.shape)], part.dtype)
+        for number, level in enumerate(levels):
+            xp.moveaxis(more, axis, 0)[number] = level
+        return xp.concatenate([part, more], axis)
+
+    return value.each(one)
+
+
+def _ordered(value: Value, layout: str) -> Value:
+    """Sequences with their axes in another order.
+
+    Raises:
+        ParameterError: the layout has other axes.
+    """
+    if sorted(layout) != sorted(value.layout):
+        raise ParameterError(
+            f"output_layout={layout!r} of samples of layout {value.layout!r}",
+            source="fn.crop_mirror_normalize",
+            allowed="the same axes in any order",
+        )
+    order = [value.layout.index(letter) for letter in layout]
+    return value.each(lambda part: part.transpose(order), layout)
+
+
+def resize_crop_mirror(call: DaliCall) -> Any:
+    """``fn.resize_crop_mirror``."""
+    _window_size(call)
+    return resize(call)
+
+
+def erase(call: DaliCall) -> DataNode:
+    """``fn.erase``: rectangles by rows and columns, or by any axes."""
+    axes, names = call.take("axes"), call.take("axis_names", "HW")
+    if axes is not None or names != "HW":
+        return _erased(call, axes, names)
+    corner, size = call.args.get("anchor"), call.args.get("shape")
+    if isinstance(corner, (list, tuple)) and isinstance(size, (list, tuple)) and len(corner) > 2:
+        # further regions, each two numbers of the one and two of the other
+        pairs = zip(range(0, len(corner), 2), range(0, len(size), 2), strict=True)
+        first, *rest = [(*corner[a : a + 2], *size[b : b + 2]) for a, b in pairs]
+        call.args |= {
+            "anchor": first[:2],
+            "shape": first[2:],
+            "more": [one for region in rest for one in region],
+        }
+    return native(call)  # type: ignore[no-any-return]
+
+
+def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
+    """Regions of axes other than rows and columns, whose bounds are rounded down as DALI's are."""
+    both = bool(call.take("normalized", False))
+    shares = [bool(call.take(f"normalized_{what}", both)) for what in ("anchor", "shape")]
+    centered, fill = bool(call.take("centered_anchor", False)), call.take("fill_value", 0)
+    corners, sizes = (node_of(call.take(what)).cpu() for what in ("anchor", "shape"))
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        if not value.layout:
+            value = value.with_data(value.data, _IMAGES.get(value.ndim, ""))
+        places = axes_of(value, axes, None if axes is not None else names, "fn.erase")
+        levels = fill_levels(fill, value, "fn.erase")
+        parts = []
+        for part, *numbers in zip(value, values[1], values[2], strict=True):
+            found, extents = part.copy(), [part.shape[axis] for axis in places]
+            corner, size = (
+                np.reshape(one, (-1, len(places))).astype(np.float64) * (extents if share else 1)
+                for one, share in zip(numbers, shares, strict=True)
+            )
+            for start, length in zip(corner - size / 2 if centered else corner, size, strict=True):
+                region = [slice(None)] * part.ndim
+                for axis, low, side in zip(places, start, length, strict=True):
+                    region[axis] = slice(max(int(low), 0), max(int(low + side), 0))
+                found[tuple(region)] = cast_array(namespace(part).asarray(levels), part.dtype.name)
+            parts.append(found)
+        return Value.of(parts, value.layout, value.sources)
+
+    told = f"{axes} {names} {shares} {centered} {fill}"
+    return call.node(compute, corners, sizes, told=told)
+
+
+def flip(call: DaliCall) -> DataNode:
+    """``fn.flip``: rows, columns, and slices of volumes; frames of videos keep their order, as in DALI."""
+    backwards = call.take("depthwise", 0)
+    if isinstance(backwards, NativeNode):
+        raise call.wrong("depthwise is a node", allowed="0, 1")
+    made: DataNode = native(call)
+    if not backwards:
+        return made
+
+    def compute(values: list[Value], _: Run) -> Value:
+        axis = values[0].layout.find("D")
+        return values[0] if axis < 0 else values[0].each(lambda part: namespace(part).flip(part, axis))
+
+    return DataNode("flip", [made], compute, device=made.device, told="depthwise")
+
+
+def gaussian_blur(call: DaliCall) -> DataNode:
+    """``fn.gaussian_blur``: also with a deviation or a window for each axis, rows first."""
+    sigma, size = (_listed(call.args.get(name, 0)) for name in ("sigma", "window_size"))
+    if len(sigma) == len(size) == 1:
+        return native(call)  # type: ignore[no-any-return]
+    if max(len(sigma), len(size)) > 2 or any(isinstance(one, NativeNode) for one in (*sigma, *size)):
+        raise call.wrong(
+            f"sigma={call.args.get('sigma')!r}, window_size={call.args.get('window_size')!r}",
+            allowed="a number, or two: for rows and columns",
+        )
+    for name in ("sigma", "window_size"):
+        call.take(name)
+    rows, columns = (_gaussian(float(sigma[n % len(sigma)]), int(size[n % len(size)])) for n in range(2))
+    call.args["kernel"] = np.outer(rows, columns)
+    return filtered(call)
+
+
+def _listed(value: Any) -> list[Any]:
+    value = value.value if isinstance(value, Constant) else value
+    return list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) else [value]
+
+
+def _gaussian(sigma: float, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The weights of a Gaussian window, whose sum is 1, as DALI chooses what is 0 of deviation and size."""
+    if sigma <= 0 and size <= 0:
+        raise ParameterError("sigma and window_size are 0", source="fn.gaussian_blur", allowed="one of them")
+    size = size or 2 * math.ceil(3 * sigma) + 1
+    sigma = sigma or ((size - 1) / 2 - 1) * 0.3 + 0.8
+    weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
+    return np.asarray(weights / weights.sum())
+
+
+def filtered(call: DaliCall) -> DataNode:
+    """``fn.filter``: the second input is the kernel, one for all samples or one for each; the third the fill value."""
+    mode, kernel = call.take("mode", "same"), call.take("kernel")
+    if mode not in ("same", "valid"):
+        raise call.wrong(f"mode={mode!r}", allowed="'same', 'valid'")
+    if kernel is None:
+        raise call.wrong("the kernel is missing", allowed="fn.experimental.filter(images, kernel)")
+    cls: Any = REGISTRY["filter"]
+    check_known(call, *(parameter.name for parameter in cls.parameters))
+    given = {
+        name: plain(name, value.value if isinstance(value, Constant) else value)
+        for name, value in call.args.items()
+        if value is not None and name not in call.row.accept
+    }
+    if isinstance(given.get("fill_value"), NativeNode):
+        raise call.wrong("fill_value is a node", allowed="a number")
+    fixed = (
+        None
+        if isinstance(kernel, NativeNode)
+        else _kernel(kernel.value if isinstance(kernel, Constant) else kernel)
+    )
+    whole = None if fixed is None else cls(kernel=fixed, **given)
+    nodes = [node_of(kernel).cpu()] if fixed is None else []
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        layout = value.layout or _IMAGES[value.ndim]
+        parts = []
+        for n, part in enumerate(value):
+            op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **given)
+            found, (rows, columns) = op(part, layout=layout), np.shape(op.kernel)
+            if mode == "valid":
+                top, left = rows // 2, columns // 2
+                axes = dict.fromkeys(layout, slice(None))
+                axes["H"] = slice(top, part.shape[layout.index("H")] - (rows - 1 - top))
+                axes["W"] = slice(left, part.shape[layout.index("W")] - (columns - 1 - left))
+                found = found[tuple(axes[letter] for letter in layout)]
+            parts.append(found)
+        return Value.of(parts, layout, value.sources)
+
+    return call.node(compute, *nodes, told=f"{mode} {given} {fixed}")
+
+
+def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, np.atleast_2d(np.asarray(weights, np.float64)).tolist()))
+
+
+def normalize(call: DaliCall) -> DataNode:
+    """``fn.normalize``: also by means and deviations that are nodes, or arrays that spread over the axes."""
+    given = {name: call.args.get(name) for name in ("mean", "stddev")}
+    for name, value in given.items():
+        array = value.value if isinstance(value, Constant) else value
+        if isinstance(array, (np.ndarray, list, tuple)) and np.size(array) in (1, np.shape(array)[-1]):
+            given[name] = call.args[name] = tuple(np.ravel(array).tolist())
+    if not any(isinstance(one, (NativeNode, np.ndarray)) for one in given.values()):
+        return native(call)  # type: ignore[no-any-return]
+    if call.take("batch", False):
+        raise call.wrong("batch=True, with mean or stddev as arrays", allowed="numbers, or batch=False")
+    mean, spread = (call.take(name) for name in given)
+    kind, axes, names = dtype_name(call.take("dtype", "float32")), call.take("axes"), call.take("axis_names")
+    scale, shift = float(call.take("scale", 1.0)), float(call.take("shift", 0.0))
+    epsilon, ddof = float(call.take("epsilon", 0.0)), int(call.take("ddof", 0))
+    call.done()
+    nodes = [node_of(one).cpu() for one in (mean, spread) if one is not None]
+
+    def one(part: Array, places: tuple[int, ...], middle: Any, width: Any) -> Array:
+        xp = namespace(part)
+        values = part.astype(np.float32)
+        middle = values.mean(places, keepdims=True) if middle is None else xp.asarray(middle)
+        apart = values - middle
+        if width is None:
+            count = math.prod(part.shape[axis] for axis in places)
+            width = xp.sqrt((apart * apart).sum(places, keepdims=True) / max(count - ddof, 1))
+        below = xp.sqrt(xp.asarray(width) ** 2 + epsilon)
+        factor = xp.where(below > 0, scale / xp.where(below > 0, below, 1), 0)
+        return cast_array((apart * factor + shift).astype(np.float32), kind)
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, settings = values[0], iter(values[1:])
+        every = axes is None and names is None
+        places = tuple(range(value.ndim)) if every else axes_of(value, axes, names, "fn.normalize")
+        columns: list[Any] = [
+            next(settings) if one is not None else [None] * len(value) for one in (mean, spread)
+        ]
+        parts = [one(part, places, *row) for part, *row in zip(value, *columns, strict=True)]
+        return Value.of(parts, value.layout, value.sources)
+
+    return call.node(compute, *nodes, told=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
+
+
+def multi_paste(call: DaliCall) -> DataNode:
+    """``fn.multi_paste``: regions of the images of a batch on canvases, in the order of the list."""
+    sides = call.take("output_size")
+    if sides is None:
+        raise call.wrong("output_size is missing", allowed="(height, width)")
+    kind = call.take("dtype")
+    given = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
+    shares = {name: call.take(f"{name}_rel") for name in ("in_anchors", "shapes", "out_anchors")}
+    call.done()
+    if any(shares.values()):
+        raise call.wrong("places relative to sides", allowed="places in pixels")
+    nodes = {
+        name: node_of(value).cpu() for name, value in {"sides": sides, **given}.items() if value is not None
+    }
+
+    def compute(values: list[Value], _: Run) -> Value:
+        images, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        parts = []
+        for number in range(len(images)):
+            rows = {name: np.asarray(one[number]) for name, one in settings.items()}
+            parts.append(_pasted(images, number, rows))
+        made = Value.of(parts, images.layout or "HWC")
+        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
+
+    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {kind}")
+
+
+def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
+    """One canvas of regions of images of the batch.
+
+    Raises:
+        ParameterError: a region reaches past an image or the canvas.
+    """
+    picked = rows["in_ids"].reshape(-1).astype(int) if "in_ids" in rows else [number]
+    first = images[int(picked[0])] if len(picked) else images[number]
+    xp = namespace(first)
+    canvas = xp.zeros((*map(int, np.resize(rows["sides"], 2)), *first.shape[2:]), first.dtype)
+    for n, source in enumerate(picked):
+        image = images[int(source)]
+
+        def pair(name: str, otherwise: Any, n: int = n) -> list[int]:
+            found = rows[name].reshape(-1, 2) if name in rows else np.array([otherwise])
+            return [int(one) for one in found[n if len(found) > 1 else 0]]
+
+        top, left = pair("in_anchors", (0, 0))
+        below, right = pair("out_anchors", (0, 0))
+        height, width = pair("shapes", (image.shape[0] - top, image.shape[1] - left))
+        part = image[top : top + height, left : left + width]
+        place = canvas[below : below + height, right : right + width]
+        if part.shape != place.shape or part.shape[:2] != (height, width):
+            raise ParameterError(
+                f"a region of {height}×{width} pixels at {(top, left)} of an image of {image.shape[:2]}, for "
+                f"{(below, right)} of a canvas of {canvas.shape[:2]}",
+                source="fn.multi_paste",
+                allowed="regions within both",
+            )
+        canvas[below : below + height, right : right + width] = part
+    return canvas
+
+
+def coord_flip(call: DaliCall) -> DataNode:
+    """``fn.coord_flip``: coordinates ``(…, 2)`` of pictures from 0 to 1 mirrored around centers."""
+    layout = call.take("layout", "xy")
+    flips = [
+        (axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5)))
+        for axis in layout
+    ]
+    call.args.pop("flip_z", None)
+    call.args.pop("center_z", None)
+    call.done()
+    nodes = [one.cpu() for _, one, _ in flips if isinstance(one, DataNode)]
+
+    def compute(values: list[Value], _: Run) -> Value:
+        parts = []
+        for n, part in enumerate(values[0]):
+            found, more = part.copy(), iter(values[1:])
+            for column, (_, flip, center) in enumerate(flips):
+                acts = bool(next(more)[n].reshape(-1)[0]) if isinstance(flip, DataNode) else bool(flip)
+                if acts:
+                    found[..., column] = 2 * center - part[..., column]
+            parts.append(found)
+        return Value.of(parts, values[0].layout)
+
+    return call.node(
+        compute, *nodes, told=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips])
+    )
+
+
+def optical_flow(call: DaliCall) -> DataNode:
+    """``fn.optical_flow``: on a GPU by its engine, on a CPU by OpenCV; float32 ``FHWC``, x and then y, in pixels."""
+    preset, kind = float(call.take("preset", 0.0)), call.take("image_type")
+    if call.take("enable_external_hints", False) or len(call.inputs) > 1:
+        raise call.wrong("enable_external_hints", advice="seqpipe.fn.optical_flow takes hints")
+    names = ("slow", "medium", "fast")
+    op: Any = REGISTRY["optical_flow"](
+        preset=names[min(2, int(preset * 2))],
+        output_grid=int(call.take("output_grid", call.take("out_grid_size", 4))),
+        temporal_hints=bool(call.take("enable_temporal_hints", False)),
+        image_type="RGB" if kind is None else plain("image_type", kind),
+    )
+    call.args.pop("hint_grid", None)
+    call.args.pop("out_grid_size", None)
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        if value.dense:
+            return value.with_data(op(value.data, layout="NFHWC"), "FHWC")
+        return Value.of(op(list(value.data), layout="FHWC"), "FHWC", value.sources)
+
+    return call.node(compute, told=f"{op.changed()}")

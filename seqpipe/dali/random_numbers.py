@@ -1,0 +1,211 @@
+"""``fn.random.*``: random numbers, each of which depends on seed, epoch and sample alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ops import REGISTRY, Run, cast_array
+from ..ops import DataNode as NativeNode
+from ..pipeline.value import Value
+from ..random import stream
+from .call import DaliCall, several
+from .data_node import DataNode, node_of
+from .types import dtype_name
+
+__all__ = [
+    "random_beta",
+    "random_choice",
+    "random_crop_window",
+    "random_numbers",
+    "random_window",
+    "roi_random_crop",
+]
+
+
+def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
+    """``fn.random.*``: one number for each sample, or an array of a shape, of a type."""
+
+    def build(call: DaliCall) -> DataNode:
+        shape, made = call.take("shape"), dtype_name(call.take("dtype", kind))
+        wide = None if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
+        like = bool(call.inputs)
+        settings, target, scale = _random_settings(call, name)
+        op: Any = REGISTRY[target](seed=call.drawing_seed, per_frame=True, **settings)
+        nodes = [node.cpu() for node in scale]
+        call.done()
+
+        def compute(values: list[Value], run: Run) -> Value:
+            indices = [int(one) for one in np.asarray(run.index)]
+            if like:
+                pairs = zip(indices, values[0].shapes(), strict=True)
+                parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
+                found = Value.of(parts, values[0].layout)
+            else:
+                drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
+                found = Value(drawn.reshape(len(indices), *(wide or ())))
+            if nodes:
+                found = _stretched(found, name, values[1 if like else 0 :])
+            return (
+                found.each(lambda part: cast_array(part, made))
+                if not found.dense
+                else found.with_data(cast_array(found.data, made))
+            )
+
+        told = f"{settings} {op.seed} {wide} {made}"
+        return call.node(compute, *nodes, told=told, inputs=call.inputs[:1])
+
+    return build
+
+
+def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, list[DataNode]]:
+    """Arguments of our distribution, its name, and the nodes that what is drawn is stretched by."""
+    args = {key: call.args.pop(key) for key in list(call.args) if key not in call.row.accept}
+    args = {key: value for key, value in args.items() if value is not None}
+    if name == "uniform":
+        if (values := args.pop("values", None)) is not None:
+            return {"of": tuple(float(one) for one in values)}, "random.choice", []
+        limits = args.pop("range", (-1.0, 1.0))
+        _none_left(call, args)
+        if isinstance(limits, NativeNode):
+            return {"range": (0.0, 1.0)}, "random.uniform", [limits]  # type: ignore[list-item]
+        return {"range": tuple(float(one) for one in limits)}, "random.uniform", []
+    if name == "normal":
+        mean, spread = args.pop("mean", 0.0), args.pop("stddev", 1.0)
+        _none_left(call, args)
+        if isinstance(mean, NativeNode) or isinstance(spread, NativeNode):
+            return {"mean": 0.0, "stddev": 1.0}, "random.normal", [node_of(mean), node_of(spread)]
+        return {"mean": float(mean), "stddev": float(spread)}, "random.normal", []
+    if name == "coin_flip":
+        chance = args.pop("probability", 0.5)
+        _none_left(call, args)
+        if isinstance(chance, NativeNode):
+            return {"range": (0.0, 1.0)}, "random.uniform", [chance]  # type: ignore[list-item]
+        return {"probability": float(chance)}, "random.coin_flip", []
+    among, weights = args.pop("a"), args.pop("p", None)
+    _none_left(call, args)
+    choices = tuple(map(float, range(among) if isinstance(among, int) else among))
+    return {"of": choices, "weights": None if weights is None else tuple(weights)}, "random.choice", []
+
+
+def _none_left(call: DaliCall, args: dict[str, Any]) -> None:
+    for name in args:
+        raise call.wrong(f"there is no argument {name!r}")
+
+
+def _stretched(found: Value, name: str, by: list[Value]) -> Value:
+    rows = [one.on_host().stacked().reshape(len(found), -1) for one in by]
+
+    def one(number: int) -> Any:
+        drawn, at = found[number], [row[number] for row in rows]
+        if name == "uniform":
+            return at[0][0] + (at[0][1] - at[0][0]) * drawn
+        return at[0][0] + at[1][0] * drawn if name == "normal" else (drawn < at[0][0]).astype(np.float64)
+
+    return Value.of([np.asarray(one(number)) for number in range(len(found))], found.layout)
+
+
+def random_choice(call: DaliCall) -> DataNode:
+    """``fn.random.choice``: of whole numbers int32, otherwise float32."""
+    if call.inputs:
+        call.args["a"] = 0
+        raise call.wrong("the elements are a node", allowed="a number, or a list of numbers")
+    among = call.args.get("a")
+    if among is None:
+        raise call.wrong("the elements are missing", allowed="a=5 or a=[1.5, 2.5]")
+    whole = np.asarray(among).dtype.kind in "iu"
+    return random_numbers("choice", "int32" if whole else "float32")(call)
+
+
+def random_beta(call: DaliCall) -> DataNode:
+    """``fn.random.beta``: numbers from 0 to 1 of the distribution Beta(alpha, beta), float32."""
+    shape, kind = call.take("shape"), dtype_name(call.take("dtype", "float32"))
+    wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
+    nodes = [node_of(call.take(name, 1.0)).cpu() for name in ("alpha", "beta")]
+    like, seed = bool(call.inputs), call.drawing_seed
+    call.done()
+
+    def compute(values: list[Value], run: Run) -> Value:
+        first, second = values[-2:]
+        shapes = values[0].shapes() if like else [wide] * len(first)
+        parts = []
+        for n, index in enumerate(run.index):
+            rng = stream(seed, "random.beta", run.epoch, int(index))
+            drawn = rng.beta(float(first[n].reshape(-1)[0]), float(second[n].reshape(-1)[0]), shapes[n])
+            parts.append(np.asarray(drawn, kind))
+        return Value.of(parts, values[0].layout if like else "")
+
+    return call.node(compute, *nodes, told=f"{wide} {kind} {seed}")
+
+
+def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
+    """``fn.random_crop_generator``: anchor and shape of a random window of images of the shapes that are the input."""
+    area, ratio = call.take("random_area", (0.08, 1.0)), call.take("random_aspect_ratio", (3 / 4, 4 / 3))
+    attempts, seed = int(call.take("num_attempts", 10)), call.drawing_seed
+    call.done()
+
+    def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
+        found = []
+        for shape, index in zip(values[0].on_host(), run.index, strict=True):
+            rng = stream(seed, "random_crop_generator", run.epoch, int(index))
+            found.append(random_window(int(shape[0]), int(shape[1]), area, ratio, rng.random((attempts, 4))))
+        windows = np.asarray(found, np.int32).reshape(-1, 4)
+        return Value(windows[:, :2].copy()), Value(windows[:, 2:].copy())
+
+    return several(call, compute, 2, told=f"{area} {ratio} {attempts} {seed}")
+
+
+def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -> tuple[int, int, int, int]:
+    """Top, left, rows and columns: drawn until the window fits; after that the largest of an allowed shape.
+
+    Args:
+        height: of the image.
+        width: of the image.
+        area: bounds of the share of pixels.
+        ratio: bounds of columns over rows.
+        drawn: numbers from 0 to 1, four for each attempt.
+    """
+    low, high = (math.log(one) for one in ratio)
+    for first, second, third, fourth in drawn.tolist():
+        pixels = (area[0] + (area[1] - area[0]) * first) * height * width
+        shape = math.exp(low + (high - low) * second)
+        columns, rows = round(math.sqrt(pixels * shape)), round(math.sqrt(pixels / shape))
+        if 0 < columns <= width and 0 < rows <= height:
+            return round(third * (height - rows)), round(fourth * (width - columns)), rows, columns
+    shape = min(max(width / height, ratio[0]), ratio[1])
+    columns, rows = min(width, round(height * shape)), min(height, round(width / shape))
+    return (height - rows) // 2, (width - columns) // 2, rows, columns
+
+
+def roi_random_crop(call: DaliCall) -> DataNode:
+    """``fn.roi_random_crop``: where a window starts that holds a region, or lies within it if that is larger."""
+    given = {
+        name: call.take(name) for name in ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")
+    }
+    if given["crop_shape"] is None or given["roi_start"] is None:
+        raise call.wrong("crop_shape or roi_start is missing")
+    if (given["roi_end"] is None) == (given["roi_shape"] is None):
+        raise call.wrong("the end of the region is not clear", allowed="roi_end or roi_shape")
+    seed, data = call.drawing_seed, call.inputs[:1]
+    call.done()
+    nodes = {name: node_of(one).cpu() for name, one in given.items() if one is not None}
+
+    def compute(values: list[Value], run: Run) -> Value:
+        settings = dict(zip(nodes, values[len(data) :], strict=True))
+        parts = []
+        for n, index in enumerate(run.index):
+            at = {name: np.atleast_1d(one[n]).astype(np.int64) for name, one in settings.items()}
+            start, size = at["roi_start"], at["crop_shape"]
+            end = at["roi_end"] if "roi_end" in at else start + at["roi_shape"]
+            low, high = np.minimum(start, end - size), np.maximum(start, end - size)
+            bound = np.asarray(values[0].shapes()[n]) if data else at.get("in_shape")
+            if bound is not None:  # the window lies within the sample as well
+                low, high = np.maximum(low, 0), np.minimum(high, np.maximum(bound[: len(size)] - size, 0))
+            rng = stream(seed, "roi_random_crop", run.epoch, int(index))
+            parts.append(rng.integers(low, np.maximum(high, low) + 1))
+        return Value.of(parts)
+
+    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {seed}")

@@ -1,0 +1,188 @@
+"""Windows of samples: ``fn.slice``, and ``fn.crop`` of windows that reach past the edges of a sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, namespace
+from ..errors import ParameterError
+from ..ops import DataNode as NativeNode
+from ..ops import Run, cast_array
+from ..pipeline.value import Value
+from .arrays import axes_of
+from .call import DaliCall
+from .data_node import DataNode, node_of
+from .types import dtype_name
+
+__all__ = ["crop_window", "fill_levels", "slice_"]
+
+_POLICIES = ("error", "pad", "trim_to_shape")
+_IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
+
+
+def slice_(call: DaliCall) -> DataNode:
+    """``fn.slice``: a window by its start and its end or shape, of some axes, absolute or relative."""
+    inputs, data = call.inputs, call.inputs[:1]
+    # whether places and lengths given by position are shares of the axis; whole numbers are pixels in any case
+    shares = {
+        "anchor": bool(call.take("normalized_anchor", True)),
+        "extent": bool(call.take("normalized_shape", True)),
+    }
+    given: dict[str, Any] = dict(zip(shares, inputs[1:], strict=False))
+    for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
+        if (found := call.take(name)) is not None:
+            given[name] = found
+    axes, names = call.take("axes"), call.take("axis_names")
+    if axes is None and names is None:
+        names = "WH"
+    policy, fill = _policy(call)
+    kind = call.take("dtype")
+    call.done()
+    nodes = {name: node_of(value).cpu() for name, value in given.items()}
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        for name, absolute in (("anchor", "start"), ("extent", "shape")):
+            if name in settings:
+                found = settings.pop(name)
+                share = shares[name] and found.dtype.kind == "f"
+                settings[f"rel_{absolute}" if share else absolute] = found
+        if axes is None and not value.layout and value.ndim >= 2:
+            value = value.with_data(value.data, _IMAGES.get(value.ndim, ""))
+        if axes is None and value.layout:
+            places = axes_of(value, None, names, "fn.slice")
+        else:
+            places = axes_of(value, axes if axes is not None else range(value.ndim), None, "fn.slice")
+        parts = []
+        for n, part in enumerate(value):
+            bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
+            starts, ends = _bounds(part.shape, places, bounds)
+            parts.append(
+                _window(part, starts, ends, policy, fill_levels(fill, value, "fn.slice"), "fn.slice")
+            )
+        made = Value.of(parts, values[0].layout, value.sources)
+        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
+
+    return call.node(compute, *nodes.values(), inputs=data, told=f"{axes} {names} {policy} {fill}")
+
+
+def crop_window(call: DaliCall) -> bool:
+    """Cut the window of ``fn.crop`` and its kin out of the input, unless the operator itself does so alike.
+
+    The operator's own window lies within the image, at a place that is rounded. Here it may reach past the edges, and
+    its place may be cut off instead.
+
+    Returns:
+        whether the window was cut; the arguments that say where are gone then.
+
+    Raises:
+        ParameterError: a policy or a rounding is unknown.
+    """
+    policy, fill = _policy(call)
+    rounding = call.take("rounding", "round")
+    if rounding not in ("round", "truncate"):
+        raise call.wrong(f"rounding={rounding!r}", allowed="'round', 'truncate'")
+    sides = call.args.get("crop")
+    if sides is None or (policy == "error" and rounding == "round"):
+        return False
+    if isinstance(sides, NativeNode):
+        raise call.wrong("crop is a node", advice="fn.slice takes windows of sizes that differ")
+    places = [call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)]
+    rows, columns = call.take("crop")
+    nodes = [node_of(place).cpu() for place in places]
+    source = f"fn.{call.row.name}"
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        layout = value.layout or _IMAGES[value.ndim]
+        value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
+        parts = []
+        for n, part in enumerate(value):
+            starts, ends = [0] * part.ndim, list(part.shape)
+            for letter, side, place in zip("HW", (rows, columns), values[1:], strict=True):
+                axis = layout.index(letter)
+                free = float(np.reshape(place[n], -1)[0]) * (part.shape[axis] - side)
+                starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
+                ends[axis] = starts[axis] + side
+            parts.append(_window(part, starts, ends, policy, levels, source))
+        return Value.of(parts, layout, value.sources)
+
+    told = f"{rows}×{columns} {places} {policy} {fill} {rounding}"
+    call.inputs = [DataNode("window", [call.input(), *nodes], compute, device=call.input().device, told=told)]
+    return True
+
+
+def _policy(call: DaliCall) -> tuple[str, Any]:
+    policy, fill = call.take("out_of_bounds_policy", "error"), call.take("fill_values", 0)
+    if policy not in _POLICIES:
+        raise call.wrong(
+            f"out_of_bounds_policy={policy!r} is not valid", allowed=", ".join(map(repr, _POLICIES))
+        )
+    return policy, fill
+
+
+def fill_levels(fill: Any, value: Value, source: str) -> Any:
+    """One fill value, or one for each channel in the shape of a sample's axes.
+
+    Raises:
+        ParameterError: samples have another number of channels.
+    """
+    levels = np.atleast_1d(np.asarray(fill))
+    if levels.size == 1:
+        return levels.reshape(-1)[0]
+    axis = value.layout.index("C") if "C" in value.layout else value.ndim - 1
+    channels = {shape[axis] for shape in value.shapes()}
+    if channels != {levels.size}:
+        raise ParameterError(
+            f"fill_values has {levels.size} values for {sorted(channels)} channels",
+            source=source,
+            allowed="one value, or one for each channel",
+        )
+    return levels.reshape([-1 if n == axis else 1 for n in range(value.ndim)])
+
+
+def _rounded(place: float) -> int:
+    """The nearest whole number, halves away from 0, as DALI rounds places."""
+    return math.floor(place + 0.5) if place >= 0 else math.ceil(place - 0.5)
+
+
+def _bounds(
+    shape: tuple[int, ...], axes: tuple[int, ...], bounds: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Where a window of some axes starts and ends."""
+    starts, ends = [0] * len(shape), list(shape)
+    for n, axis in enumerate(axes):
+        extent = shape[axis]
+        at = {name: float(values[n if len(values) > 1 else 0]) for name, values in bounds.items()}
+        start = at["start"] if "start" in at else at.get("rel_start", 0.0) * extent
+        if "shape" in at or "rel_shape" in at:
+            end = start + (at["shape"] if "shape" in at else at["rel_shape"] * extent)
+        else:
+            end = at["end"] if "end" in at else at.get("rel_end", 1.0) * extent
+        starts[axis], ends[axis] = _rounded(start), _rounded(end)
+    return starts, ends
+
+
+def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels: Any, source: str) -> Array:
+    bounds = list(zip(starts, ends, part.shape, strict=True))
+    outside = [(n, s, e, extent) for n, (s, e, extent) in enumerate(bounds) if s < 0 or e > extent]
+    if outside and policy == "error":
+        axis, start, end, extent = outside[0]
+        raise ParameterError(
+            f"a window from {start} to {end} of axis {axis}, which has {extent} places",
+            source=source,
+            allowed="windows within the sample",
+            advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",
+        )
+    within = [(max(s, 0), max(min(e, extent), max(s, 0))) for s, e, extent in bounds]
+    inner = part[tuple(slice(s, e) for s, e in within)]
+    if not outside or policy == "trim_to_shape":
+        return inner
+    xp = namespace(part)
+    made = xp.empty([e - s for s, e, _ in bounds], part.dtype)
+    made[...] = cast_array(xp.asarray(levels), part.dtype.name)
+    made[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner
+    return made
