@@ -54,6 +54,8 @@ def device_of(array: Array) -> str:
     """
     if isinstance(array, np.ndarray):
         return "cpu"
+    if _is_of(array, "cupy"):  # for DLPack it asks the driver
+        return f"cuda:{int(array.device.id)}"
     if not hasattr(array, "__dlpack_device__"):
         raise _not_an_array(array)
     kind, number = array.__dlpack_device__()

@@ -91,6 +91,8 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
     """
     if op.tabled or not op.is_random:
         block = resolve(op, specs, epoch, indices)
+        if block.constants:
+            return [Drawn(**vars(one.p)) for one in block.constants]
         return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
     found: list[Drawn | Unused] = []
     place = place_number(epoch, "epoch", op.name)
