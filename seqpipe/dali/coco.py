@@ -136,7 +136,8 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
 def _image(
     root: Path, image: Mapping[str, Any], objects: list[Any], classes: Mapping[Any, int], settings: _Settings
 ) -> _Annotated:
-    boxes, labels, polygons, vertices = [], [], list[tuple[int, int, int]](), list[Any]()
+    boxes, labels = list[npt.NDArray[Any]](), list[int]()
+    polygons, vertices = list[tuple[int, int, int]](), list[Any]()
     size = (image["width"], image["height"]) if settings.ratio else (1, 1)
     for one in objects:
         x, y, width, height = map(float, one["bbox"])
