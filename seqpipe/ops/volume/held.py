@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, device_of, namespace, to_numpy
+from ...array import Array, FloatArray, as_native, device_of, namespace, overlap, to_numpy
 from ...errors import ParameterError
 from ...parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ...sequence import Sequence
@@ -86,7 +86,7 @@ class Held:
             return self.part.with_data(like(given, values.astype(dtype if dtype.kind == "f" else np.float64)))
         array = _of_layout(self._typed(), self.layout)
         array = namespace(array).ascontiguousarray(array)
-        if _shared(array, self.part.array):
+        if overlap(array, self.part.array):
             array = array.copy()
         if isinstance(given, Sequence):
             return self.part.with_data(
@@ -139,13 +139,6 @@ class State:
     def images(self) -> dict[str, Held]:
         """The images, by name."""
         return {name: one for name, one in self.parts.items() if one.is_image}
-
-
-def _shared(array: Array, given: Array) -> bool:
-    """Whether an array lies in memory that was given."""
-    if isinstance(array, np.ndarray):
-        return isinstance(given, np.ndarray) and bool(np.may_share_memory(array, given))
-    return bool(array.data.mem.ptr == given.data.mem.ptr)
 
 
 def _view(array: Array, layout: str) -> Array:
