@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import ParameterError
 from .call import called
 from .table import known_names, row_of
 
-__all__: list[str] = []
+__all__ = ["Compose"]
 
 
 class _Operator:
@@ -37,6 +38,24 @@ class _Operator:
 
     def __repr__(self) -> str:
         return f"ops.{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self._arguments.items())})"
+
+
+class Compose:
+    """Operators of one input that act one after the other.
+
+    Args:
+        op_list: objects of this module's classes, or others that are called with a node.
+    """
+
+    def __init__(self, op_list: Iterable[Callable[..., Any]]) -> None:
+        self._operators = list(op_list)
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        """The result of the last operator; arguments are those of the first."""
+        for operator in self._operators:
+            inputs = (operator(*inputs, **arguments),)
+            arguments = {}
+        return inputs[0]
 
 
 class _Group:
@@ -87,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     groups = {name.partition(".")[0] for name in known_names() if "." in name}
-    return sorted({_class_name(name) for name in known_names() if "." not in name} | groups)
+    return sorted({_class_name(name) for name in known_names() if "." not in name} | groups | {*__all__})

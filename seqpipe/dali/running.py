@@ -284,6 +284,17 @@ class Pipeline:
         """How many outputs there are."""
         return len(self._outputs)
 
+    def output_dtype(self) -> list[Any]:
+        """The type that each output must have; None for any."""
+        return self._by_output(self._output_dtype)
+
+    def output_ndim(self) -> list[int | None]:
+        """The number of axes that samples of each output must have; None for any."""
+        return self._by_output(self._output_ndim)
+
+    def _by_output(self, wanted: Any) -> list[Any]:
+        return list(wanted) if isinstance(wanted, (list, tuple)) else [wanted] * self.output_count
+
     @property
     def output_labels(self) -> list[str]:
         """What makes each output."""
@@ -344,8 +355,7 @@ class Pipeline:
         for what, wanted, read in facts:
             if wanted is None:
                 continue
-            each = wanted if isinstance(wanted, (list, tuple)) else [wanted] * len(made.values)
-            for number, (one, asked) in enumerate(zip(made.values, each, strict=True)):
+            for number, (one, asked) in enumerate(zip(made.values, self._by_output(wanted), strict=True)):
                 expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
                 if asked is not None and (found := read(value_of(one))) != expected:
                     raise ParameterError(

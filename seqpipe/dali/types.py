@@ -45,6 +45,7 @@ __all__ = [
     "DALIImageType",
     "DALIInterpType",
     "SampleInfo",
+    "ScalarConstant",
     "YCbCr",
     "dali_type",
     "dtype_name",
@@ -153,7 +154,7 @@ class Constant:
     Args:
         value: a number, or an array or a list of numbers.
         dtype: its type; by default int32, float32 or bool, or that of the array.
-        shape: repeats one number.
+        shape: that of several numbers, or how often one is repeated.
         layout: of its axes.
         device: "cpu" or "gpu".
     """
@@ -173,8 +174,17 @@ class Constant:
         elif (plain and array.dtype.kind in "if") or array.dtype in (np.int64, np.float64):
             array = array.astype("int32" if array.dtype.kind == "i" else "float32")
         if shape is not None:
-            array = np.broadcast_to(array, tuple(shape) if np.ndim(shape) else (int(shape),)).copy()
+            sides = tuple(shape) if np.ndim(shape) else (int(shape),)
+            array = (
+                array.reshape(sides)
+                if array.size > 1
+                else np.broadcast_to(array.reshape(-1)[0], sides).copy()
+            )
         self.value, self.layout, self.device = array, layout or "", device or "cpu"
 
     def __repr__(self) -> str:
         return f"Constant({self.value!r})"
+
+
+ScalarConstant = Constant
+"""DALI's name of constants that are numbers."""

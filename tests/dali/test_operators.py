@@ -349,3 +349,20 @@ def test_policies_of_ones_own_are_refused_with_the_way_out():
         auto_aug.trivial_augment.trivial_augment_wide(None, max_translate_rel=0.1)
     with pytest.raises(AttributeError, match=r"'apply_rand_augment': .* seqpipe\.ops\.OneOf"):
         auto_aug.rand_augment.apply_rand_augment  # noqa: B018
+
+
+def test_composed_operators_act_one_after_the_other():
+    program = ops.Compose([ops.Resize(size=(10, 12)), ops.Flip(horizontal=1), ops.Reshape(shape=[-1])])
+    image = np.arange(20 * 24 * 3, dtype=np.uint8).reshape(20, 24, 3)
+
+    def both():
+        x = array(image, np.uint8, "HWC")
+        return fn.flip(fn.resize(x, size=(10, 12)), horizontal=1), program(x)
+
+    alone, composed = run(both)[0]
+    assert np.array_equal(alone.at(0).reshape(-1), composed.at(0))
+
+
+def test_constants_with_a_shape():
+    assert types.Constant([1, 2, 3, 4], shape=[2, 2]).value.tolist() == [[1, 2], [3, 4]]
+    assert types.ScalarConstant(5, shape=3).value.tolist() == [5, 5, 5]

@@ -183,6 +183,8 @@ def test_nodes_of_another_pipeline_and_nothing_at_all():
 def test_types_and_axes_of_outputs_may_be_promised():
     node = lambda: fn.external_source(lambda: np.zeros((1, 2), np.float32))  # noqa: E731  made within the pipeline
     run(node, output_dtype=types.FLOAT, output_ndim=1)
+    pipe = pipeline_def(node)(batch_size=1, num_threads=1, device_id=None, output_ndim=1)
+    assert (pipe.output_ndim(), pipe.output_dtype()) == ([1], [None])
     with pytest.raises(
         ParameterError, match=r"output 0 has the dtype float32; allowed: uint8 \(output_dtype\)"
     ):

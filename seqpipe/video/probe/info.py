@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from .tags import in_words
+from .tags import describe
 
 __all__ = ["ContainerStream", "StreamInfo"]
 
@@ -117,9 +117,9 @@ class StreamInfo:
         fractions = {name: str(values[name]) for name in _FRACTIONS if values[name] is not None}
         return values | fractions | {"streams": streams}
 
-    def in_words(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """The facts as texts for people, without the source."""
-        words = {name: in_words(name, value) for name, value in self.to_json().items() if name != "source"}
+        words = {name: describe(name, value) for name, value in self.to_json().items() if name != "source"}
         return words | {"streams": "; ".join(map(str, self.streams))}
 
     @classmethod
