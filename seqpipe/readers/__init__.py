@@ -1,4 +1,4 @@
-"""Datasets: many videos or volumes in, sequences and batches of them out.
+"""Datasets of videos and volumes, which return sequences and batches.
 
 dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
 for batch in dataset.batches(8):

@@ -27,7 +27,7 @@ from ..video.convert.surface import Surface, surface_format
 from ..video.device import Device
 from ..video.engine.engine import Engine, PendingRead, available_cores
 from ..video.engine.workers import Workers
-from ..video.interruptible import Awaited
+from ..video.interruptible import InterruptibleFuture
 from ..video.memory import host_array
 from ..video.plan.request import Outcomes, Request, check_memory
 from ..video.probe.facts import Facts
@@ -126,7 +126,7 @@ class FolderSurvey(VideoSurvey):
 
     files: FrameFiles = field(default_factory=FrameFiles)
 
-    def _look(
+    def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
     ) -> Iterator[tuple[str, Facts | SeqpipeError, FloatArray | None]]:
         listed = {
@@ -175,8 +175,8 @@ class FolderEngine:
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences."""
-        planned: Awaited[Any] = Awaited()
-        calls = [partial(OPENCV.alone, self._outcome, place, one) for place, one in enumerate(requests)]
+        planned: InterruptibleFuture[Any] = InterruptibleFuture()
+        calls = [partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
 
@@ -217,7 +217,7 @@ class FolderEngine:
             raise UnreadableSourceError("a sequence of padding alone", source=folder)
         for place, frame in enumerate(frames):
             if frame < 0:
-                for part, value in request.filled(place):
+                for part, value in request.fill_values(place):
                     pixels[part] = value
             elif made[frame] is not pixels[place]:
                 pixels[place] = made[frame]

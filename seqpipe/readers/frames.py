@@ -173,7 +173,7 @@ class FrameFolders(Video):
             even=even_shards,
             block=repeats,
         )
-        self._place, self._book = _CPU, ReportBook()
+        self._device, self._book = _CPU, ReportBook()
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         self._engine = LazyFolderEngine(files, self._threads)
         listing = _listing(folders, file_root, videos, labels, LabelParser(classes, label_type))
