@@ -259,7 +259,7 @@ class Video(EpochDataset):
         clock: Clock,
         repeats: int,
     ) -> None:
-        """Look at the listed videos, and find out the samples.
+        """Survey the listed videos and build the table of samples.
 
         Args:
             listing: the videos.
