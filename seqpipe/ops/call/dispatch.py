@@ -23,7 +23,7 @@ from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, on_host, run
 from .inputs import Given, check, check_size, check_some, gathered, given
 
-__all__ = ["BoundCall", "apply", "as_list", "indices_of", "moving_samples", "window_taken"]
+__all__ = ["BoundCall", "apply", "as_list", "indices_of", "moving_samples"]
 
 _moving: list[Callable[..., Any]] = []
 
@@ -102,26 +102,11 @@ class BoundCall(NamedTuple):
                 run(self.op, items, self.specs, self.block, backend, device)
         return outs
 
-    def window(self, part: Given, sample: int) -> tuple[slice, ...] | None:
-        """The part of an array that the result is, if that is the same window of every image; else None.
-
-        Args:
-            part: the array.
-            sample: the number of its first sample in the call.
-        """
-        rows = self.block.of_all(sample, sample + part.samples, part.spec.frames)
-        window = self.op.part_taken(rows, part.spec)
-        if window is None:
-            return None
-        places = part.view.places
-        cut = [slice(None)] * len(places)
-        cut[places.index(2)], cut[places.index(3)] = window
-        return tuple(cut)
-
     def _view(self, part: Given, sample: int) -> Array | None:
         """The result as a view, if it is the same window of every image."""
-        window = self.window(part, sample)
-        return None if window is None else part.array[window]
+        rows = self.block.of_all(sample, sample + part.samples, part.spec.frames)
+        window = self.op.part_taken(rows, part.spec)
+        return None if window is None else part.array[part.view.window(*window)]
 
     def finished(self, outs: Seq[Array]) -> list[Any]:
         """The results as the types that were given, their metadata moved along."""
@@ -193,24 +178,6 @@ def apply(
     call = BoundCall.of(op, x if many else (x,), layout, epoch, index)
     results = call.finished(call.results(backend, device, passing=passing))
     return gathered(x, results) if many else results[0]
-
-
-def window_taken(
-    op: Declaration, shape: tuple[int, ...], dtype: np.dtype[Any], layout: str
-) -> tuple[slice, ...] | None:
-    """The part of an array that an operator of constant parameters gives as its result; None if it does more.
-
-    Args:
-        op: the operator.
-        shape: of the array.
-        dtype: of its values.
-        layout: of its axes.
-
-    Raises:
-        ParameterError: the operator does not take such an array.
-    """
-    call = BoundCall.of(op, (np.broadcast_to(np.zeros((), dtype), shape),), layout, 0, None)
-    return call.window(call.parts[0], 0)
 
 
 def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:

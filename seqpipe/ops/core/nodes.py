@@ -86,7 +86,10 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
 
     @property
     def applies(self) -> Any:
-        """The operator on images that it applies to its only operand first of all; None if that is not known."""
+        """The operator on images that it applies to its first operand before anything else; None if that is not known.
+
+        Other operands do not change which pixels it reads.
+        """
         return None
 
     @property

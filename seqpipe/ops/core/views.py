@@ -43,6 +43,12 @@ class View(NamedTuple):
         ordered = array if self.axes is None else array.transpose(self.axes)
         return ordered if self.extend is None else ordered[self.extend]
 
+    def window(self, rows: slice, columns: slice) -> tuple[slice, ...]:
+        """Some rows and columns of an array, as an index."""
+        cut = [slice(None)] * len(self.places)
+        cut[self.places.index(2)], cut[self.places.index(3)] = rows, columns
+        return tuple(cut)
+
 
 @lru_cache(maxsize=64)
 def view_of(layout: str, ndim: int) -> View:

@@ -24,7 +24,7 @@ from ..core.traits import Traits
 from ..cuda.kernel import Item
 from .mapping import Mapping, Mappings, scaling, spacing_of
 
-__all__ = ["WHOLE_PIXELS", "Geometry", "GeometryTraits", "Interpolated", "Nearest", "check_sides"]
+__all__ = ["WHOLE_PIXELS", "Geometry", "GeometryTraits", "Interpolated", "Nearest", "PartRead", "check_sides"]
 
 _ANY_SIZE: Final = (120, 200)  # rows and columns to try a mapping with
 _LONGEST: Final = 1 << 23  # rows or columns whose centers float32 has, which are halves
@@ -40,6 +40,20 @@ class Interpolated(NamedTuple):
 
     interp_type: Any
     fill_value: Any
+
+
+class PartRead(NamedTuple):
+    """The window of images that an operator reads, and what it does to that.
+
+    Attributes:
+        rows: of the images.
+        columns: of the images.
+        matrix: of the mapping of the window.
+    """
+
+    rows: slice
+    columns: slice
+    matrix: FloatArray
 
 
 WHOLE_PIXELS: Final = Interpolated(None, None)
@@ -168,6 +182,24 @@ class Geometry(Op, register=False):
             return None
         height, width = sizes[0]
         return slice(top, top + height), slice(left, left + width)
+
+    def part_read(self, rows: npt.NDArray[Any], spec: Spec) -> PartRead | None:
+        """The rows and columns that the results of all these parameters are made of; None if that is not known.
+
+        It is known of maps that move whole pixels, mirrored or not, alike for all rows.
+        """
+        if not self.traits.whole_pixels:
+            return None
+        matrices, sizes = self.mappings(rows, spec)
+        matrix, (height, width) = matrices[0], sizes[0]
+        across, down = matrix[0, 0], matrix[1, 1]
+        plain = scaling(matrix[0, 2], across, matrix[1, 2], down)
+        if (matrices != plain).any() or abs(across) != 1 or abs(down) != 1:
+            return None
+        left = int(matrix[0, 2]) - (width if across < 0 else 0)
+        top = int(matrix[1, 2]) - (height if down < 0 else 0)
+        moved = scaling(-left, 1, -top, 1) @ matrix
+        return PartRead(slice(top, top + height), slice(left, left + width), moved)
 
     @cached_property
     def _is_identity(self) -> bool:
