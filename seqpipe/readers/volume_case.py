@@ -352,7 +352,7 @@ def cut_patches(
     """
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
-        # copied, since the cached case must not share memory with samples
+        # the cached case must not share memory with samples
         own = {
             n: part.data.copy() if overlap(part.data, case.parts[n].data) else part.data
             for n, part in whole.items()

@@ -227,6 +227,11 @@ class _Uploads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._streams: Streams | None = None
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock: another thread may have held it. The GPU cannot be used in a forked process."""
+        self._lock = threading.Lock()
 
     def __call__(self, array: Array, number: int) -> Array:
         """An array in the memory of a GPU, for any stream; one that is there is returned as it is.
