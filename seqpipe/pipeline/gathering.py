@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..ops import DEFAULT_LAYOUTS, DataNode
-from ..ops.call.dispatch import window_taken
+from ..ops.call.dispatch import constant_window
 from ..ops.core.declaration import Declaration
 from .graph import Graph
 from .nodes import Fed
@@ -101,11 +101,11 @@ def _window_of(op: Declaration, sample: npt.NDArray[Any], layout: str) -> tuple[
     if letters not in LAYOUTS or letters.startswith("N"):
         return None
     try:
-        window = window_taken(op, sample.shape, sample.dtype, letters)
+        window = constant_window(op, sample.shape, sample.dtype, letters)
         if window is None:
             return None
         shape = tuple(len(range(length)[part]) for part, length in zip(window, sample.shape, strict=True))
-        again = window_taken(op, shape, sample.dtype, letters)
+        again = constant_window(op, shape, sample.dtype, letters)
     except ParameterError:
         return None
     whole = tuple(slice(0, length) for length in shape)
