@@ -294,6 +294,8 @@ def regions():
         fn.erase(img(), anchor=[2, 3], shape=[5, 6], axes=(1, 0), fill_value=[1, 2, 3]),
         fn.flip(seq(), depthwise=1, horizontal=0),
         fn.flip(fn.external_source(lambda: SEQ, layout="DHWC"), depthwise=1, vertical=1),
+        fn.grid_mask(img(), tile=10, ratio=0.4, angle=0.1),
+        fn.grid_mask(img(), tile=16, ratio=0.3, angle=num(0, 0.5, 1), shift_x=2.0, shift_y=3.0),
         fn.multi_paste(
             img(),
             output_size=[60, 60],
