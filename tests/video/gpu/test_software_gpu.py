@@ -246,7 +246,8 @@ def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, 
     gpu.install(monkeypatch, waits_s=waits_s)
     whole = (*made_all("sound"), *made_all("mixed"))
     some = [entry.name for entry in whole if decode != "nvdec" or entry.codec == "h264"][:12]
-    with Stress([known_file(name) for name in some], device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
+    files = [known_file(name) for name in some]
+    with Stress(files, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
         stress.run(count)
         assert stress.faults == []
         assert stress.requests >= count
