@@ -11,18 +11,16 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ..sequence import Sequence
 from .convert.output import OutputSpec
-from .convert.paint import HostPainter
 from .decode.cpu import CpuDecoder
-from .decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult, FedPacket
+from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
+from .front_to_back import FramePainter
 from .index.build import Scan
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo
 from .probe.probe import open_container, side_data
-from .source.outside import parsing
+from .source.parsing import parsing
 from .source.source import Source
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class FirstPass:
     """
 
     def __init__(self, source: Source, packets: Scan, output: OutputSpec, threads: int) -> None:
-        self._source, self._scan, self._output = source, packets, output
+        self._source, self._scan = source, packets
         self._head: list[av.Packet[Any]] = []
         for packet in packets.packets():
             self._head.append(packet)
@@ -88,8 +86,7 @@ class FirstPass:
         described = packets.described(NO_PACKETS)
         self.info: StreamInfo = described.info
         self._decoder = CpuDecoder(described, threads)
-        self._painter = HostPainter()
-        self._converter = self._painter.converter(self.info, output)
+        self._painter = FramePainter(self.info, output)
         self._count, self._last = 0, -(1 << 63)
 
     def frames(self) -> Iterator[FirstFrame]:
@@ -104,11 +101,12 @@ class FirstPass:
             times: dict[int, int] = {}
             with contextlib.suppress(DecodeError):
                 for result in self._decoded(times):
-                    for picture in result.pictures:
+                    for picture in result.frames:
                         pts = times.pop(picture.packet)
                         if result.damaged or pts <= self._last:
                             return
-                        yield FirstFrame(self._painted(picture, pts), pts)
+                        seconds = pts * self.info.time_base.numerator / self.info.time_base.denominator
+                        yield FirstFrame(self._painter.sequence(self._count, seconds, picture.surface), pts)
                         self._count, self._last = self._count + 1, pts
 
     def index(self, *, rest: bool = True) -> PacketIndex:
@@ -127,10 +125,3 @@ class FirstPass:
         self._head = []
         if self._scan.whole:
             yield from self._decoder.flush()
-
-    def _painted(self, picture: DecodedFrame, pts: int) -> Sequence:
-        pixels = self._painter.allocate(self._converter.shape, self._converter.dtype)
-        self._painter.put(picture.surface(self._count), [(self._converter, pixels)])
-        base, number = self.info.time_base, np.array([self._count])
-        time_s = np.array([pts * base.numerator / base.denominator])
-        return Sequence(pixels, self._output.frame_layout, self._source.name, number, time_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from seqpipe.cli.input.files import InputFile, find_inputs, temporary_path, writ
 from seqpipe.errors import OutputError, SeqpipeError
 from tests.support.media import ROOT, made
 
-from .written import files, numbers
+from .written import files
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -128,15 +129,14 @@ def test_files_that_a_search_passes_over_are_counted(tmp_path, capsys):
     assert "4 other files (.txt 2, .jpg 1, without an ending 1) skipped" in said.replace("\n", " ")
 
 
-def test_a_dash_is_standard_input(tmp_path):
-    command = [sys.executable, "-m", "seqpipe", "export", "-", "--num", "3", "--out", str(tmp_path / "out")]
+@pytest.mark.parametrize("command", ["probe", "index"])
+def test_a_dash_is_standard_input(command, tmp_path):
+    """What looks at a whole file has a copy of it."""
+    arguments = [sys.executable, "-m", "seqpipe", command, "-", "--json", "--cache-dir", str(tmp_path)]
     done = subprocess.run(
-        command,
-        input=made("h264_ts").read_bytes(),
-        capture_output=True,
-        cwd=ROOT,
-        check=False,
+        arguments, input=made("h264_ts").read_bytes(), capture_output=True, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert len(numbers(tmp_path / "out")) == 3
-    assert all("stdin" in name for name in files(tmp_path / "out"))
+    first = json.loads(done.stdout.splitlines()[0])
+    assert first.get("frames", 48) == 48
+    assert "seqpipe-stdin-" in first["source"]

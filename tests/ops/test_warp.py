@@ -19,6 +19,7 @@ from seqpipe.ops.call.backends import run
 from seqpipe.ops.call.dispatch import BoundCall
 from seqpipe.ops.cuda.kernel import Item
 from seqpipe.ops.geometry import interpolate, warped
+from seqpipe.ops.geometry.interpolate import KINDS, interpolated, places_of, quickly_interpolated
 from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.deep import combined
 from tests.support.operators import compare
@@ -369,3 +370,34 @@ def test_a_box_of_which_nothing_is_shown_is_empty():
     found = horizon.boxes([[5, 20, 15, 30], [0, 0, 2, 2]])
     assert found[0].tolist() == [0, 0, 0, 0]
     assert (found[1] != 0).any()
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    fill=st.sampled_from([None, 0.0, 7.25]),
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)),
+    size=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    seed=st.integers(0, 1000),
+    numbers=st.sampled_from(["plain", "strange", "uint8", "int16"]),
+    projective=st.booleans(),
+)
+def test_the_c_form_gives_the_references_bits(kind, fill, shape, size, seed, numbers, projective):
+    random = np.random.default_rng(seed)
+    x = random.normal(0, 100, shape).astype(np.float32)
+    if numbers == "strange":
+        x[random.random(shape) < 0.2] = np.inf
+        x[random.random(shape) < 0.2] = np.nan
+        x[random.random(shape) < 0.2] = -0.0
+    elif numbers != "plain":
+        x = x.astype(np.int64).astype(numbers)
+    matrix = (np.eye(3) + random.normal(0, 0.6, (3, 3))).astype(np.float32)
+    matrix[:2, 2] *= 4
+    if not projective:
+        matrix[2] = 0, 0, 1
+    for images in (x, x[:, ::-1, ::-1], np.asfortranarray(x)):
+        found = quickly_interpolated(images, matrix, size, kind, fill)
+        with np.errstate(invalid="ignore"):
+            expected = interpolated(images.astype(np.float32), *places_of(matrix, *size), kind, fill)
+        assert found is not None, "there is a compiler where tests run"
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))

@@ -19,6 +19,10 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(threads, blocks)
 
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, gridDim;
 static const int MOST_THREADS = 256, STACK = 65536;

@@ -38,8 +38,9 @@ from .source import Assembler, Piece, write_pieces
 
 if TYPE_CHECKING:
     from ...video.first_pass import FirstFrame, FirstPass
+    from ...video.probe.info import StreamInfo
 
-__all__ = ["Ahead", "export_ahead"]
+__all__ = ["Ahead", "export_ahead", "plan_beforehand"]
 
 _MOST_FRAMES, _MORE_THAN_SAID, _FRAMES_MORE = 1 << 20, 1.1, 64
 _UNTOLD_FRAMES = 1 << 15
@@ -173,6 +174,37 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
+def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
+    """The plan for a video of as many frames as it may have, by what its header says; its times are made up.
+
+    Args:
+        item: the video.
+        info: the facts of its stream.
+        request: what is wanted; of its selection only ``every`` and sequences count.
+
+    Raises:
+        SeqpipeError: as :func:`seqpipe.cli.plan.source_plan.make_plan`.
+    """
+    rate, seconds = info.average_rate or info.real_rate, info.duration_s
+    said = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
+    count = min(_MOST_FRAMES, int(said * _MORE_THAN_SAID) + _FRAMES_MORE if said else _UNTOLD_FRAMES)
+    rule = request.selection
+    if rule.sequence_length is not None:  # as many as are quickly named, and one at least
+        length, stride = rule.sequence_length, rule.stride or 1
+        count = min(count, _MOST_FRAMES // length * (rule.step or length * stride))
+        count = max(count, (length - 1) * stride + 1)
+    table = replace(
+        NO_PACKETS,
+        pts=np.arange(count),
+        key=np.ones(count, dtype=bool),
+        shown=np.ones(count, dtype=bool),
+        size=np.ones(count, np.int32),
+    )
+    index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
+    selection = replace(rule, fps=None, frames=None, num=None, keyframes=False, within=TimeRange())
+    return make_plan(item, index, replace(request, selection=selection))
+
+
 class _Work:
     """The export of one video ahead of its plan.
 
@@ -188,21 +220,8 @@ class _Work:
         self._error: SeqpipeError | None = None
 
     def plan(self) -> SourcePlan | None:
-        """The names of as many files as there may be, with times to be filled in; None if two might be the same."""
-        info = self._video.info
-        rate, seconds = info.average_rate or info.real_rate, info.duration_s
-        said = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
-        count = min(_MOST_FRAMES, int(said * _MORE_THAN_SAID) + _FRAMES_MORE if said else _UNTOLD_FRAMES)
-        table = replace(
-            NO_PACKETS,
-            pts=np.arange(count),
-            key=np.ones(count, dtype=bool),
-            shown=np.ones(count, dtype=bool),
-            size=np.ones(count, np.int32),
-        )
-        index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
-        selection = replace(self._request.selection, within=TimeRange())
-        plan = make_plan(self._item, index, replace(self._request, selection=selection))
+        """The plan beforehand, with times to be filled in; None if two of its files might have the same name."""
+        plan = plan_beforehand(self._item, self._video.info, self._request)
         try:
             check_collisions([plan], own_names(self._request))
         except OutputError:
@@ -230,7 +249,7 @@ class _Work:
                 together = plan.sequence is not None and request.encoder.packed
                 assembler = Assembler(plan.frames, together=together)
                 pieces = self._pieces(plan, assembler)
-                write_pieces(plan, np.arange(len(plan)), pieces, work, request.devices[0])
+                write_pieces(pieces, work, request.devices[0])
         finally:
             manifest.close()
         if self._error is not None:
@@ -251,7 +270,8 @@ class _Work:
             here = files[np.searchsorted(firsts, number) : np.searchsorted(firsts, number, side="right")]
             plan.pts[here], plan.timestamps[here] = pts, time_s
             if number in wanted:
-                yield from assembler.add(number, frame)
+                for file, content in assembler.add(number, frame):
+                    yield Piece(plan, file, content)
 
     def _frames(self) -> Iterator[FirstFrame]:
         """The frames; an error ends them early, and is kept until all files are written."""

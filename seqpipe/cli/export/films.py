@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..plan.source_plan import SourcePlan
 from .flow import FlowEncoder
 from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["export_films"]
+__all__ = ["colors_of", "export_films"]
 
 
 class _StoppedError(Exception):
@@ -59,6 +59,19 @@ def export_films(
     return outcome
 
 
+def colors_of(frames: Iterable[Sequence], encoder: FlowEncoder) -> Iterator[Sequence]:
+    """The colors of the flow between each frame and the next, in groups."""
+    held = list[Sequence]()
+    at_once = max(2, available_cores()) + 1  # one pair for each core
+    for frame in frames:
+        held.append(frame)
+        if len(held) == at_once:
+            yield encoder.colored(stacked(held))
+            held = held[-1:]
+    if len(held) > 1:
+        yield encoder.colored(stacked(held))
+
+
 class _Film:
     """One film of a plan."""
 
@@ -76,19 +89,16 @@ class _Film:
         Raises:
             SeqpipeError: the source is damaged.
         """
-        encoder, held = self._work.request.encoder, list[Sequence]()
+        encoder = self._work.request.encoder
         assert isinstance(encoder, FlowEncoder)
-        at_once = max(2, available_cores()) + 1  # one pair for each core
-        for frame in reader.stream(self._frames.tolist(), host=host):
+        yield from colors_of(self._passing(reader.stream(self._frames.tolist(), host=host)), encoder)
+
+    def _passing(self, frames: Iterator[Sequence]) -> Iterator[Sequence]:
+        for frame in frames:
             if self._work.stop.is_set():
                 raise _StoppedError
             self._show(frame)
-            held.append(frame)
-            if len(held) == at_once:
-                yield encoder.colored(stacked(held))
-                held = held[-1:]
-        if len(held) > 1:
-            yield encoder.colored(stacked(held))
+            yield frame
 
     def _show(self, frame: Sequence) -> None:
         number, time_s = clock_of(frame)

@@ -12,21 +12,22 @@ import click
 import numpy as np
 
 from ...array import IntArray
-from ...errors import DamagedSourceError, OutputError, SeqpipeError, printable
-from ...interrupts import working
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ...interrupts import graceful
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
 from ..input.files import InputFile, find_inputs, write_whole
 from ..input.indexing import for_each_index
+from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split
-from ..job.claims import SHEET, own_names, reserved
+from ..job.claims import SHEET, refuse_collisions, reserved
 from ..job.record import OptionDigests, note
 from ..job.resume import Finished, finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
 from ..plan.request import ExportRequest, Options
-from ..plan.source_plan import SourcePlan, check_collisions, first_existing, make_plan
+from ..plan.source_plan import SourcePlan, first_existing, make_plan
 from ..terminal.progress import progress_bar
 from .ahead import export_ahead
 from .frames import ExportWork, SourceOutcome
@@ -36,6 +37,7 @@ from .source import export_source
 __all__ = ["run", "show_plans"]
 
 _DONE, _FAILED = 0, 1
+_STREAM_FAREWELL = "No file is incomplete."
 _FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
@@ -50,7 +52,10 @@ def run(options: Options) -> int:
         SeqpipeError: the first error of an input, with ``--on-error raise``.
         KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
     """
-    volumes, others = split(find_inputs(options.paths))
+    found = list(find_inputs(options.paths, streamed=True))
+    if any(isinstance(item, InputFile) and item.path == "-" for item in found):
+        return _run_stream(options, found)
+    volumes, others = split(found)
     if volumes and options.takes_volumes:
         if any(isinstance(item, InputFile) for item in others):
             raise refuse_mixture()
@@ -65,8 +70,38 @@ def run(options: Options) -> int:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with working(_FAREWELL):
+    with graceful(_FAREWELL):
         _export(request, report, others)
+    return _DONE if report.all_done else _FAILED
+
+
+def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
+    """Export what comes through a pipe, and return the exit code; a volume is copied to a temporary file first.
+
+    Raises:
+        ParameterError: there are other inputs, or an option requires seeking.
+    """
+    if len(found) > 1:
+        raise ParameterError(
+            "standard input is exported alone, for it is read only once", advice="Use a command for each"
+        )
+    if options.takes_volumes and standard_input().is_volume:
+        from .volumes import run_volumes
+
+        return run_volumes(options, [item for item in find_inputs(["-"]) if isinstance(item, InputFile)], [])
+    from .piped import check_streamed, export_stream
+
+    request = check_streamed(ExportRequest.of(options))
+    report = ExportReport(as_json=options.as_json)
+    (item,) = found
+    assert isinstance(item, InputFile)
+    try:
+        with graceful(_STREAM_FAREWELL):
+            export_stream(request, report, item)
+    except KeyboardInterrupt:
+        report.summary(sources=1, kept=0, out=options.out)
+        raise
+    report.summary(sources=1, kept=0, out=options.out)
     return _DONE if report.all_done else _FAILED
 
 
@@ -93,7 +128,7 @@ def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile |
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
     """The plans among plans and errors, whose files all have names of their own."""
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
-    _refuse_collisions(plans, request)
+    refuse_collisions(plans, request)
     return plans
 
 
@@ -176,13 +211,6 @@ def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
             raise result
         planned.append((source, result))
     return planned
-
-
-def _refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
-    try:
-        check_collisions(plans, own_names(request))
-    except OutputError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
 def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,19 @@ from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
 __all__ = ["Assembler", "Piece", "export_source", "write_pieces"]
 
-Piece: TypeAlias = tuple[int, Sequence]
-"""Position of a file among the files to be written, and its content."""
+
+class Piece(NamedTuple):
+    """A file to be written.
+
+    Attributes:
+        plan: the plan that it is part of.
+        file: its number there.
+        content: what it holds.
+    """
+
+    plan: SourcePlan
+    file: int
+    content: Sequence
 
 
 def export_source(
@@ -55,46 +66,41 @@ def export_source(
         plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
     )
     host = encoder.form(device, work.threads).host
-    pieces = _pieces(plan, pictures, work, assembler, outcome, device, host=host)
-    write_pieces(plan, todo, pieces, work, device)
+    found = _pieces(plan, pictures, work, assembler, outcome, device, host=host)
+    write_pieces((Piece(plan, int(todo[place]), content) for place, content in found), work, device)
     if not work.stop.is_set():
         record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
 
 
-def write_pieces(
-    plan: SourcePlan, todo: IntArray, pieces: Iterator[Piece], work: ExportWork, device: Device
-) -> None:
+def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> None:
     """Encode and write files, and add their rows to the manifest.
 
     Args:
-        plan: what to export.
-        todo: the numbers of the files.
-        pieces: their contents, by their positions in ``todo``.
+        pieces: the files.
         work: what all sources share.
         device: where frames are decoded.
 
     Raises:
         OutputError: a file cannot be written.
     """
-    encoder = work.request.encoder
-    form = encoder.form(device, work.threads)
+    request = work.request
+    form = request.encoder.form(device, work.threads)
 
-    def write(batch: Seq[Piece]) -> list[ManifestRow]:
+    def write(batch: Seq[Piece]) -> list[tuple[Piece, ManifestRow]]:
         rows = []
-        contents = form.contents([sequence for _, sequence in batch])
-        for (place, _), content in zip(batch, contents, strict=True):
-            file = int(todo[place])
-            size = write_whole(work.request.folder / plan.name(file), content)
-            rows.append(plan.row(file, status="done", bytes=size))
+        contents = form.contents([piece.content for piece in batch])
+        for piece, content in zip(batch, contents, strict=True):
+            size = write_whole(request.folder / piece.plan.name(piece.file), content)
+            rows.append((piece, piece.plan.row(piece.file, status="done", bytes=size)))
         return rows
 
     # A packed file is as large as its sequence, so only one at a time is kept in memory.
-    long = plan.sequence is not None and encoder.packed
+    long = request.selection.sequences and request.encoder.packed
     for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
-        for row in rows:
+        for piece, row in rows:
             work.manifest.add(row)
-            work.bar.advance(plan.frames.shape[1])
+            work.bar.advance(piece.plan.frames.shape[1])
 
 
 class Assembler:
@@ -118,8 +124,8 @@ class Assembler:
         self.wanted: IntArray = distinct(frames)
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
-    def add(self, number: int, frame: Sequence) -> Iterator[Piece]:
-        """Yield the files that this frame completes, each with its content."""
+    def add(self, number: int, frame: Sequence) -> Iterator[tuple[int, Sequence]]:
+        """Yield the positions of the files that this frame completes, each with its content."""
         self._held[number] = frame
         while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
             file = self._order[self._next]
@@ -140,8 +146,8 @@ def _pieces(
     device: Device,
     *,
     host: bool,
-) -> Iterator[Piece]:
-    """Decode, and yield each file's content as soon as its last frame is decoded.
+) -> Iterator[tuple[int, Sequence]]:
+    """Decode, and yield each file's position and content as soon as its last frame is decoded.
 
     An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
     outcome.
@@ -171,8 +177,10 @@ def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
 
 
 def _mapped(
-    function: Callable[[Seq[Piece]], list[ManifestRow]], items: Iterator[list[Piece]], threads: int
-) -> Iterator[list[ManifestRow]]:
+    function: Callable[[Seq[Piece]], list[tuple[Piece, ManifestRow]]],
+    items: Iterator[list[Piece]],
+    threads: int,
+) -> Iterator[list[tuple[Piece, ManifestRow]]]:
     """Like :func:`map`, with several threads if ``threads`` is above 1."""
     if threads == 1:
         yield from map(function, items)

@@ -1,10 +1,9 @@
-"""Input files, found in folders and on standard input, and atomic output files: only complete files become visible."""
+"""Input files, found in folders, and atomic output files: only complete files become visible."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +12,14 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from ...content import HEAD, kind_of_head
+from ...content import HEAD, volume_kind
 from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
-from ...video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
+from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from ...whole_file import open_new, replacing
 from ..terminal.progress import say
 
 __all__ = ["InputFile", "find_inputs", "temporary_path", "told", "write_whole"]
 
-_PIECE = 1 << 20
 _VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
 _DICOM_ENDINGS = ("", ".dcm", ".ima")
 
@@ -41,31 +39,31 @@ class InputFile:
     parent: str
 
 
-def find_inputs(paths: Iterable[str]) -> Iterator[InputFile | SeqpipeError]:
+def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[InputFile | SeqpipeError]:
     """The videos named by files, folders (searched recursively) and URLs, each once, in the order of the arguments.
+
+    Args:
+        paths: as they were typed; "-" is standard input.
+        streamed: whether a pipe on standard input is given as the path "-"; else as a temporary file with its content.
 
     Yields:
         An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _expand(path):
+        for found in _expand(path, streamed=streamed):
             if isinstance(found, SeqpipeError):
                 yield found
                 continue
-            identity = found.path if "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
+            identity = found.path if found.path == "-" or "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
             if identity not in seen:
                 seen.add(identity)
                 yield found
 
 
-def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
+def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
     if path == "-":
-        try:
-            yield InputFile(_standard_input(), "stdin", "_")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
+        yield from _standard_input(streamed=streamed)
     elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
         yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
@@ -75,24 +73,20 @@ def _expand(path: str) -> Iterator[InputFile | SeqpipeError]:
         yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
 
 
-@functools.cache
-def _standard_input() -> str:
-    """Copy standard input to a temporary file, kept until the program ends, because decoding needs random access."""
-    import atexit
-    import shutil
-    import sys
-    import tempfile
+def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
+    from .standard_input import STEM, file_behind, standard_input
 
-    file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
-    atexit.register(file.close)
-    shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
-    file.flush()
-    return file.name
+    try:
+        path = file_behind() or ("-" if streamed else standard_input().copied())
+        yield InputFile(path, STEM, "_")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
 
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, passed = False, PassedOver()
+    found, passed = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(root)
@@ -130,7 +124,7 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
         return False
     try:
         with (folder / likely[0]).open("rb") as file:
-            return kind_of_head(file.read(HEAD)) == "dicom"
+            return volume_kind(file.read(HEAD)) == "dicom"
     except OSError:
         return False
 

@@ -14,19 +14,20 @@ from collections.abc import Sequence as Seq
 from pathlib import Path
 from typing import TypeAlias
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OutputError, printable
-from ...interrupts import tidied
+from ...interrupts import cleanup_on_exit
 from ..input.files import told
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
-from ..plan.source_plan import SourcePlan
+from ..plan.source_plan import SourcePlan, check_collisions
 from .lock import ADVICE, WAIT_S, Lock, held
 from .record import NOTE, own_path
 
-__all__ = ["SHEET", "claimed", "own_names", "reserved"]
+__all__ = ["SHEET", "claimed", "own_names", "refuse_collisions", "reserved"]
 
 SHEET = "contact_sheet.html"
 
@@ -43,6 +44,18 @@ def own_names(request: ExportRequest) -> dict[str, str]:
     for path in () if request.manifest is None else written_by_manifest(request.manifest):
         names[os.path.relpath(path, request.folder)] = "the manifest"
     return names
+
+
+def refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
+    """Check that all files of an export have names of their own.
+
+    Raises:
+        UsageError: two have the same name, or one has the name of a file that the export uses for itself.
+    """
+    try:
+        check_collisions(plans, own_names(request))
+    except OutputError as error:
+        raise click.UsageError(str(error), click.get_current_context(silent=True)) from error
 
 
 @contextlib.contextmanager
@@ -79,7 +92,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
     """
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
     claim = Lock(own_path(folder, f"{os.urandom(16).hex()}.lock"))
-    with tidied(claim.give_back):
+    with cleanup_on_exit(claim.give_back):
         try:
             with held(
                 own_path(folder, "claims"),

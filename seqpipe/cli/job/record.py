@@ -83,8 +83,8 @@ def own_path(folder: Path, name: str) -> Path:
 
 
 def source_key(source: str) -> str:
-    """The key of a source in the note: its absolute path, or its URL."""
-    return source if "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
+    """The key of a source in the note: its absolute path, its URL, or "-" for standard input."""
+    return source if source == "-" or "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
 
 
 def read_entries(folder: Path) -> dict[str, NoteEntry]:

@@ -16,9 +16,10 @@ from ...sampling.clock import EQUAL_S
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
+    from ...sampling.windows import Windows
     from ...video.packet_index import PacketIndex
 
-__all__ = ["FrameSelection", "MotionArray", "TimeRange"]
+__all__ = ["FrameSelection", "MotionArray", "TimeRange", "no_key_frame", "no_sequence", "nothing_in_range"]
 
 MotionArray: TypeAlias = npt.NDArray[np.float32]
 
@@ -66,12 +67,7 @@ class TimeRange:
         end, end_s = self._end(index, first, start_s)
         if first >= min(end, len(index)):
             length_s = index.end_s - float(index.timestamps[0])
-            raise FrameRangeError(
-                f"no frame begins in the range {self}",
-                source=index.info.source,
-                allowed=f"0 to {length_s:.3f} s from the first frame on, or 0f to {len(index)}f",
-                advice=index.cut[:1].upper() + index.cut[1:],
-            )
+            raise nothing_in_range(self, index.info.source, len(index), length_s, index.cut)
         return Span(first, min(end, len(index)), index.timestamps, end_s)
 
     def _end(self, index: PacketIndex, first: int, start_s: float) -> tuple[int, float | None]:
@@ -160,11 +156,7 @@ class FrameSelection:
             return self._sequences(index, span, self.sequence_length, motion)
         chosen = self._frames(index, span)
         if not len(chosen):
-            raise FrameRangeError(
-                f"no key frame lies in the range {self.within}",
-                source=index.info.source,
-                advice="Use a longer range",
-            )
+            raise no_key_frame(self.within, index.info.source)
         return chosen[:, None]
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
@@ -188,12 +180,7 @@ class FrameSelection:
         windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
         count = windows.count(span)
         if not count:
-            raise FrameRangeError(
-                f"no sequence of {length} frames with a stride of {windows.stride} fits into {len(span)} frames",
-                source=index.info.source,
-                allowed=f"sequences that span at most {len(span)} frames",
-                advice="Use a smaller --sequence-length or --stride",
-            )
+            raise no_sequence(windows, index.info.source, len(span))
         chosen: Windows | MovingClips = windows
         if self.min_motion is not None and motion is not None:
             span = replace(span, motion=motion())
@@ -205,6 +192,43 @@ class FrameSelection:
                     advice="Use a smaller --min-motion",
                 )
         return np.stack([chosen.clip(span, k).frames for k in range(chosen.count(span))])
+
+
+def nothing_in_range(
+    within: TimeRange, source: str, count: int, length_s: float, cut: str = ""
+) -> FrameRangeError:
+    """The error for a range without a frame.
+
+    Args:
+        within: the range.
+        source: the video.
+        count: the number of its frames.
+        length_s: its length in seconds.
+        cut: why the video holds less than it promises, or "".
+    """
+    return FrameRangeError(
+        f"no frame begins in the range {within}",
+        source=source,
+        allowed=f"0 to {length_s:.3f} s from the first frame on, or 0f to {count}f",
+        advice=cut[:1].upper() + cut[1:],
+    )
+
+
+def no_key_frame(within: TimeRange, source: str) -> FrameRangeError:
+    """The error for a range of a video without a key frame."""
+    return FrameRangeError(
+        f"no key frame lies in the range {within}", source=source, advice="Use a longer range"
+    )
+
+
+def no_sequence(windows: Windows, source: str, count: int) -> FrameRangeError:
+    """The error for a range of ``count`` frames that is too short for a sequence."""
+    return FrameRangeError(
+        f"no sequence of {windows.length} frames with a stride of {windows.stride} fits into {count} frames",
+        source=source,
+        allowed=f"sequences that span at most {count} frames",
+        advice="Use a smaller --sequence-length or --stride",
+    )
 
 
 def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:

@@ -22,7 +22,7 @@ from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
 
-__all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan"]
+__all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan", "single_frame"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,7 @@ class SourcePlan:
         facts: one line about the source, for the contact sheet.
         cut: the reason why the source holds fewer frames than its header states, or "".
         between: 1 where a file holds what lies between frames (flow), one item fewer than frames; else 0.
+        first: number of the first file of the plan among those of its source; 0 where the plan has all of them.
     """
 
     input: InputFile
@@ -61,6 +62,7 @@ class SourcePlan:
     facts: str
     cut: str
     between: int = 0
+    first: int = 0
 
     def __len__(self) -> int:
         """The number of files."""
@@ -81,7 +83,7 @@ class SourcePlan:
             "stem": self.input.stem,
             "parent": self.input.parent,
             "ext": self.ending,
-            "index": file,
+            "index": self.first + file,
             "frame": int(self.frames[file, 0]),
             "pts_ms": round(self.timestamps[file] * 1000),
             "sequence": 0 if self.sequence is None else int(self.sequence[file]),
@@ -122,7 +124,7 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
         ParameterError: the crop exceeds the frame.
         OutputError: its frames exceed the format's limit.
     """
-    height, width = request.output.place(index.info).shape
+    height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, found.path)
     selected = request.selection.of(index, partial(_motion_of, found.path, request.options))
@@ -172,11 +174,7 @@ def _files_of(
         frames = frames.reshape(1, -1)
     length = frames.shape[1] - encoder.pairs
     if not length:
-        raise FrameRangeError(
-            "a single frame is selected, and motion needs two",
-            source=source,
-            allowed="two frames or more",
-        )
+        raise single_frame(source)
     # arrays hold a sequence in one file; films of flow do so without --sequence-length too
     if not (encoder.packed if request.selection.sequences else encoder.streamed):
         if encoder.pairs:
@@ -185,6 +183,13 @@ def _files_of(
     if sequence is None or len(frames) == len(sequence):
         return frames, sequence, np.zeros(len(frames), dtype=np.int64)
     return frames, np.repeat(sequence, length), np.tile(np.arange(length), len(sequence))
+
+
+def single_frame(source: str) -> FrameRangeError:
+    """The error for a selection of one frame, where files are made from two."""
+    return FrameRangeError(
+        "a single frame is selected, and motion needs two", source=source, allowed="two frames or more"
+    )
 
 
 def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:

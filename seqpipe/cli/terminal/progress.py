@@ -18,12 +18,12 @@ class Bar:
 
     Args:
         what: description of the work, such as ``Exporting``.
-        steps: total number of steps.
+        steps: total number of steps; None if it is not known.
         inputs: number of inputs that they belong to.
         shown: Rich's progress display, None for no display.
     """
 
-    def __init__(self, what: str, steps: int, inputs: int, shown: Progress | None) -> None:
+    def __init__(self, what: str, steps: int | None, inputs: int, shown: Progress | None) -> None:
         self._what, self._inputs, self._finished = what, inputs, 0
         self._shown = shown
         self._task = None if shown is None else shown.add_task(self._text(), total=steps)
@@ -52,12 +52,12 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, steps: int, unit: str, inputs: int) -> Iterator[Bar]:
+def progress_bar(what: str, steps: int | None, unit: str, inputs: int) -> Iterator[Bar]:
     """Show a bar with the rate while the block runs, and remove it at the end.
 
     Args:
         what: description of the work, such as ``Exporting``.
-        steps: total number of steps.
+        steps: total number of steps; None if it is not known.
         unit: unit of the steps, such as ``frames``.
         inputs: number of inputs that they belong to.
     """
@@ -73,7 +73,8 @@ def progress_bar(what: str, steps: int, unit: str, inputs: int) -> Iterator[Bar]
 
         def render(self, task: Task) -> Text:
             rate = task.finished_speed or task.speed or 0.0
-            return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {unit}, {rate:,.0f} {unit}/s")
+            of_all = "" if task.total is None else f"/{task.total:,.0f}"
+            return Text(f"{task.completed:,.0f}{of_all} {unit}, {rate:,.0f} {unit}/s")
 
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
     # Without redirect_stdout=False, Rich would print stdout's lines on stderr, the bar's console.

@@ -7,7 +7,7 @@
 //
 // TYPE    of values: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 float32, 5 int32, 6 int64
 // INTERP  0 nearest, 1 linear, 2 cubic, 3 the vote of the eight voxels around, 4 cubic B-spline of coefficients
-// FIELD   0 none, 1 contracted along columns for each tile and along rows for each thread, 2 of 64 control points for
+// FIELD   0 none, 1 contracted along rows for each tile and along columns for each thread, 2 of 64 control points for
 //         each voxel, 3 positions are given
 //
 // variant: TYPE=4 INTERP=1 FIELD=0
@@ -17,6 +17,7 @@
 // variant: TYPE=4 INTERP=2 FIELD=1
 // variant: TYPE=4 INTERP=4 FIELD=0
 // variant: TYPE=3 INTERP=1 FIELD=0
+// variant: TYPE=3 INTERP=1 FIELD=1
 // variant: TYPE=0 INTERP=3 FIELD=1
 // variant: TYPE=6 INTERP=3 FIELD=0
 // variant: TYPE=5 INTERP=0 FIELD=2
@@ -63,7 +64,8 @@ typedef float Part;
 
 static const int WIDE = 32, TALL = 8, SLICES = 8;  // a block's tile
 #if FIELD == 1
-static const int NODES = 5;  // control points around the tile's slices, and around its rows
+static const int NODES = 5, ACROSS = 10;  // control points around the tile's slices, and around its columns
+static const bool EXACT = sizeof(Part) == sizeof(double);
 #endif
 
 __device__ __forceinline__ int below(float x) {
@@ -103,9 +105,12 @@ struct Volume {
     __device__ __forceinline__ T operator()(int i, int j, int l) const {
         if (edge)
             i = clamped(i, n0), j = clamped(j, n1), l = clamped(l, n2);
-        else if ((unsigned)i >= (unsigned)n0 || (unsigned)j >= (unsigned)n1 || (unsigned)l >= (unsigned)n2)
+        else if (!has(i, j, l))
             return fill;
         return *address(i, j, l);
+    }
+    __device__ __forceinline__ bool has(int i, int j, int l) const {
+        return (unsigned)i < (unsigned)n0 && (unsigned)j < (unsigned)n1 && (unsigned)l < (unsigned)n2;
     }
     __device__ __forceinline__ const T* address(int i, int j, int l) const {
         return at + ((Int)i * s0 + (Int)j * s1 + (Int)l * s2);
@@ -114,6 +119,13 @@ struct Volume {
     __device__ __forceinline__ bool holds(const Place& p) const {
         return (unsigned)p.i < (unsigned)(n0 - 1) && (unsigned)p.j < (unsigned)(n1 - 1) && (unsigned)p.l < (unsigned)(n2 - 1);
     }
+};
+
+// The eight voxels around the place that a thread read last, slices last, columns first.
+struct Taps {
+    T w[8];
+    int i, j, l;  // the first of them
+    bool known, kept;  // whether they are there; whether the thread reads one channel alone, so that they may be looked at
 };
 
 #if INTERP == 1 || INTERP == 2 || INTERP == 4
@@ -129,27 +141,42 @@ __device__ __forceinline__ T stored(float value) {
 #endif
 
 #if INTERP == 1 || INTERP == 3
-// The eight voxels around a place: slices last, columns first.
-__device__ __forceinline__ void around(const Volume& v, const Place& p, T (&w)[8]) {
-    if (v.holds(p)) {
-        const T *a = v.address(p.i, p.j, p.l), *b = a + v.s0;
-        w[0] = __ldg(a), w[1] = __ldg(a + v.s2), w[2] = __ldg(a + v.s1), w[3] = __ldg(a + v.s1 + v.s2);
-        w[4] = __ldg(b), w[5] = __ldg(b + v.s2), w[6] = __ldg(b + v.s1), w[7] = __ldg(b + v.s1 + v.s2);
-    } else {
+// The eight voxels around a place. What the place before in the thread's column has in common with it is not read again,
+// and of places within a slice the next slice is not read.
+__device__ __forceinline__ void around(const Volume& v, const Place& p, Taps& taps) {
+    T(&w)[8] = taps.w;
+    const bool within = v.holds(p), both = INTERP == 3 || !within || p.fz != 0;
+    int i = p.i, j = p.j, l = p.l, slice = v.s0, row = v.s1, column = v.s2;
+    // slices since the last place
+    const int on = within && taps.known && j == taps.j && l == taps.l ? i - taps.i : -1;
+    taps.i = i, taps.j = j, taps.l = l, taps.known = taps.kept && within && (both || on == 0);
+    if (!within) {
+        i = clamped(i, v.n0), j = clamped(j, v.n1), l = clamped(l, v.n2);
+        slice *= clamped(p.i + 1, v.n0) - i, row *= clamped(p.j + 1, v.n1) - j, column *= clamped(p.l + 1, v.n2) - l;
+    }
+    const T *a = v.address(i, j, l), *b = a + slice;
+    if (on == 1)
+        w[0] = w[4], w[1] = w[5], w[2] = w[6], w[3] = w[7];
+    else if (on != 0)
+        w[0] = __ldg(a), w[1] = __ldg(a + column), w[2] = __ldg(a + row), w[3] = __ldg(a + row + column);
+    if (on != 0 && both)
+        w[4] = __ldg(b), w[5] = __ldg(b + column), w[6] = __ldg(b + row), w[7] = __ldg(b + row + column);
+    if (!within && !v.edge) {
 #pragma unroll
-        for (int t = 0; t < 8; t++) w[t] = v(p.i + (t >> 2), p.j + (t >> 1 & 1), p.l + (t & 1));
+        for (int t = 0; t < 8; t++)
+            if (!v.has(p.i + (t >> 2), p.j + (t >> 1 & 1), p.l + (t & 1))) w[t] = v.fill;
     }
 }
 #endif
 
 #if INTERP == 0
-__device__ __forceinline__ T read(const Volume& v, const Place& p) {
+__device__ __forceinline__ T read(const Volume& v, const Place& p, Taps&) {
     return v(p.i + (p.fz >= 0.5f), p.j + (p.fy >= 0.5f), p.l + (p.fx >= 0.5f));
 }
 #elif INTERP == 1
-__device__ __forceinline__ T read(const Volume& v, const Place& p) {
-    T w[8];
-    around(v, p, w);
+__device__ __forceinline__ T read(const Volume& v, const Place& p, Taps& taps) {
+    around(v, p, taps);
+    const T(&w)[8] = taps.w;
     const float a = (float)w[0], b = (float)w[2], c = (float)w[4], d = (float)w[6];
     const float e = a + p.fx * ((float)w[1] - a), f = b + p.fx * ((float)w[3] - b);
     const float g = c + p.fx * ((float)w[5] - c), h = d + p.fx * ((float)w[7] - d);
@@ -172,7 +199,7 @@ __device__ __forceinline__ void four_weights(float t, float* w) {
     w[3] = -0.5f * s * t * t;
 #endif
 }
-__device__ __forceinline__ T read(const Volume& v, const Place& p) {
+__device__ __forceinline__ T read(const Volume& v, const Place& p, Taps&) {
     float a[4], b[4], e[4], value = 0;
     four_weights(p.fz, a), four_weights(p.fy, b), four_weights(p.fx, e);
     const float a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
@@ -191,9 +218,9 @@ __device__ __forceinline__ T read(const Volume& v, const Place& p) {
 }
 #else
 static const float EQUAL = 1e-5f;  // sums that differ by less are equal: rounding decides nothing
-__device__ __forceinline__ T read(const Volume& v, const Place& p) {
-    T w[8];
-    around(v, p, w);
+__device__ __forceinline__ T read(const Volume& v, const Place& p, Taps& taps) {
+    around(v, p, taps);
+    const T(&w)[8] = taps.w;
     T found = w[0];
     if (((w[0] ^ w[1]) | (w[0] ^ w[2]) | (w[0] ^ w[3]) | (w[0] ^ w[4]) | (w[0] ^ w[5]) | (w[0] ^ w[6]) | (w[0] ^ w[7])) == 0)
         return found;
@@ -246,13 +273,17 @@ __device__ __forceinline__ bool find_tile(const Work& k, Tile& tile) {
     return tile.z < k.size[0];
 }
 
-#if INTERP < 2 && FIELD == 0
-extern "C" __global__ void __launch_bounds__(256, 3) gather3(const __grid_constant__ Job job) {
+// blocks of a multiprocessor, whose threads wait for memory while others work: as many as registers are enough for
+#if INTERP == 1 && FIELD == 0
+#define BLOCKS 4
+#elif INTERP < 2 && FIELD < 2
+#define BLOCKS 3
 #elif FIELD == 2
-extern "C" __global__ void __launch_bounds__(256, 1) gather3(const __grid_constant__ Job job) {
+#define BLOCKS 1
 #else
-extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_constant__ Job job) {
+#define BLOCKS 2
 #endif
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) gather3(const __grid_constant__ Job job) {
     const Work& k = job.table ? job.table[blockIdx.y] : job.few[blockIdx.y];
     Tile tile;
     if (!find_tile(k, tile)) return;
@@ -260,27 +291,29 @@ extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_consta
     const int h = tile.y + row, w = tile.x + column, d0 = tile.z;
     const int slices = (int)k.size[0] - d0 < SLICES ? (int)k.size[0] - d0 : SLICES;
 #if FIELD == 1
-    __shared__ float mixed[NODES * NODES][WIDE][3];  // control points contracted along columns
+    __shared__ float mixed[NODES][TALL][ACROSS * 3];  // control points contracted along rows
     __shared__ float of_slice[SLICES][NODES];
-    int slice_node, row_node;
+    int slice_node, column_node;
     {
         const int n0 = (int)k.nodes[0], n1 = (int)k.nodes[1], n2 = (int)k.nodes[2];
         float b[4];
-        const int last_row = tile.y + TALL < (int)k.size[1] ? tile.y + TALL - 1 : (int)k.size[1] - 1;
         const int one = cell(k.post[0] * d0 + k.post[3], k.per_node[0], n0, b);
         const int other = cell(k.post[0] * (d0 + slices - 1) + k.post[3], k.per_node[0], n0, b);
-        const int upper = cell(k.post[5] * tile.y + k.post[7], k.per_node[1], n1, b);
-        const int lower = cell(k.post[5] * last_row + k.post[7], k.per_node[1], n1, b);
-        slice_node = one < other ? one : other, row_node = upper < lower ? upper : lower;
-        for (int n = thread; n < NODES * NODES * WIDE; n += 256) {
-            const int x = n % WIDE, number = n / WIDE, slice = slice_node + number / NODES, line = row_node + number % NODES;
-            const int node = cell(k.post[10] * (tile.x + x) + k.post[11], k.per_node[2], n2, b);
+        const int left = cell(k.post[10] * tile.x + k.post[11], k.per_node[2], n2, b);
+        const int last = tile.x + WIDE < (int)k.size[2] ? tile.x + WIDE - 1 : (int)k.size[2] - 1;
+        const int right = cell(k.post[10] * last + k.post[11], k.per_node[2], n2, b);
+        slice_node = one < other ? one : other, column_node = left < right ? left : right;
+        // a warp makes a row, each of its threads one number of a control point
+        const int line = thread / 32, number = thread % 32, above = cell(k.post[5] * (tile.y + line) + k.post[7], k.per_node[1], n1, b);
+        if (number < ACROSS * 3) {
             // beyond the last points there are none; what stands for them is worth nothing
-            const Int at = ((Int)(slice < n0 ? slice : n0 - 1) * n1 + (line < n1 ? line : n1 - 1)) * n2 + node;
-            const float* c = (const float*)k.lattice + at * 3;
+            const int behind = column_node * 3 + number, at = behind < n2 * 3 ? behind : n2 * 3 - 1;
 #pragma unroll
-            for (int axis = 0; axis < 3; axis++)
-                mixed[number][x][axis] = b[0] * c[axis] + b[1] * c[3 + axis] + b[2] * c[6 + axis] + b[3] * c[9 + axis];
+            for (int n = 0; n < NODES; n++) {
+                const int slice = slice_node + n < n0 ? slice_node + n : n0 - 1;
+                const float* c = (const float*)k.lattice + ((Int)slice * n1 + above) * n2 * 3 + at;
+                mixed[n][line][number] = b[0] * c[0] + b[1] * c[n2 * 3] + b[2] * c[n2 * 6] + b[3] * c[n2 * 9];
+            }
         }
         if (thread < slices) {
             const int off = cell(k.post[0] * (d0 + thread) + k.post[3], k.per_node[0], n0, b) - slice_node;
@@ -315,22 +348,27 @@ extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_consta
     const float m6 = (float)m[6], m8 = (float)m[8], m9 = (float)m[9], m10 = (float)m[10];
 #endif
 #if FIELD == 1
-    float own[NODES][3];  // control points of the slices, contracted along columns and rows
+    float own[NODES][3];  // control points of the slices, contracted along rows and columns, in voxels of what is read
     {
         float b[4];
-        const int off = cell(q1, k.per_node[1], (int)k.nodes[1], b) - row_node;
+        const int off = cell(q2, k.per_node[2], (int)k.nodes[2], b) - column_node;
 #pragma unroll
-        for (int n = 0; n < NODES; n++)
-#pragma unroll
-            for (int axis = 0; axis < 3; axis++) {
-                float sum = 0;
-#pragma unroll
-                for (int t = 0; t < 4; t++) sum += b[t] * mixed[n * NODES + off + t][column][axis];
-                own[n][axis] = sum;
-            }
+        for (int n = 0; n < NODES; n++) {
+            const float* c = &mixed[n][row][off * 3];
+            const float u0 = b[0] * c[0] + b[1] * c[3] + b[2] * c[6] + b[3] * c[9];
+            const float u1 = b[0] * c[1] + b[1] * c[4] + b[2] * c[7] + b[3] * c[10];
+            const float u2 = b[0] * c[2] + b[1] * c[5] + b[2] * c[8] + b[3] * c[11];
+            own[n][0] = m0 * u0 + m1 * u1 + m2 * u2, own[n][1] = m4 * u0 + m5 * u1 + m6 * u2;
+            own[n][2] = m8 * u0 + m9 * u1 + m10 * u2;
+            // what points are worth adds up to 1, so that the thread's first place can be a part of each, to rounding
+            if (!EXACT) own[n][0] += (float)zf, own[n][1] += (float)yf, own[n][2] += (float)xf;
+        }
     }
 #endif
-#if INTERP < 2 && FIELD < 2
+    const int channels = (int)k.channels;
+    Taps taps = {};
+    taps.kept = channels == 1;
+#if INTERP == 0 && FIELD < 2
 #pragma unroll 2
 #else
 #pragma unroll 1
@@ -343,16 +381,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_consta
         along(at[1], 0, v.n1, v.edge, p.j, p.fy);
         along(at[2], 0, v.n2, v.edge, p.l, p.fx);
 #else
-        float pz = (float)(zf + dz * n), py = (float)(yf + dy * n), px = (float)(xf + dx * n);
-#if FIELD
-        float u0 = 0, u1 = 0, u2 = 0;
 #if FIELD == 1
+        float pz = (float)((EXACT ? zf : 0) + dz * n), py = (float)((EXACT ? yf : 0) + dy * n);
+        float px = (float)((EXACT ? xf : 0) + dx * n);
 #pragma unroll
         for (int t = 0; t < NODES; t++) {
             const float worth = of_slice[n][t];
-            u0 += worth * own[t][0], u1 += worth * own[t][1], u2 += worth * own[t][2];
+            pz += worth * own[t][0], py += worth * own[t][1], px += worth * own[t][2];
         }
 #else
+        float pz = (float)(zf + dz * n), py = (float)(yf + dy * n), px = (float)(xf + dx * n);
+#endif
+#if FIELD == 2
+        float u0 = 0, u1 = 0, u2 = 0;
         float e[4], f[4], g[4];
         const int i = cell(q0 + s0 * n, k.per_node[0], (int)k.nodes[0], e);
         const int j = cell(q1 + s1 * n, k.per_node[1], (int)k.nodes[1], f);
@@ -369,7 +410,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_consta
                     u0 += worth * c[3 * r], u1 += worth * c[3 * r + 1], u2 += worth * c[3 * r + 2];
                 }
             }
-#endif
         pz += m0 * u0 + m1 * u1 + m2 * u2, py += m4 * u0 + m5 * u1 + m6 * u2, px += m8 * u0 + m9 * u1 + m10 * u2;
 #endif
         along(pz, first_i, v.n0, v.edge, p.i, p.fz);
@@ -377,7 +417,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) gather3(const __grid_consta
         along(px, first_l, v.n2, v.edge, p.l, p.fx);
 #endif
         const T* const begin = v.at;
-        for (Int c = 0; c < k.channels; c++) to[c * k.to_channel] = read(v, p), v.at += k.channel;
+        for (int c = 0; c < channels; c++) to[c * k.to_channel] = read(v, p, taps), v.at += k.channel;
         v.at = begin;
     }
 }

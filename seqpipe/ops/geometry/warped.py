@@ -17,7 +17,15 @@ from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import COMPUTED, RANGES, Spec
 from .base import Geometry, Interpolated
-from .interpolate import KINDS, InterpolationKind, interpolated, places_of, remap_is_exact, remapped
+from .interpolate import (
+    KINDS,
+    InterpolationKind,
+    interpolated,
+    places_of,
+    quickly_interpolated,
+    remap_is_exact,
+    remapped,
+)
 from .mapping import Mapping
 from .window import OutputSize
 
@@ -89,19 +97,21 @@ class Warped(OutputSize, Geometry, register=False):
         return interpolated(x, *places, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same for whole numbers: by OpenCV between two by two pixels, and copied by maps that only shift."""
+        """The same by ``warp.c``; whole numbers by OpenCV between two by two, and copied by maps that only shift."""
         mapping = self.mapping(p, *x.shape[1:3])
         shift = _shift_of(mapping) if p.whole and self.dtype is None else None
         if shift is not None:
             return _shifted(x, shift, mapping.height, mapping.width, _fill_of(p))
-        floats = x.astype(np.float32)
-        along, down = _places_of(mapping)
         takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
         # floats may be so large, or no numbers, that 1e-5 of a weight makes all the difference
         exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
         if exact or not takes or not remap_is_exact(x.shape[3]):
-            return interpolated(floats, along, down, self.interp_type, _fill_of(p))
-        return remapped(floats, along, down, _fill_of(p))
+            matrix, size = mapping.matrix.astype(np.float32), (mapping.height, mapping.width)
+            made = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
+            if made is not None:
+                return made
+            return interpolated(x.astype(np.float32), *_places_of(mapping), self.interp_type, _fill_of(p))
+        return remapped(x.astype(np.float32), *_places_of(mapping), _fill_of(p))
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
         """The mapping of a matrix that is given.

@@ -372,7 +372,7 @@ class Motion(Intensity):
     def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
         """Where the voxels of a pose are in the volume."""
         spacing = np.ones(3) if p.spacing is None else p.spacing
-        turn = turned(rng.uniform(-1, 1, 3) * float(p.rotate)).T * spacing / spacing[:, None]
+        turn = np.array(turned(rng.uniform(-1, 1, 3) * float(p.rotate))).T * spacing / spacing[:, None]
         shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
         matrix, center = np.eye(4), (np.array(size) - 1) / 2
         matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)

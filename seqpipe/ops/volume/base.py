@@ -102,11 +102,16 @@ class Volumetric(Declaration, register=False):
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
+    @property
+    def _draws_together(self) -> bool:
+        return self.traits.keyed or type(self).sample is not Volumetric.sample
+
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """What is drawn for one sample: its parameters, and the key of all else that is random."""
         found = super().sample(rng, spec)
         if self.traits.keyed:
-            found["key"] = rng.integers(0, 1 << _KEY_BITS, 2)
+            # one by one: an array of two takes twice as long
+            found["key"] = rng.integers(1 << _KEY_BITS), rng.integers(1 << _KEY_BITS)
         return found
 
 

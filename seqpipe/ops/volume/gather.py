@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -17,11 +17,13 @@ from ...bspline import PAD, coefficients, weights
 from ...kernel import KernelDevice
 from ...native import load_functions
 from ..call.threads import side_by_side, threads
-from .kernel import WORK, launch_gathers
-from .mapping import UNMOVED, Mapping3
+from .kernel import WORK, launch_controls, launch_gathers
+from .lattice import DrawnControl, Lattice
+from .mapping import UNMOVED, Extent, Mapping3
 
 __all__ = [
     "INTERPOLATIONS",
+    "BatchMemory",
     "Gather",
     "Interpolation",
     "changed_places",
@@ -75,7 +77,7 @@ def gather(
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
     out = _room(job.volume, mapping.size)
     if reference or _native() is None:
-        out[...] = reference_gather(*job)
+        out[...] = reference_gather(*job[:5])
     else:
         _by_c(job, out)
     return _as_type(out, volume.dtype)
@@ -87,23 +89,66 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+class BatchMemory:
+    """Memory for what becomes of the samples of a call: the results of each part lie one after the other.
+
+    Args:
+        samples: how many there are.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+        self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
+
+    def room(self, part: str, volume: Array, size: Extent) -> Array:
+        """Memory for a result ``(D, H, W, C)``, apart from the others if they differ; see :func:`_room`.
+
+        Args:
+            part: the name of the part of the sample.
+            volume: what it is gathered from.
+            size: slices, rows and columns.
+        """
+        form = size, volume.shape[3], volume.dtype, _is_planar(volume)
+        if part not in self._free:
+            self._free[part] = form, self._places(volume, size)
+        same, free = self._free[part]
+        found = next(free, None) if form == same else None
+        return _room(volume, size) if found is None else found
+
+    def _places(self, volume: Array, size: Extent) -> Iterator[Array]:
+        xp, channels = namespace(volume), volume.shape[3]
+        if _is_planar(volume):
+            planes = xp.empty((self._samples, channels, *size), volume.dtype)
+            return (xp.moveaxis(one, 0, 3) for one in planes)
+        return iter(xp.empty((self._samples, *size, channels), volume.dtype))
+
+
 class Gather(NamedTuple):
-    """One of several gathers; see :func:`gather`."""
+    """One of several gathers; see :func:`gather`.
+
+    Attributes:
+        volume: what is read.
+        mapping: from the result to it.
+        interpolation: how values between voxels are found.
+        fill: the value outside, or None.
+        positions: in place of what the mapping says.
+        room: gives memory for the result; None for memory of its own.
+    """
 
     volume: Array
     mapping: Mapping3
     interpolation: Interpolation
     fill: float | None
     positions: Array | None = None
+    room: Callable[[Array, Extent], Array] | None = None
 
 
-def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -> list[Array]:
+def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
 
     Args:
         jobs: what is gathered.
         device: what kernels run on.
-        stacked: whether results of one shape and type shall lie one after the other in memory.
     """
     made: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
@@ -113,11 +158,12 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
         made.append(None if found is None else found.copy())
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
-    outs = _rooms([job.volume for _, job in todo], [job.mapping.size for _, job in todo], stacked=stacked)
-    fields = [job.mapping.lattice if job.positions is None else None for _, job in todo]
-    lattices = _uploaded([None if field is None else field.control for field in fields], outs)
+    outs = [(job.room or _room)(job.volume, job.mapping.size) for _, job in todo]
+    fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
+    lattices = _on_device([field for field in fields.values() if field is not None], device, outs)
     kept, rows = [], []
-    for (_, job), out, lattice in zip(todo, outs, lattices, strict=True):
+    for (_, job), out in zip(todo, outs, strict=True):
+        lattice = lattices.get(id(job.mapping.lattice))
         at = None if job.positions is None else namespace(job.volume).asarray(job.positions)
         kept.append(at)
         rows.append(work_row(job._replace(positions=at), out, lattice))
@@ -129,28 +175,20 @@ def gathers(jobs: Seq[Gather], device: KernelDevice, *, stacked: bool = False) -
     return [one for one in made if one is not None]
 
 
-def _uploaded(tables: Seq[npt.NDArray[Any] | None], like: Seq[Array]) -> list[Array | None]:
-    """Tables of float32 where results are, in one copy for all of them."""
-    there = [table for table in tables if table is not None]
-    if not there:
-        return [None] * len(tables)
-    every, at, found = namespace(like[0]).asarray(np.concatenate([table.ravel() for table in there])), 0, []
-    for table in tables:
-        found.append(None if table is None else every[at : at + table.size])
-        at += 0 if table is None else table.size
+def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> dict[int, Array]:
+    """The control points of fields where results are, by the fields' identities: drawn there, or in one copy."""
+    found: dict[int, Array] = {}
+    drawn = [(id(field), field.points) for field in fields if isinstance(field.points, DrawnControl)]
+    if drawn:
+        made = launch_controls(device, [points for _, points in drawn], like[0])
+        found |= zip([number for number, _ in drawn], made, strict=True)
+    given = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
+    if given:
+        every, at = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in given])), 0
+        for number, points in given:
+            found[number] = every[at : at + points.size]
+            at += points.size
     return found
-
-
-def _rooms(volumes: Seq[Array], sizes: Seq[tuple[int, int, int]], *, stacked: bool) -> list[Array]:
-    """Memory for results ``(D, H, W, C)``; see :func:`_room`."""
-    first = volumes[0] if volumes else None
-    alike = stacked and len({(v.dtype, v.shape[3], s) for v, s in zip(volumes, sizes, strict=True)}) == 1
-    if first is None or not alike:
-        return [_room(volume, size) for volume, size in zip(volumes, sizes, strict=True)]
-    xp, channels = namespace(first), first.shape[3]
-    if _is_planar(first):
-        return [xp.moveaxis(one, 0, 3) for one in xp.empty((len(volumes), channels, *sizes[0]), first.dtype)]
-    return list(xp.empty((len(volumes), *sizes[0], channels), first.dtype))
 
 
 def _is_planar(volume: Array) -> bool:
@@ -196,7 +234,7 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
-def _room(volume: Array, size: tuple[int, int, int]) -> Array:
+def _room(volume: Array, size: Extent) -> Array:
     """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
@@ -249,14 +287,14 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
         out: what is written.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
-    volume, mapping, interpolation, fill, positions = job
+    volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
     width = volume.dtype.itemsize
     strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
     control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
         control = _address(field.control if lattice is None else lattice)
-        nodes, (d, h, w) = field.control.shape[:3], field.distance
+        nodes, (d, h, w) = field.nodes, field.distance
         per_node = 1 / d, 1 / h, 1 / w
     return _PACKED.pack(
         _address(volume),

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from ...array import FloatArray
 from ...bspline import slopes
 from ...bspline import weights as spline_weights
+from ...cached import cached_property
+from ...random import generator_at
 
-__all__ = ["FOLD_LIMIT", "Lattice", "nodes_for"]
+__all__ = ["FOLD_LIMIT", "DrawnControl", "Lattice", "nodes_for"]
 
 FOLD_LIMIT: Final = 0.40
 """Of the distance between control points, how far each may move along an axis so that the field cannot fold.
@@ -23,6 +25,7 @@ Choi and Lee prove 1/2.48 in three dimensions (1/2.05 in two) to be safe for cub
 
 _ENOUGH: Final = 1e-9  # of a voxel
 _MOST_STEPS: Final = 60
+_START: Final = (0, 0, 0, 0)  # of a key's random numbers
 
 
 def nodes_for(size: Seq[int], distance: Seq[float]) -> tuple[int, int, int]:
@@ -37,22 +40,70 @@ def nodes_for(size: Seq[int], distance: Seq[float]) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, eq=False)
+class DrawnControl:
+    """Control displacements that are alike to both sides up to a most, as a key draws them: here, or on a GPU.
+
+    Attributes:
+        key: two words.
+        nodes: slices, rows and columns of control points.
+        most: displacement along each axis, in voxels.
+        flat: whether all slices of them are the same, and nothing moves along slices.
+    """
+
+    key: tuple[int, int]
+    nodes: tuple[int, int, int]
+    most: tuple[float, float, float]
+    flat: bool = False
+
+    @cached_property
+    def values(self) -> npt.NDArray[np.float32]:
+        """They, as :class:`Lattice` has them; ``control3.cu`` draws the same."""
+        d, h, w = self.nodes
+        with generator_at(self.key, _START) as rng:
+            control = rng.random((1 if self.flat else d, h, w, 3))
+        # as uniform(-1, 1) has them, in the memory that they are in
+        control *= 2
+        control -= 1
+        control *= self.most
+        if self.flat:
+            control[..., 0] = 0
+            control = control.repeat(d, axis=0)
+        found: npt.NDArray[np.float32] = control.astype(np.float32)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Lattice:
     """Control displacements and where they are.
 
     Attributes:
-        control: float32 (slices, rows, columns of control points, 3), in voxels along each axis. Point ``k`` of an axis
-            is at ``(k - 1) * distance``.
+        points: float32 (slices, rows, columns of control points, 3), in voxels along each axis, or what draws them.
+            Point ``k`` of an axis is at ``(k - 1) * distance``.
         distance: between them, in voxels, along each axis.
     """
 
-    control: npt.NDArray[np.float32]
+    points: npt.NDArray[np.float32] | DrawnControl
     distance: tuple[float, float, float]
+
+    @property
+    def control(self) -> npt.NDArray[np.float32]:
+        """The displacements of the control points."""
+        return self.points.values if isinstance(self.points, DrawnControl) else self.points
+
+    @property
+    def nodes(self) -> tuple[int, int, int]:
+        """Slices, rows and columns of control points."""
+        if isinstance(self.points, DrawnControl):
+            return self.points.nodes
+        d, h, w = self.points.shape[:3]
+        return d, h, w
 
     @property
     def in_plane(self) -> bool:
         """Whether it moves nothing from slice to slice, and every slice alike."""
-        return not self.control[..., 0].any() and bool((self.control == self.control[:1]).all())
+        if isinstance(self.points, DrawnControl):
+            return self.points.flat
+        return not self.points[..., 0].any() and bool((self.points == self.points[:1]).all())
 
     def displacements(self, places: FloatArray) -> FloatArray:
         """How far each of some places ``(…, 3)`` is moved, in voxels."""
@@ -76,14 +127,14 @@ class Lattice:
 
     def _evaluated(self, places: FloatArray, by: int | None) -> FloatArray:
         """The sum over the 64 control points around each place; of its derivative along one axis, if that is given."""
-        flat = places.reshape(-1, 3)
+        flat, control = places.reshape(-1, 3), self.control
         first, weights = [], []
         for axis in range(3):
-            last = self.control.shape[axis] - 3.0
+            last = control.shape[axis] - 3.0
             place = flat[:, axis] / self.distance[axis]
             inside = (place >= 0) & (place <= last)
             place = np.clip(place, 0, last)
-            cell = np.minimum(place.astype(np.int64), self.control.shape[axis] - 4)
+            cell = np.minimum(place.astype(np.int64), control.shape[axis] - 4)
             first.append(cell)
             if by == axis:
                 weights.append(slopes(place - cell) * (inside / self.distance[axis])[:, None])
@@ -94,6 +145,6 @@ class Lattice:
             for h in range(4):
                 both = weights[0][:, d] * weights[1][:, h]
                 for w in range(4):
-                    point = self.control[first[0] + d, first[1] + h, first[2] + w]
+                    point = control[first[0] + d, first[1] + h, first[2] + w]
                     found += (both * weights[2][:, w])[:, None] * point
         return found.reshape(places.shape)

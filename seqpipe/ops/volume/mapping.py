@@ -20,6 +20,7 @@ Extent: TypeAlias = tuple[int, int, int]
 """Slices, rows and columns."""
 UNMOVED: Final = np.eye(4)
 UNMOVED.flags.writeable = False
+_FIRST_ROW: Final = [1.0, 0.0, 0.0, 0.0]
 
 _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
@@ -61,22 +62,33 @@ class Mapping3:
     @cached_property
     def in_plane(self) -> bool:
         """Whether slices stay what they are, so that all of them are read by one table of places."""
-        if self.lattice is not None and not (self.lattice.in_plane and (self.post[0] == UNMOVED[0]).all()):
+        first, *others = self.pre.tolist()
+        if (
+            abs(first[0]) != 1
+            or first[1]
+            or first[2]
+            or not first[3].is_integer()
+            or others[0][0]
+            or others[1][0]
+        ):
             return False
-        m = self.pre
-        apart = not (m[0, 1:3].any() or m[1:3, 0].any() or self.post[1:3, 0].any())
-        return bool(apart and abs(m[0, 0]) == 1 and m[0, 3] == np.rint(m[0, 3]))
+        if self.lattice is None:  # then the other matrix is the identity
+            return True
+        first, *others = self.post.tolist()
+        return first == _FIRST_ROW and not (others[0][0] or others[1][0]) and self.lattice.in_plane
 
     @cached_property
     def turn(self) -> tuple[tuple[int, int, int], ...] | None:
         """For each axis of what is read, the result's axis, step and offset; None unless voxels only change places."""
-        m = self.matrix
-        if self.lattice is not None or (m != np.rint(m)).any() or (np.abs(m[:3, :3]).sum(axis=1) != 1).any():
+        if self.lattice is not None:
             return None
-        if (np.abs(m[:3, :3]).sum(axis=0) != 1).any():
-            return None
-        axes = np.abs(m[:3, :3]).argmax(axis=1)
-        return tuple((int(a), int(m[r, a]), int(m[r, 3])) for r, a in enumerate(axes))
+        found = []
+        for row in self.matrix.tolist()[:3]:
+            axes = [axis for axis in range(3) if row[axis]]
+            if len(axes) != 1 or abs(row[axes[0]]) != 1 or not row[3].is_integer():
+                return None
+            found.append((axes[0], int(row[axes[0]]), int(row[3])))
+        return tuple(found) if len({axis for axis, _, _ in found}) == len(found) else None
 
     def positions(self, places: FloatArray) -> FloatArray:
         """Where places ``(…, 3)`` of the result come from."""
@@ -115,11 +127,11 @@ def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     return found
 
 
-def turned(angles: FloatArray | Seq[float]) -> FloatArray:
+def turned(angles: FloatArray | Seq[float]) -> list[list[float]]:
     """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
     (a, b, c), (u, v, w) = ([of(math.radians(float(x))) for x in angles] for of in (math.cos, math.sin))
-    return np.array([
+    return [
         [b * c, -b * w, -v],
         [a * w - u * v * c, a * c + u * v * w, -u * b],
         [u * w + a * v * c, u * c - a * v * w, a * b],
-    ])  # fmt: skip
+    ]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from ...array import Array, namespace
 from ...kernel import KernelDevice
-from .gather import Gather, gathers
+from .gather import BatchMemory, Gather, gathers
 from .held import Held, State
 from .host import labels_for, renamed
 from .lanes import MOST_VOXELS, Lane, run_lanes
@@ -39,19 +40,21 @@ class _Sample:
     fresh: set[str] = field(default_factory=set)  # parts in memory that was made here, which may be written
 
 
-def in_rounds(states: Seq[State], plans: Seq[Plan], device: KernelDevice, *, stacked: bool) -> list[State]:
+def in_rounds(
+    states: Seq[State], plans: Seq[Plan], device: KernelDevice, memory: BatchMemory | None
+) -> list[State]:
     """Samples with what is planned for them done.
 
     Args:
         states: the samples, all of them on one device, which is the current one.
         plans: their steps.
         device: what kernels run on.
-        stacked: whether results of one shape shall lie one after the other in memory.
+        memory: memory for results that shall lie one after the other; None if they need not.
     """
     samples = [_Sample(state, list(plan.steps)) for state, plan in zip(states, plans, strict=True)]
     while any(sample.steps for sample in samples):
         if moving := [one for one in samples if one.steps and isinstance(one.steps[0], Move)]:
-            _move(moving, device, stacked=stacked)
+            _move(moving, device, memory)
         if changing := [one for one in samples if one.steps and isinstance(one.steps[0], Change)]:
             _change(changing, device)
         for sample in samples:
@@ -61,24 +64,28 @@ def in_rounds(states: Seq[State], plans: Seq[Plan], device: KernelDevice, *, sta
     return [sample.state for sample in samples]
 
 
-def _move(samples: Seq[_Sample], device: KernelDevice, *, stacked: bool) -> None:
+def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | None) -> None:
     """The next step of samples, of which it is geometry, done."""
     jobs: list[Gather] = []
     whose: list[tuple[_Sample, str]] = []
     for sample in samples:
         step: Any = sample.steps.pop(0)
         parts = dict(sample.state.parts)
+        # what is moved again does not stay
+        last = memory is not None and not any(isinstance(later, Move) for later in sample.steps)
         for name, held in parts.items():
             affine = step.grid.affine
             if not held.layout:
                 parts[name] = Held(held.part, step.places(held), "", affine)
                 continue
             outside = step.outside(held)
-            jobs.append(Gather(labels_for(held, outside), step.mapping, step.interpolation(held), outside))
+            room = partial(memory.room, name) if memory is not None and last else None
+            labels = labels_for(held, outside)
+            jobs.append(Gather(labels, step.mapping, step.interpolation(held), outside, room=room))
             whose.append((sample, name))
             parts[name] = Held(held.part, held.values, held.layout, affine)
         sample.state = State(parts, step.grid, sample.state.op)
-    for (sample, name), values in zip(whose, gathers(jobs, device, stacked=stacked), strict=True):
+    for (sample, name), values in zip(whose, gathers(jobs, device), strict=True):
         _set(sample, name, values)
 
 

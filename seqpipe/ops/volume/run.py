@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...array import Array, admit, device_of, namespace
+from ...array import Array, as_native, device_of, namespace
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Image, Labels, Part, Sample, part_of
+from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -20,6 +21,7 @@ from ..core.declaration import Declaration
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
 from .drawn import Drawn
+from .gather import BatchMemory
 from .held import LAYOUTS, State, state_of
 from .host import by_host
 from .plan import Change, Plan, plans_of
@@ -30,6 +32,7 @@ __all__ = ["ALONE", "Doing", "plain", "run", "samples_done"]
 
 ALONE: Final = "image"
 """The name of what is given without one."""
+_PORTION: Final = 16 << 20  # voxels that a GPU takes longer to gather than it takes to plan for them
 _BATCHES: Final = {3: "DHW", 4: "DHWC", 5: "NDHWC"}
 
 
@@ -113,7 +116,7 @@ def _apart(
     op: Declaration, x: Mapping[str, Any], layout: str | None
 ) -> tuple[list[dict[str, Part]], str | None, Any] | None:
     """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
-    parts = {name: part_of(value) for name, value in x.items()}
+    parts = {name: as_part(value) for name, value in x.items()}
     batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
     stacked = (layout or "").startswith("N") or any(
         not isinstance(part.data, (Batch, Sequence)) and part.array.ndim == len("NDHWC")
@@ -142,12 +145,12 @@ def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> S
     """Samples as a dictionary of batches, each part as the one that was given."""
     found: dict[str, Any] = {}
     for name, value in given.items():
-        part, data = part_of(value), [sample[name].data for sample in made]
+        part, data = as_part(value), [sample[name].data for sample in made]
         whole: Any = data
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
         elif not isinstance(part.data, (list, tuple)):
-            whole = like(part.data, _stacked(op, [admit(one) for one in data]))
+            whole = like(part.data, _stacked(op, [as_native(one) for one in data]))
         found[name] = part.with_data(whole) if isinstance(value, Part) else whole
     return Sample(found)
 
@@ -204,8 +207,13 @@ def samples_done(
     """
     tell_counted()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
-    plans = plans_of(ops, states, epoch, indices, drawn)
-    made = _all_done(states, plans, doing)
+    memory = BatchMemory(len(states)) if doing.stacked else None
+    plans: list[Plan] = []
+    made: list[State] = []
+    for some in _portions(ops, states, doing):
+        part = plans_of(ops, states[some], epoch, indices[some], drawn)
+        plans += part
+        made += _all_done(states[some], part, doing, memory)
     found = []
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
         moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
@@ -216,7 +224,16 @@ def samples_done(
     return found
 
 
-def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing) -> list[State]:
+def _portions(ops: Seq[Any], states: Seq[State], doing: Doing) -> list[slice]:
+    """Which samples are planned at once: of large ones on a GPU few, which it works on while the next are planned."""
+    count = len(states)
+    # a table has values for all samples
+    if count and doing.device_for(states[0].reference.values) and not any(op.tabled for op in ops):
+        count = max(1, _PORTION // math.prod(states[0].grid.size))
+    return [slice(first, first + count) for first in range(0, len(states), count)]
+
+
+def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing, memory: BatchMemory | None) -> list[State]:
     """The samples with what was planned done: by device, as they may lie on several."""
     made: dict[int, State] = {}
     there: dict[str, list[int]] = {}
@@ -234,9 +251,7 @@ def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing) -> list[State]
             for number in numbers:  # only where statistics could miss them: it takes a pass over the voxels
                 if any(isinstance(step, Change) for step in plans[number].steps):
                     count_unfinite(states[number])
-            found = in_rounds(
-                [states[n] for n in numbers], [plans[n] for n in numbers], device, stacked=doing.stacked
-            )
+            found = in_rounds([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
         made |= dict(zip(numbers, found, strict=True))
     return [made[number] for number in range(len(states))]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence as Seq
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -12,15 +14,18 @@ from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
-from .base import Intensity, Spatial, generator, spacing_of
+from .base import Intensity, Spatial, Volumetric, spacing_of
 from .drawn import Drawn
 from .held import Grid
-from .lattice import FOLD_LIMIT, Lattice, nodes_for
+from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
 from .mapping import UNMOVED, Mapping3, turned
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
 _STILL: Final = (0.0, 0.0, 0.0)
+_STRAIGHT: Final = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+_LAST_ROW: Final = (0.0, 0.0, 0.0, 1.0)
+_FLAT: Final = 1e-6  # of a volume, that a shear leaves of it
 _ROUND: Final = 1e-6  # of a voxel, by which steps differ from 1 through rounding
 
 
@@ -82,20 +87,24 @@ class RandomAffine3d(Spatial):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        shift = np.asarray(p.translate_mm, np.float64)
-        spacing = spacing_of(self, grid, "translate_mm") if shift.any() else grid.spacing_mm
-        spacing = np.ones(3) if spacing is None else spacing
-        scale = np.asarray(p.scale, np.float64)
-        scale = scale[[0, 0, 0]] if self.isotropic else scale.copy()
-        if self.in_plane:
-            scale[0] = 1
-        linear = turned(np.asarray(p.rotate, np.float64)) @ _sheared(np.asarray(p.shear, np.float64))
-        linear = linear * scale
-        center = (np.array(grid.size) - 1) / 2
-        matrix = UNMOVED.copy()
-        # what leaves an axis alone keeps its zeros, so that slices are known to stay what they are
-        matrix[:3, :3] = _inverse(linear) * spacing / spacing[:, None]
-        matrix[:3, 3] = center - matrix[:3, :3] @ (center + shift / spacing)
+        # plain numbers: NumPy takes ten times as long for so few of them
+        shift = p.translate_mm.tolist()
+        known = spacing_of(self, grid, "translate_mm") if any(shift) else grid.spacing_mm
+        dz, dy, dx = spacing = (1.0, 1.0, 1.0) if known is None else known.tolist()
+        z, y, x = p.scale.tolist()
+        scale = (1.0 if self.in_plane else z, z if self.isotropic else y, z if self.isotropic else x)
+        back = list(zip(*turned(p.rotate.tolist()), strict=True))
+        if any(angles := p.shear.tolist()):
+            shear = _unsheared(self, angles)
+            back = [
+                tuple([a * u + b * v + c * w for u, v, w in zip(*back, strict=True)]) for a, b, c in shear
+            ]
+        u, v, w = ((n - 1) / 2 + s / mm for n, s, mm in zip(grid.size, shift, spacing, strict=True))
+        rows = []
+        for one, n, factor, mm in zip(back, grid.size, scale, spacing, strict=True):
+            a, b, c = one[0] * dz / mm / factor, one[1] * dy / mm / factor, one[2] * dx / mm / factor
+            rows.append((a, b, c, (n - 1) / 2 - (a * u + b * v + c * w)))
+        matrix = np.array([*rows, _LAST_ROW])
         return mapping.then(matrix, grid.size)
 
 
@@ -134,15 +143,9 @@ class Elastic3d(Spatial):
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         distance, most = self._distances(p, grid)
-        nodes = nodes_for(grid.size, distance.tolist())
-        if self.in_plane:
-            nodes = (1, *nodes[1:])
-        control = generator(p.key).uniform(-1, 1, (*nodes, 3)) * most
-        if self.in_plane:
-            control[..., 0] = 0
-            control = control.repeat(nodes_for(grid.size, distance.tolist())[0], axis=0)
-        d, h, w = distance.tolist()
-        return mapping.warped(Lattice(np.ascontiguousarray(control, np.float32), (d, h, w)))
+        (a, b), (u, v, t), (d, h, w) = p.key.tolist(), most.tolist(), distance.tolist()
+        points = DrawnControl((int(a), int(b)), nodes_for(grid.size, (d, h, w)), (u, v, t), self.in_plane)
+        return mapping.warped(Lattice(points, (d, h, w)))
 
     def _distances(self, p: Any, grid: Grid) -> tuple[FloatArray, FloatArray]:
         """Between control points, and the most that one is moved, in voxels along each axis.
@@ -294,18 +297,26 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
     return mapping.then(matrix, (d, h, w))
 
 
-def _sheared(angles: FloatArray) -> FloatArray:
-    """The matrix of a shear by six angles in degrees."""
-    found: FloatArray = np.eye(3)
-    found[~np.eye(3, dtype=bool)] = np.tan(np.deg2rad(angles))
-    return found
+def _unsheared(op: Volumetric, angles: Seq[float]) -> Seq[Seq[float]]:
+    """The inverse of the matrix of a shear by six angles in degrees; zeros that keep slices apart stay zeros.
 
-
-def _inverse(linear: FloatArray) -> FloatArray:
-    """The inverse; what does not mix slices with rows and columns is inverted apart, and stays exactly so."""
-    found: FloatArray = np.zeros((3, 3))
-    if linear[0, 1:].any() or linear[1:, 0].any():
-        found[...] = np.linalg.inv(linear)
-        return found
-    found[0, 0], found[1:, 1:] = 1 / linear[0, 0], np.linalg.inv(linear[1:, 1:])
-    return found
+    Raises:
+        ParameterError: the shear has none: it makes the volume flat.
+    """
+    if not any(angles):
+        return _STRAIGHT
+    b, c, d, f, g, h = (math.tan(math.radians(angle)) for angle in angles)
+    # cofactors of ((1, b, c), (d, 1, f), (g, h, 1)), of which columns become rows
+    cofactors = (
+        (1 - f * h, c * h - b, b * f - c),
+        (f * g - d, 1 - c * g, c * d - f),
+        (d * h - g, b * g - h, 1 - b * d),
+    )
+    whole = cofactors[0][0] + b * cofactors[1][0] + c * cofactors[2][0]
+    if abs(whole) < _FLAT:
+        raise ParameterError(
+            f"shear={tuple(angles)} makes a volume flat",
+            source=op.name,
+            advice="Take smaller angles, or fewer that are not 0",
+        )
+    return [[value / whole for value in row] for row in cofactors]

@@ -1,14 +1,17 @@
-"""How long a file says it is: containers that state their length in their first bytes, so that a cut shows."""
+"""What the first bytes of a file say of its extent: how long it is, so that a cut shows, and where its index lies."""
 
 from __future__ import annotations
 
-__all__ = ["HEAD", "declared_size"]
+import math
+
+__all__ = ["HEAD", "data_before_index", "declared_size"]
 
 HEAD = 4096
-"""Bytes of the file's start that :func:`declared_size` wants to see."""
+"""Bytes of the file's start that the functions here want to see."""
 
 _EBML = 0x1A45DFA3
 _SEGMENT = 0x18538067
+_BOXES_BEFORE = {b"ftyp", b"free", b"skip", b"wide", b"pnot", b"uuid"}
 
 
 def declared_size(head: bytes) -> int | None:
@@ -31,6 +34,30 @@ def declared_size(head: bytes) -> int | None:
             return start + size
         position = start + size
     return None
+
+
+def data_before_index(head: bytes) -> float:
+    """How many bytes of data stand before the index (``moov``) of an MP4 or QuickTime file; 0 if it comes first.
+
+    Reading such a file requires seeking: back to the data, once the index is known.
+
+    Args:
+        head: the first bytes of the file, up to ``HEAD``.
+
+    Returns:
+        Infinity where the size is left open; 0 for other containers too.
+    """
+    position = 0
+    while (kind := head[position + 4 : position + 8]) in _BOXES_BEFORE or kind == b"mdat":
+        size = int.from_bytes(head[position : position + 4], "big")
+        if size == 1:  # the size is behind the name, in 64 bits
+            size = int.from_bytes(head[position + 8 : position + 16], "big")
+        if kind == b"mdat":
+            return size or math.inf
+        if size < 8:
+            return 0
+        position += size
+    return 0
 
 
 def _element(head: bytes, position: int) -> tuple[int, int, int | None] | None:

@@ -17,11 +17,11 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...content import HEAD, KINDS, kind_of_head
+from ...content import HEAD, VOLUME_KINDS, volume_kind
 from ...errors import ParameterError, UnreadableSourceError
-from ...limits import PICTURE_PIXELS, check_picture
-from ..finalizers import Afterwards
-from ..source.outside import parsing
+from ...limits import IMAGE_PIXELS, check_image_size
+from ..finalizers import Finalizer
+from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
 
@@ -52,7 +52,7 @@ _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
 _MAX_INT = 2**31 - 1
-_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}"
+_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
@@ -92,10 +92,10 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         UnreadableSourceError: it is a volume, which FFmpeg may take for a film of one of its pieces; or no demuxer
             reads it.
     """
-    kind = kind_of_head(source.read([(0, HEAD)])[0])
+    kind = volume_kind(source.read([(0, HEAD)])[0])
     if kind not in (None, "tiff"):  # of a TIFF file FFmpeg decodes the picture rightly
         raise UnreadableSourceError(
-            f"this is {KINDS[kind]}, not a video",
+            f"this is {VOLUME_KINDS[kind]}, not a video",
             source=source.name,
             advice="Open it with seqpipe.open, which gives a volume",
         )
@@ -127,7 +127,7 @@ class Demuxer:
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
         # its streams and it refer to one another, so that it would stay open until garbage is collected
-        self._afterwards = Afterwards(self.container.close)
+        self._finalizer = Finalizer(self.container.close)
 
     def close(self) -> None:
         """Close it."""
@@ -177,7 +177,7 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
-    check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
+    check_image_size(stream.codec_context.width, stream.codec_context.height, source.name)
     stream.codec_context.options = bounded({})
     return stream
 
@@ -213,7 +213,7 @@ def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
 
 def bounded(options: dict[str, str]) -> dict[str, str]:
     """Options of a decoder with the limit on the size of a picture, which a packet may declare anew."""
-    return {**options, "max_pixels": f"{min(PICTURE_PIXELS.value(), _MAX_INT):.0f}"}
+    return {**options, "max_pixels": f"{min(IMAGE_PIXELS.value(), _MAX_INT):.0f}"}
 
 
 class FirstPicture:
@@ -273,7 +273,7 @@ def stream_info(
         raise _unusable(
             source,
             "no frame can be decoded: the file is damaged, or its pictures have more than "
-            f"{PICTURE_PIXELS.value():.0f} pixels",
+            f"{IMAGE_PIXELS.value():.0f} pixels",
             _RAISE_THE_LIMIT,
         )
     if pixel is None or not width or not height:

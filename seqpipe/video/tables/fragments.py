@@ -69,7 +69,7 @@ class _Packets:
             raise Distrusted("it has more packets than any file has")
         return dts + int(times[-1]), offset + int(sizes[-1])
 
-    def take_over(self, samples: Samples) -> None:
+    def install_handlers(self, samples: Samples) -> None:
         """Append what ``moov`` says."""
         self.dts.append(samples.dts)
         self.duration.append(samples.duration)
@@ -101,7 +101,7 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         if before or begin:
             raise Distrusted("it is edited, and not only fragments hold its packets")
         samples = samples_of(track)
-        found.take_over(samples)
+        found.install_handlers(samples)
         declared = len(samples.size)
     default = _defaults(movie, track)
     with reading(source) as read:
@@ -165,7 +165,7 @@ class _Ahead:
             size = source.size()
             ranges = [(begin, min(_AHEAD, size - begin)) for begin in begins if at <= begin < size]
             plain = (
-                source.plain if isinstance(source, Blocks) else source
+                source.wrapped if isinstance(source, Blocks) else source
             )  # not whole blocks for each of them
             self._begins, self._parts = [begin for begin, _ in ranges], plain.read(ranges)
 

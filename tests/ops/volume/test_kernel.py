@@ -7,8 +7,10 @@ import pytest
 
 from seqpipe import ops
 from seqpipe.ops import Chain
+from seqpipe.ops.volume import run
 from seqpipe.ops.volume.gather import gather
-from seqpipe.ops.volume.lattice import Lattice, nodes_for
+from seqpipe.ops.volume.kernel import launch_controls
+from seqpipe.ops.volume.lattice import DrawnControl, Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.parts import Labels
 from seqpipe.sequence import Sequence
@@ -58,6 +60,81 @@ def test_the_emulated_kernel_is_the_c_form(rng, name, interpolation, dtype):
             assert np.abs(found.astype(float) - judged.astype(float)).max() <= (
                 1e-4 * 9 if dtype == "float32" else 1
             )
+
+
+SIZE = (19, 9, 40)
+
+
+def matrix(diagonal, shift, slices=(0.0, 0.0)):
+    found = np.diag([*diagonal, 1.0])
+    found[:3, 3], found[1:3, 0] = shift, slices
+    return found
+
+
+STEPS = {
+    "within a slice": matrix((1.0, 0.91, 1.093), (1.0, 0.317, -2.231)),
+    "slice after slice": matrix((1.0, 1.0, 1.0), (0.25, 0.5, 0.75)),
+    "several in a slice": matrix((0.31, 1.0, 1.0), (0.13, 0.0, 0.5)),
+    "now in one column, now in the next": matrix((0.83, 1.0, 1.0), (-1.71, 0.417, 0.23), (0.153, -0.21)),
+    "backwards": matrix((-1.0, 1.0, 1.0), (12.5, 0.5, 0.0)),
+    "apart": matrix((2.0, 1.0, 1.0), (-3.0, 0.25, 0.5)),
+    "beyond": matrix((1.0, 1.0, 1.0), (-30.0, 0.0, 0.0)),
+}
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("kind", [("linear", "float32"), ("linear", "int16"), ("vote", "uint8")])
+def test_what_a_column_has_read_before_is_used_again_only_where_it_is_the_same(rng, name, kind):
+    interpolation, dtype = kind
+    values = rng.integers(0, 90 if interpolation == "linear" else 4, (13, 10, 37, 1)).astype(dtype)
+    still = np.zeros((*nodes_for(SIZE, (8.0,) * 3), 3), np.float32)
+    for mapping in (
+        Mapping3(SIZE, STEPS[name]),
+        Mapping3(SIZE, STEPS[name]).warped(Lattice(still, (8.0,) * 3)),
+    ):
+        for fill in (7.0, None):
+            judged = gather(values, mapping, interpolation, fill)
+            found = gather(values, mapping, interpolation, fill, device=EmulatedDevice())
+            off = np.abs(found.astype(float) - judged.astype(float))
+            if interpolation == "vote":
+                assert (off > 0).mean() < 2e-3
+            else:
+                assert off.max() <= (1e-4 * 90 if dtype == "float32" else 1)
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("distance", [(8.0, 8.0, 5.3), (7.0, 7.0, 16.0), (8.0, 8.0, 4.0)])
+def test_fields_of_all_distances_are_those_of_the_c_form(rng, distance):
+    size = (17, 18, 75)
+    control = rng.uniform(-2, 2, (*nodes_for(size, distance), 3)).astype(np.float32)
+    values = rng.random((15, 19, 70, 1)).astype(np.float32)
+    mapping = Mapping3(size, TURN).warped(Lattice(control, distance))
+    judged = gather(values, mapping, "linear", 0.0)
+    assert np.abs(gather(values, mapping, "linear", 0.0, device=EmulatedDevice()) - judged).max() < 1e-4
+
+
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
+@pytest.mark.parametrize("many", [1, 60])
+def test_control_points_drawn_on_a_gpu_are_those_of_numpy_to_the_last_bit(many):
+    nodes = [((5, 6, 7), (1.5, 0.25, 3.0), False), ((4, 5, 9), (0.0, 2.5, 0.7), True)]
+    fields = [DrawnControl((n, 1 << 23), *nodes[n % 2]) for n in range(many)]
+    device = EmulatedDevice()
+    found = launch_controls(device, fields, np.empty(1))
+    assert device.launches == 1
+    for field, made in zip(fields, found, strict=True):
+        assert made.tobytes() == field.values.tobytes()
+
+
+def test_control_points_are_even_to_both_sides_as_numpy_draws_them():
+    field = DrawnControl((3, 4), (4, 5, 6), (1.0, 2.0, 0.5))
+    rng = np.random.Generator(np.random.Philox(key=[3, 4], counter=[0, 0, 0, 0]))
+    judged = (rng.uniform(-1, 1, (4, 5, 6, 3)) * (1.0, 2.0, 0.5)).astype(np.float32)
+    assert np.array_equal(field.values, judged)
+    flat = DrawnControl((3, 4), (4, 5, 6), (1.0, 2.0, 0.5), flat=True).values
+    assert (flat == flat[:1]).all()
+    assert not flat[..., 0].any()
+    assert flat[..., 1:].std() > 0.1
 
 
 VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
@@ -119,14 +196,65 @@ def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng)
 
 
 @EMULATED
-def test_many_volumes_of_a_batch_are_one_launch(rng):
+def test_many_volumes_of_a_batch_are_gathered_in_one_launch(rng):
     batch = rng.random((12, 6, 7, 8)).astype(np.float32)
     chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), ops.Elastic3d(spacing=9))
     device = EmulatedDevice()
     found = chain(batch, layout="NDHW", backend="cuda", device=device)
-    assert device.launches == 1
+    assert device.launches == 2  # the control points, and the volumes
     assert found.flags.c_contiguous
     assert np.abs(found - chain(batch, layout="NDHW")).max() < 1e-4
+
+
+@EMULATED
+def test_large_volumes_are_planned_a_few_at_a_time_while_others_are_gathered(rng, monkeypatch):
+    batch = rng.random((5, 6, 7, 8)).astype(np.float32)
+    labels = Labels(rng.integers(0, 3, (5, 6, 7, 8)).astype(np.uint8))
+    chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), ops.GaussianBlur3d(), ops.Elastic3d(spacing=9))
+    whole, apart = EmulatedDevice(), EmulatedDevice()
+    judged = chain({"image": batch, "label": labels}, layout="NDHW", backend="cuda", device=whole)
+    monkeypatch.setattr(run, "_PORTION", 2 * batch[0].size)
+    found = chain({"image": batch, "label": labels}, layout="NDHW", backend="cuda", device=apart)
+    assert apart.launches > whole.launches
+    assert np.array_equal(found["image"], judged["image"])
+    assert np.array_equal(found["label"].array, judged["label"].array)
+    tabled = ops.RandomAffine3d(rotate=np.array([[9.0 * n, 0.0, 0.0] for n in range(5)]))
+    turned = tabled(batch, layout="NDHW")
+    other = Chain(tabled)(batch, layout="NDHW", backend="cuda", device=EmulatedDevice())
+    assert np.abs(other - turned).max() < 1e-4
+
+
+@EMULATED
+@pytest.mark.parametrize("layout", ["NDHWC", "NCDHW"])
+def test_results_of_a_batch_of_several_parts_are_made_where_they_stay(rng, layout, monkeypatch):
+    copied = []
+    stack = np.stack
+    monkeypatch.setattr(np, "stack", lambda *given, **how: copied.append(given) or stack(*given, **how))
+    shape = (3, 2, 5, 6, 7) if layout == "NCDHW" else (3, 5, 6, 7, 2)
+    batch = {
+        "first": rng.random(shape).astype(np.float32),
+        "second": rng.random(shape).astype(np.float32),
+        "label": Labels(rng.integers(0, 3, shape).astype(np.uint8)),
+    }
+    smooth = (
+        [ops.GaussianBlur3d()] if layout == "NCDHW" else []
+    )  # channels of the other layout are taken apart for it
+    chain = Chain(ops.RandomAffine3d(rotate=(-30, 30)), *smooth, ops.Zoom3d(size=(9, 9, 9)))
+    found = chain(batch, layout=layout, backend="cuda", device=EmulatedDevice())
+    assert not copied
+    judged = chain(batch, layout=layout)
+    for name in ("first", "second"):
+        assert np.abs(found[name] - judged[name]).max() < 1e-4
+    assert (found["label"].array != judged["label"].array).mean() < 5e-3
+
+
+@pytest.mark.gpu
+def test_control_points_of_the_gpu_are_those_of_numpy():
+    import cupy
+
+    fields = [DrawnControl((n, 99), (11, 12, 13), (1.0, 2.0, 0.3), flat=n == 2) for n in range(4)]
+    for field, made in zip(fields, launch_controls(_device(), fields, cupy.empty(1)), strict=True):
+        assert made.get().tobytes() == field.values.tobytes()
 
 
 @pytest.mark.gpu

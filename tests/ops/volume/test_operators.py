@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
+from scipy.spatial.transform import Rotation
 
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
@@ -16,6 +17,8 @@ from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
+from seqpipe.ops.volume.held import Grid
+from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
@@ -45,6 +48,33 @@ def small(rng, shape=(9, 10, 11)):
 
 def space(volume):
     return Sequence(volume, "DHWC"[: volume.ndim], affine=np.diag([2.0, 1.0, 1.5, 1.0]))
+
+
+@given(
+    st.lists(st.floats(-80, 80), min_size=3, max_size=3),
+    st.lists(st.floats(0.3, 3), min_size=3, max_size=3),
+    st.lists(st.floats(-25, 25), min_size=6, max_size=6),
+    st.lists(st.floats(-9, 9), min_size=3, max_size=3),
+    st.lists(st.floats(0.3, 4), min_size=3, max_size=3),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_affine_map_is_the_product_of_its_parts_in_mm(rotate, scale, shear, shift, spacing):
+    """By NumPy and SciPy's rotations, of a corner of a volume whose voxels differ along each axis."""
+    op = ops.RandomAffine3d(
+        rotate=tuple(rotate), scale=tuple(scale), shear=tuple(shear), translate_mm=tuple(shift)
+    )
+    p = drawn_for(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
+    grid = Grid((5, 6, 7), np.diag([*spacing, 1.0]))
+    made = op.moved(Mapping3(grid.size), p, grid).matrix
+    a, b, c = (float(x) for x in np.float32(rotate))
+    turn = Rotation.from_euler("xyz", [-c, b, -a], degrees=True).as_matrix()[::-1, ::-1]
+    lean = np.eye(3)
+    lean[~np.eye(3, dtype=bool)] = np.tan(np.deg2rad(np.float32(shear).astype(float)))
+    forth = turn @ lean @ np.diag(np.float32(scale).astype(float))
+    center, mm = (np.array(grid.size) - 1) / 2, np.array(spacing)
+    place = np.array([0.3, 4.0, 2.5])
+    moved = center + (forth @ ((place - center) * mm) + np.float32(shift)) / mm
+    assert made[:3, :3] @ moved + made[:3, 3] == pytest.approx(place, abs=1e-4)
 
 
 # ------------------------------------------------------------------------------------------ every operator
@@ -460,6 +490,10 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
         (
             lambda x: ops.Resample3d(spacing_mm=1)(x),
             "resample3d: spacing_mm is in mm, and this volume has no spacing",
+        ),
+        (
+            lambda x: ops.RandomAffine3d(shear=(45.0, 0.0, 45.0, 0.0, 0.0, 0.0))(x),
+            r"random_affine3d: shear=\(45.0, 0.0, 45.0, 0.0, 0.0, 0.0\) makes a volume flat",
         ),
         (
             lambda x: ops.Elastic3d(amplitude_mm=3.0)(x),

@@ -1,0 +1,301 @@
+"""Export of a stream on standard input, in constant memory: each file is written once its last frame has come.
+
+What needs seeking, or the video's length beforehand, is refused by name before anything is read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Final
+
+import click
+import numpy as np
+
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ...sampling.rolling import RollingWindows
+from ...sampling.windows import Windows
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.film import write_film
+from ...video.front_to_back import FramePainter, FrameStream, StreamFrame
+from ..input.files import InputFile, write_whole
+from ..input.standard_input import standard_input
+from ..job.claims import refuse_collisions, reserved
+from ..job.record import OptionDigests, note
+from ..output.manifest import Manifest, ManifestRow, manifest_exists
+from ..plan.passing import LOOK_AHEAD, Passage, check_passing
+from ..plan.request import ExportRequest
+from ..plan.select import no_sequence
+from ..plan.source_plan import SourcePlan, single_frame
+from ..terminal.progress import progress_bar
+from .ahead import plan_beforehand
+from .films import colors_of
+from .flow import FlowEncoder
+from .frames import ExportWork, stacked
+from .report import ExportReport
+from .source import Piece, write_pieces
+
+__all__ = ["check_streamed", "export_stream"]
+
+_FOREVER: Final = (float("inf"), float("inf"))
+_CPU: Final = Device("cpu")
+_SAVE: Final = "Save the stream to a file and export that"
+
+
+def check_streamed(request: ExportRequest) -> ExportRequest:
+    """The request for a stream, which is decoded on the CPU.
+
+    Raises:
+        ParameterError: an option requires seeking, or the video's length; the message names it.
+    """
+    options = request.options
+    refused = {
+        "--resume": (options.resume, "a stream cannot be read again"),
+        "--dry-run": (options.dry_run, "how many files there will be is not known of a stream"),
+        "--contact-sheet": (options.contact_sheet, "its pictures are spread over the whole video"),
+    }
+    for name, (given, why) in refused.items():
+        if given:
+            raise ParameterError(f"{name} requires a file: {why}", source="standard input", advice=_SAVE)
+    if options.device != "auto" and any(device.kind != "cpu" for device in request.devices):
+        raise ParameterError(
+            f"device={options.device!r} is not possible for standard input, which the CPU decodes",
+            allowed="'cpu' or 'auto'",
+            advice=_SAVE,
+        )
+    check_passing(request.selection)
+    request.encoder.form(_CPU, 1)
+    return replace(request, devices=(_CPU,))
+
+
+def export_stream(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
+    """Export the video on standard input.
+
+    Args:
+        request: what is wanted, as :func:`check_streamed` gives it.
+        report: takes the rows and errors.
+        item: standard input.
+
+    Raises:
+        OutputError: a file cannot be written.
+        UsageError: two files would have the same name, or one is there already.
+        SeqpipeError: the error of the stream, with ``--on-error raise``.
+    """
+    options = request.options
+    if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
+        raise _exists(str(request.manifest))
+    failed: SeqpipeError | None = None
+    with ExitStack() as stack:
+        try:
+            stream = _opened(request, stack)
+            plan = plan_beforehand(item, stream.info, request)
+        except SeqpipeError as error:
+            failed = error
+        else:
+            refuse_collisions([plan], request)
+            stack.enter_context(reserved([plan], request))
+        note(request.folder, [item.path], OptionDigests.of(request), anew=options.overwrite)
+        manifest = stack.enter_context(closing(Manifest(request.manifest, listener=report.row)))
+        if failed is None:
+            with progress_bar("Exporting", None, "frames", 1) as bar:
+                threads = options.jobs or available_cores()
+                work = ExportWork(request, threads, manifest, bar, threading.Event())
+                failed = _Export(plan, stream, work).write()
+        if failed is None:
+            return
+        if options.on_error == "raise":
+            raise failed
+        manifest.add(ManifestRow(source=item.path, status="failed", error=failed.fact))
+        report.error(failed)
+
+
+def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
+    selection = request.selection
+    return FrameStream(
+        standard_input(),
+        _FOREVER,
+        stack,
+        stream=request.options.stream,
+        look_ahead=0 if selection.fps is None else LOOK_AHEAD,
+        keys=selection.keyframes,
+    )
+
+
+def _exists(path: str) -> click.UsageError:
+    return click.UsageError(
+        f"{printable(path)} exists already. Use --overwrite to replace files.",
+        click.get_current_context(silent=True),
+    )
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A converted frame."""
+
+    pts: int
+    number: int
+    seconds: float
+    picture: Sequence
+
+
+class _Export:
+    """The export of one stream.
+
+    Args:
+        plan: names files; all else in it is made up.
+        stream: the video.
+        work: what exports share.
+    """
+
+    def __init__(self, plan: SourcePlan, stream: FrameStream, work: ExportWork) -> None:
+        self._plan, self._stream, self._work = plan, stream, work
+        self._request = work.request
+        self._selection, self._encoder = work.request.selection, work.request.encoder
+        self._painter = FramePainter(stream.info, work.request.output)
+        self._passage = Passage(self._selection, stream.info.source)
+        self._error: SeqpipeError | None = None
+        self._files = 0
+
+    def write(self) -> SeqpipeError | None:
+        """Write all files.
+
+        Returns:
+            The error that has ended the stream early; files whose frames came before it are written.
+
+        Raises:
+            OutputError: a file cannot be written.
+        """
+        if self._encoder.streamed and not self._selection.sequences:
+            self._write_film()
+        else:
+            write_pieces(self._pieces(), self._work, _CPU)
+        return self._error or self._stream.error
+
+    def _frames(self) -> Iterator[StreamFrame]:
+        """The selected frames; an error ends them early, and is kept."""
+        try:
+            yield from self._passage.selected(self._stream.frames(), self._stream)
+        except SeqpipeError as error:
+            # of a stream that ends too early, that is what there is to say
+            self._error = self._stream.error or error
+
+    def _members(self) -> Iterator[_Member]:
+        last: _Member | None = None
+        for frame in self._frames():
+            if last is None or last.number != frame.number:
+                last = self._painted(frame)
+            yield last
+
+    def _painted(self, frame: StreamFrame) -> _Member:
+        picture = self._painter.sequence(frame.number, frame.seconds, frame.surface)
+        return _Member(frame.pts, frame.number, frame.seconds, picture)
+
+    def _pieces(self) -> Iterator[Piece]:
+        if self._selection.sequences:
+            for number, members in enumerate(self._sequences()):
+                yield from self._sequence_files(number, members)
+        elif self._encoder.pairs:
+            yield from (self._piece(pair) for pair in pairwise(self._two_or_more(self._members())))
+        else:
+            yield from (self._piece([member]) for member in self._members())
+
+    def _sequences(self) -> Iterator[Seq[_Member]]:
+        rule = self._selection
+        windows = Windows(sequence_length=rule.sequence_length or 1, stride=rule.stride or 1, step=rule.step)
+        rolling: RollingWindows[_Member] | None = None
+        found = 0
+        for frame in self._frames():
+            rolling = rolling or RollingWindows(windows, frame.number)
+            if rolling.needs(frame.number):
+                rolling.held[frame.number] = self._painted(frame)
+            for clip in rolling.passed(frame.number):
+                found += 1
+                yield [rolling.held[number] for number in clip.frames.tolist()]
+        if not found and self._error is None:
+            length = self._passage.passed - (self._passage.first or 0)
+            self._error = no_sequence(windows, self._stream.info.source, length)
+
+    def _sequence_files(self, number: int, members: Seq[_Member]) -> Iterator[Piece]:
+        if self._encoder.packed:
+            yield self._piece(members, number)
+            return
+        parts = pairwise(members) if self._encoder.pairs else ([member] for member in members)
+        for position, part in enumerate(parts):
+            yield self._piece(part, number, position)
+
+    def _two_or_more(self, members: Iterator[_Member]) -> Iterator[_Member]:
+        """The members, or none if there is a single one."""
+        begin = list(islice(members, 2))
+        if len(begin) == 1 and self._error is None:
+            self._error = single_frame(self._stream.info.source)
+        elif len(begin) == 2:
+            yield from begin
+            yield from members
+
+    def _piece(self, members: Seq[_Member], sequence: int | None = None, position: int = 0) -> Piece:
+        together = len(members) > 1 or (sequence is not None and self._encoder.packed)
+        content = stacked([one.picture for one in members]) if together else members[0].picture
+        numbers = [one.number for one in members]
+        plan = self._planned(members[0], numbers, sequence, position)
+        self._path(plan)
+        return Piece(plan, 0, content)
+
+    def _planned(
+        self, first: _Member, numbers: Seq[int], sequence: int | None = None, position: int = 0
+    ) -> SourcePlan:
+        """The plan of the next file alone."""
+        plan = replace(
+            self._plan,
+            frames=np.array([numbers], np.int64),
+            sequence=None if sequence is None else np.array([sequence]),
+            position=np.array([position]),
+            pts=np.array([first.pts]),
+            timestamps=np.array([first.seconds]),
+            first=self._files,
+        )
+        self._files += 1
+        return plan
+
+    def _path(self, plan: SourcePlan) -> Path:
+        """Where the one file of a plan is to be written.
+
+        Raises:
+            UsageError: it is there already.
+        """
+        path = self._request.folder / plan.name(0)
+        # before Python 3.14, Path.exists raises without permission; writing reports that error
+        if not self._request.options.overwrite and os.path.exists(path):  # noqa: PTH110
+            raise _exists(str(path))
+        return path
+
+    def _write_film(self) -> None:
+        """Write the one film of all selected frames; none where a frame is damaged."""
+        assert isinstance(self._encoder, FlowEncoder)
+        encoder, members = self._encoder, self._two_or_more(self._members())
+        first = next(members, None)
+        if first is None:
+            return
+        path, numbers = self._path(self._planned(first, [0])), array("q")
+
+        def pictures() -> Iterator[Sequence]:
+            for member in chain([first], members):
+                numbers.append(member.number)
+                yield member.picture
+            if isinstance(self._error, DamagedSourceError):
+                raise self._error
+
+        try:
+            size = write_whole(path, lambda file: write_film(file, colors_of(pictures(), encoder)))
+        except DamagedSourceError:
+            return
+        plan = replace(self._planned(first, numbers), first=0)
+        self._work.manifest.add(plan.row(0, status="done", bytes=size))

@@ -1,0 +1,94 @@
+"""Standard input: the file that it is redirected from, a stream, or a temporary file with a stream's content."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from typing import BinaryIO, Final
+
+from ...content import HEAD, volume_kind
+
+__all__ = ["STEM", "StandardInput", "file_behind", "standard_input"]
+
+STEM: Final = "stdin"
+"""What standard input is called in the names of output files."""
+
+_PIECE: Final = 1 << 20
+
+
+def file_behind() -> str | None:
+    """The path of the file that standard input is redirected from; None for a pipe, or where nothing tells the path."""
+    with contextlib.suppress(OSError, ValueError):  # there is no such descriptor, or no /proc
+        number = sys.stdin.fileno()
+        found = os.fstat(number)
+        if stat.S_ISREG(found.st_mode) and os.lseek(number, 0, os.SEEK_CUR) == 0:
+            path = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115  names are texts here
+            if os.path.samestat(os.stat(path), found):  # noqa: PTH116
+                return path
+    return None
+
+
+def standard_input() -> StandardInput:
+    """The program's standard input, always the same object."""
+    return _over(sys.stdin.buffer)
+
+
+@functools.lru_cache(maxsize=1)
+def _over(stream: BinaryIO) -> StandardInput:
+    return StandardInput(stream)
+
+
+class StandardInput:
+    """A stream of bytes that can be looked at before it is read.
+
+    Args:
+        stream: the bytes.
+
+    Attributes:
+        name: what messages call it.
+    """
+
+    name = "standard input"
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._looked, self._copy = b"", ""
+
+    @property
+    def is_volume(self) -> bool:
+        """Whether it begins as a volume does, not as a video; to be asked before anything is read."""
+        self._looked += self._stream.read(HEAD - len(self._looked))
+        return volume_kind(self._looked) is not None
+
+    def read(self, size: int) -> bytes:
+        """Up to so many bytes, as soon as there are some; none at the end."""
+        data = self._looked[:size]
+        self._looked = self._looked[len(data) :]
+        return data or self._read_some(size)
+
+    def copied(self) -> str:
+        """The path of a temporary file with all of it, kept until the program ends.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        if self._copy:
+            return self._copy
+        file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends
+        atexit.register(file.close)
+        file.write(self._looked)
+        shutil.copyfileobj(self._stream, file, _PIECE)
+        file.flush()
+        self._copy = file.name
+        return self._copy
+
+    def _read_some(self, size: int) -> bytes:
+        read1 = getattr(self._stream, "read1", self._stream.read)
+        data: bytes = read1(size)
+        return data

@@ -1,0 +1,228 @@
+"""Frame selection in a stream: the options of :class:`FrameSelection`, applied to frames as they pass.
+
+What a selection gives must be that of a file of the same frames, though neither their number nor the times of those to
+come are known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import FrameRangeError, ParameterError
+from ...sampling.clip import Span
+from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
+from .select import FrameSelection, no_key_frame, nothing_in_range
+
+__all__ = ["LOOK_AHEAD", "Passage", "PassingFrame", "Upcoming", "check_passing"]
+
+LOOK_AHEAD: Final = 256
+"""Frames whose times tell the habits of a clock, as :func:`seqpipe.sampling.clock.rate_tolerance_s` has them."""
+
+_SAVE: Final = "Save the stream to a file and export that"
+
+
+class PassingFrame(Protocol):
+    """What is known of a frame when it passes."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the stream."""
+
+    @property
+    def seconds(self) -> float:
+        """Its time on the stream's clock."""
+
+    @property
+    def key(self) -> bool:
+        """Whether decoding can start at it."""
+
+
+class Upcoming(Protocol):
+    """Knows times beforehand."""
+
+    def upcoming(self, seconds: float) -> FloatArray:
+        """The times of the next frames after a time, in seconds, ascending."""
+
+
+FrameT = TypeVar("FrameT", bound=PassingFrame)
+
+
+def check_passing(selection: FrameSelection) -> None:
+    """Check that a selection can be made without seeking, before the length of the video is known.
+
+    Raises:
+        ParameterError: it cannot; the message names the option.
+    """
+    if selection.min_motion is not None:
+        raise ParameterError(
+            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=_SAVE
+        )
+    within = selection.within
+    in_frames = any(mark is not None and mark.in_frames for mark in (within.end, within.duration))
+    if selection.num is not None and not in_frames:
+        raise ParameterError(
+            f"num={selection.num} requires the number of frames, which is not known of a stream before its end",
+            allowed="--num with a range in frames, such as --start 100f --end 400f or --duration 300f",
+            advice="Give such a range, use --every or --frames, or save the stream to a file",
+        )
+    if min(selection.frames or (0,)) < 0:
+        raise ParameterError(
+            f"--frames {min(selection.frames or ())} counts from the end, which is not known of a stream",
+            advice=_SAVE,
+        )
+
+
+class Passage:
+    """The passing of the frames of one video.
+
+    Args:
+        selection: which frames are wanted.
+        source: for messages.
+
+    Attributes:
+        first: the first frame of the range, once it has passed.
+        passed: how many frames have passed.
+    """
+
+    def __init__(self, selection: FrameSelection, source: str) -> None:
+        self._selection, self._within, self._source = selection, selection.within, source
+        self.first: int | None = None
+        self.passed = 0
+        self._begin_s = self._start_s = 0.0
+        self._times: deque[float] = deque(maxlen=LOOK_AHEAD + 2)
+        self._next_s: float | None = None
+
+    def selected(self, frames: Iterator[FrameT], clock: Upcoming) -> Iterator[FrameT]:
+        """The selected frames, ascending; of sequences, every frame of the range.
+
+        Reading stops as soon as no more frames are wanted. Where that is the end of the stream, the range or the
+        numbers asked for are checked.
+
+        Args:
+            frames: all frames of the stream.
+            clock: knows the times of the next ones, for a rate.
+
+        Raises:
+            FrameRangeError: frames that were asked for are not in the stream.
+        """
+        rule = self._selection
+        if rule.fps is not None:
+            yield from self._at_rate(frames, rule.fps, clock)
+        elif rule.frames is not None or rule.num is not None:
+            yield from self._numbered(frames)
+        else:
+            every, found = rule.every or 1, False
+            for frame in self._inside(frames):
+                assert self.first is not None
+                if frame.key if rule.keyframes else not (frame.number - self.first) % every:
+                    found = True
+                    yield frame
+            if self.first is not None and not found:
+                raise no_key_frame(self._within, self._source)
+
+    def _inside(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
+        """The frames in the range.
+
+        Raises:
+            FrameRangeError: none begins in it.
+        """
+        for frame in frames:
+            self._begin_s = frame.seconds if not self.passed else self._begin_s
+            if self._is_behind(frame):
+                self._next_s = frame.seconds
+                break
+            self.passed += 1
+            self._times.append(frame.seconds)
+            if self.first is None:
+                if not self._has_begun(frame):
+                    continue
+                self.first = frame.number
+            yield frame
+            if self._selection.fps is None and frame.number + 1 == self._end():
+                return  # without waiting for the next one
+        if self.first is None:
+            length_s = self._times[-1] - self._begin_s if self._times else 0.0
+            raise nothing_in_range(self._within, self._source, self.passed, length_s)
+
+    def _has_begun(self, frame: PassingFrame) -> bool:
+        start = self._within.start
+        if start.in_frames:
+            self._start_s = frame.seconds
+            return frame.number >= start.value
+        self._start_s = self._begin_s + start.value
+        return frame.seconds >= self._start_s - EQUAL_S
+
+    def _end(self) -> int | None:
+        """Where the range ends as a frame number, if that is known by now."""
+        end, duration = self._within.end, self._within.duration
+        if end is not None and end.in_frames:
+            return int(end.value)
+        if duration is None or not duration.in_frames or self.first is None:
+            return None
+        return self.first + int(duration.value)
+
+    def _end_s(self) -> float | None:
+        """Where the range ends in seconds on the stream's clock, if it ends at a time."""
+        end, duration = self._within.end, self._within.duration
+        if duration is not None:
+            return None if duration.in_frames else self._start_s + duration.value
+        return None if end is None or end.in_frames else self._begin_s + end.value
+
+    def _is_behind(self, frame: PassingFrame) -> bool:
+        if self.first is None and self._within.duration is not None:
+            return False
+        end, end_s = self._end(), self._end_s()
+        return (end is not None and frame.number >= end) or (
+            end_s is not None and frame.seconds >= end_s - EQUAL_S
+        )
+
+    def _numbered(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
+        """The frames with given numbers."""
+        from ...sampling.segments import uniform
+
+        left: deque[int] = deque(sorted(set(self._selection.frames or ())))
+        for frame in self._inside(frames):
+            if self._selection.num is not None and frame.number == self.first:
+                span = Span(frame.number, self._end() or frame.number)
+                left.extend(uniform(span, self._selection.num).tolist())
+            while left and left[0] == frame.number:
+                left.popleft()
+                yield frame
+            if not left:
+                return
+        raise FrameRangeError(
+            f"frame {left[0]} is not in the video",
+            source=self._source,
+            allowed=f"0 to {self.passed - 1}",
+            advice="" if self._selection.num is None else "The range must lie inside of the stream for --num",
+        )
+
+    def _at_rate(self, frames: Iterator[FrameT], fps: float, clock: Upcoming) -> Iterator[FrameT]:
+        """The frames on screen at a constant rate, as :func:`seqpipe.sampling.rate.at_rate` gives them."""
+        before: FrameT | None = None
+        start_s = tolerance_s = 0.0
+        k = 0
+        for frame in self._inside(frames):
+            if before is None:
+                start_s = frame.seconds
+                times = np.concatenate([[start_s], clock.upcoming(start_s)])[:LOOK_AHEAD]
+                tolerance_s = rate_tolerance_s(Span(0, len(times), times))
+            while before is not None and frame.seconds > start_s + k / fps + tolerance_s:
+                yield before
+                k += 1
+            before = frame
+        assert before is not None
+        lasts_s = self._ends_s() - tolerance_s - start_s
+        while not k or k / fps < lasts_s:
+            yield before
+            k += 1
+
+    def _ends_s(self) -> float:
+        """When the last frame of the range stops being shown."""
+        times = np.array([*self._times, *([] if self._next_s is None else [self._next_s])])
+        return end_of(Span(0, len(self._times), times, self._end_s()))
