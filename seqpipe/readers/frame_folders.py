@@ -176,7 +176,9 @@ class FolderEngine:
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences."""
         planned: InterruptibleFuture[Any] = InterruptibleFuture()
-        calls = [partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)]
+        calls = [
+            partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)
+        ]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
 
