@@ -501,13 +501,13 @@ class Pipeline:
     def reset(self) -> None:
         """Begin the next epoch of sources that have ended, and of readers that an iterator goes through."""
         executor = self.executor
-        places = executor.places()
+        positions = executor.positions()
         executor.go_to(
             [
                 (epoch, position, None)
                 if isinstance(source, Indexed) and source.endless
                 else (epoch + 1, 0, None)
-                for source, (epoch, position, _) in zip(executor.sources, places, strict=True)
+                for source, (epoch, position, _) in zip(executor.sources, positions, strict=True)
             ]
         )
 

@@ -15,7 +15,7 @@ from ..array import Array
 from ..kernel import load_cupy
 from ..ops.call.threads import side_by_side, threads
 from ..video.cuda.streams import Streams
-from ..video.finalizers import Afterwards
+from ..video.finalizers import Finalizer
 
 __all__ = ["Gathered", "Staging"]
 
@@ -68,7 +68,7 @@ class _Lease:
         address = block.data.__array_interface__["data"]
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": address}
         self.block = block
-        self._afterwards = Afterwards(free.append, block)
+        self._finalizer = Finalizer(free.append, block)
 
 
 class Staging:

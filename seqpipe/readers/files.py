@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ..param import check_list
-from ..video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
+from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
 from .ranges import Range
@@ -68,7 +68,7 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
         )
     _require_folder(root)
     root = root.rstrip("/")
-    passed = PassedOver()
+    passed = SkippedFiles()
     folders, videos = _look_into(root or "/", passed)
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
         raise SourceError(
@@ -100,7 +100,7 @@ def _require_folder(root: str) -> None:
 
 
 def _class(
-    root: str, name: str, folders: list[str], number: int, passed: PassedOver, *, named: bool
+    root: str, name: str, folders: list[str], number: int, passed: SkippedFiles, *, named: bool
 ) -> Iterator[Entry]:
     """Videos of one class; a class found as a folder must have a video."""
     if name not in folders:
@@ -109,13 +109,13 @@ def _class(
             source=root,
             allowed=", ".join(folders) or "no folder is there",
         )
-    videos = _videos_below(f"{root}/{name}", inside := PassedOver())
+    videos = _videos_below(f"{root}/{name}", inside := SkippedFiles())
     passed.update(inside)
     if not videos and not named:
         if not any(_videos_below(f"{root}/{other}") for other in folders):
             _refuse_empty(root)
         raise UnreadableSourceError(
-            f"there is no video in the class folder {name!r}{_others(inside)}",
+            f"there is no video in the class folder {name!r}{_besides(inside)}",
             source=root,
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Remove the folder, or name the classes that you want with classes=[…]",
@@ -127,7 +127,7 @@ def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
     return (Entry(f"{root}/{video}", video, label) for video in videos)
 
 
-def _videos_below(folder: str, passed: PassedOver | None = None) -> list[str]:
+def _videos_below(folder: str, passed: SkippedFiles | None = None) -> list[str]:
     """Videos at any depth below a folder, relative to it, sorted folder by folder."""
     folders, videos = _look_into(folder, passed)
     for name in folders:
@@ -136,7 +136,7 @@ def _videos_below(folder: str, passed: PassedOver | None = None) -> list[str]:
     return videos
 
 
-def _look_into(folder: str, passed: PassedOver | None = None) -> tuple[list[str], list[str]]:
+def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[str], list[str]]:
     """Subfolders and videos of a folder, sorted, without hidden ones; other files are counted in ``passed``."""
     try:
         with os.scandir(folder) as found:
@@ -152,16 +152,16 @@ def _look_into(folder: str, passed: PassedOver | None = None) -> tuple[list[str]
 
 
 def _refuse_empty(root: str) -> NoReturn:
-    _videos_below(root, passed := PassedOver())
+    _videos_below(root, passed := SkippedFiles())
     raise UnreadableSourceError(
-        f"there is no video in this folder{_others(passed)}",
+        f"there is no video in this folder{_besides(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
         advice="If the videos have other extensions, list them with files=[…]",
     )
 
 
-def _others(passed: PassedOver) -> str:
+def _besides(passed: SkippedFiles) -> str:
     return f", only {passed}" if passed else ""
 
 

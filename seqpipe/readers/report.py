@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..errors import DamagedSourceError, SeqpipeError, printable
-from ..video.source.extensions import PassedOver
+from ..video.source.extensions import SkippedFiles
 
 __all__ = ["Fate", "Loss", "Report", "ReportBook"]
 
@@ -84,7 +84,7 @@ class Report:
         head = f"Report({self.used} of {self.listed} {self.unit}, {self.samples} samples"
         for fate, count in self.counts.items():
             head += f"; {count} × {fate}"
-        head += f"; passed over: {PassedOver(self.passed_over)}" if self.passed_over else ""
+        head += f"; passed over: {SkippedFiles(self.passed_over)}" if self.passed_over else ""
         lines = [f"  {loss}" for loss in self.losses[:_SHOWN]]
         if len(self.losses) > _SHOWN:
             lines.append(f"  … and {len(self.losses) - _SHOWN} more in .losses")

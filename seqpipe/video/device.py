@@ -1,4 +1,4 @@
-"""Devices by name, and who decodes for them."""
+"""Device names, and the parameters that choose the decode backend."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["DECODE", "STREAM", "THREADS", "Decode", "Device", "parse_device", "p
 Decode = Literal["auto", "nvdec", "mixed", "cpu"]
 DECODE: Final = choice(
     "decode",
-    "who decodes for a GPU: its engines, and the CPU what they cannot (auto); the engines alone (nvdec); "
-    "engines and CPU side by side (mixed); the CPU alone (cpu)",
+    "What decodes for a GPU: NVDEC, with the CPU for streams that it cannot decode (auto); NVDEC alone (nvdec); "
+    "NVDEC and the CPU concurrently (mixed); the CPU alone (cpu)",
     ("auto", "nvdec", "mixed", "cpu"),
 )
 THREADS: Final = Param(
-    name="threads", doc="Threads that decode; one for each core unless given", lo=1, hi=4096, optional=True
+    name="threads", doc="Number of decoding threads; by default one per core", lo=1, hi=4096, optional=True
 )
 STREAM: Final = Param(
     name="stream",
-    doc="Which of the file's streams, by its number in the container; the best video unless given",
+    doc="Which of the file's streams, by its number in the container; by default the best video stream",
     lo=0,
     hi=2**31 - 1,
     optional=True,
@@ -35,11 +35,11 @@ _NAME = re.compile(r"cpu|auto|cuda(?::(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class Device:
-    """Where frames are to be.
+    """Device that frames are delivered on.
 
     Attributes:
         kind: ``"cpu"`` or ``"cuda"``.
-        number: of the GPU among those that the process sees.
+        number: GPU number among those visible to the process.
     """
 
     kind: Literal["cpu", "cuda"]
@@ -50,11 +50,11 @@ class Device:
 
 
 def parse_device(name: str) -> Device:
-    """The device of a name: "cpu", "cuda", "cuda:1"; "auto" is the first GPU that can be used, else the CPU.
+    """Parse a device name: "cpu", "cuda", "cuda:1"; "auto" is the first GPU if it is usable, else the CPU.
 
     Raises:
-        ParameterError: it is no name of a device.
-        BackendError: there is no such GPU, or what is needed to use it is missing.
+        ParameterError: the name is not that of a device.
+        BackendError: the GPU does not exist, or the software needed to use it is missing.
     """
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None:
@@ -71,11 +71,11 @@ def parse_device(name: str) -> Device:
 
 
 def parse_devices(name: str) -> tuple[Device, ...]:
-    """The devices of a name; beside those of :func:`parse_device`, "cuda:all" stands for all GPUs that there are.
+    """Parse a device name as :func:`parse_device` does; "cuda:all" additionally stands for all visible GPUs.
 
     Raises:
-        ParameterError: it is no name of a device.
-        BackendError: there is no such GPU, or what is needed to use it is missing.
+        ParameterError: the name is not that of a device.
+        BackendError: the GPU does not exist, or the software needed to use it is missing.
     """
     if name != "cuda:all":
         try:
@@ -93,7 +93,7 @@ def _usable(number: int) -> Device:
     from ..kernel import CudaDevice
 
     CudaDevice(number)
-    from .nvdec.cuvid import load  # here: most machines have no GPU
+    from .nvdec.cuvid import load  # imported late: most machines have no GPU
 
     load()
     return Device("cuda", number)

@@ -1,7 +1,7 @@
-"""Afterwards: what is done when something is no longer referred to, without a line of Python.
+"""Finalizers that run a C function when an object is collected, so that no Ctrl-C is lost in them.
 
-Python runs the handlers of signals before the first line of whatever function it enters, a ``__del__`` as well, and
-after each call that one makes. What they raise there, a Ctrl-C, is printed and forgotten. C asks for no signals.
+Python runs signal handlers at the start of every Python function, including a ``__del__``, and after each call in it.
+An exception raised there, such as KeyboardInterrupt, is printed and dropped. A C function checks for no signals.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NoReturn
 
-__all__ = ["Afterwards"]
+__all__ = ["Finalizer"]
 
 
-class Afterwards(partial[Any]):
-    """A function of C with its arguments, called when the last reference to this object is gone, by any thread.
+class Finalizer(partial[Any]):
+    """C function with its arguments, called by any thread when the last reference to this object is dropped.
 
-    It must not raise: nobody would learn of it.
+    The function must not raise: Python would drop the exception.
     """
 
     __slots__ = ()
-    # a slot of the type, not a method: nothing of this is Python's
+    # The type's C slot itself: no Python frame is entered.
     __del__ = partial.__call__
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("what is to be done once cannot be copied or pickled")
+        raise TypeError("a finalizer runs once: it cannot be copied or pickled")

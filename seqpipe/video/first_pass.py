@@ -20,7 +20,7 @@ from .index.build import Scan
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo
 from .probe.probe import open_container, side_data
-from .source.outside import parsing
+from .source.parsing import parsing
 from .source.source import Source
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class FirstPass:
             times: dict[int, int] = {}
             with contextlib.suppress(DecodeError):
                 for result in self._decoded(times):
-                    for picture in result.pictures:
+                    for picture in result.frames:
                         pts = times.pop(picture.packet)
                         if result.damaged or pts <= self._last:
                             return

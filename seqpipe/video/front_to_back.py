@@ -348,7 +348,7 @@ class _Given:
 
     def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """The frames of what a decoder gave; damaged ones before the first sound one are none."""
-        for picture in result.pictures:
+        for picture in result.frames:
             if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
                 # each of its packets has a picture, and they come in the packets' order
                 raise self.damaged("the decoder gave no picture of it")
@@ -359,7 +359,7 @@ class _Given:
             if picture.packet in result.damaged:
                 if not self.count:
                     continue
-                raise self.damaged("the decoder had to invent parts of its picture")
+                raise self.damaged("the decoder concealed an error in its frame")
             self.count += 1
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
             yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)

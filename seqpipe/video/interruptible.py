@@ -1,4 +1,4 @@
-"""Awaited: a future that the main thread can wait for through a Ctrl-C."""
+"""Future whose ``result()`` can be interrupted by Ctrl-C without leaving its lock held."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-__all__ = ["Awaited"]
+__all__ = ["InterruptibleFuture"]
 
 ResultT = TypeVar("ResultT")
 
-_LOOK_AGAIN_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 
-class Awaited(Future[ResultT]):
-    """Waits in one call of C until it is done, and only then asks as other futures do.
+class InterruptibleFuture(Future[ResultT]):
+    """Future that waits in a single C call until it is done, and takes the standard future's lock only then.
 
-    These take and give back their lock in Python, where a handler of a signal may raise between the two: the lock is
-    kept, and whoever has the result waits for ever to set it.
+    The standard future acquires and releases its lock in Python. A signal handler that raises between the two leaves
+    the lock held, and the thread that computes the result then blocks forever when it sets it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._ended = False
-        self._told: SimpleQueue[None] = SimpleQueue()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
         self.add_done_callback(_end)
 
     def result(self, timeout: float | None = None) -> ResultT:
-        """What came of it; a time limit counts from when it is done."""
+        """Return the result once it is there; ``timeout`` is ignored while the call is pending."""
         while not self._ended:
             try:
-                self._told.get(timeout=_LOOK_AGAIN_S)
-            except Empty:  # another thread that waits has taken it, or one that was interrupted
+                self._wakeups.get(timeout=_POLL_S)
+            except Empty:  # another waiting thread, or one that was interrupted, consumed the wake-up
                 continue
         return super().result(timeout)
 
 
 def _end(future: Any) -> None:
     future._ended = True
-    future._told.put(None)
+    future._wakeups.put(None)

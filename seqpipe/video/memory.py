@@ -1,4 +1,4 @@
-"""How much memory a device has, and main memory for pixels."""
+"""Total memory of a device, and allocation of host arrays."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from .device import Device
 
 __all__ = ["device_bytes", "host_array"]
 
-_CONTAINER = Path("/sys/fs/cgroup/memory.max")
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _HOST: Final = Device("cpu")
-_WORTH_A_LOOK: Final = 1 << 28
-# where the system does not tell
-_ASSUMED: Final = 16 << 30
+# Smaller arrays are allocated without comparing their size with the system's memory.
+_CHECKED_FROM_BYTES: Final = 1 << 28
+# Used where the system does not report its memory.
+_ASSUMED_BYTES: Final = 16 << 30
 
 
 def device_bytes(device: Device) -> int:
-    """All memory of a device, free or not, in bytes; of main memory, what the container leaves to its processes.
+    """Return a device's total memory in bytes, free or not; for the CPU at most the container's (cgroup) limit.
 
     Raises:
         BackendError: CuPy is missing or does not fit the driver.
@@ -33,26 +34,28 @@ def device_bytes(device: Device) -> int:
         from .cuda.memory import total_bytes
 
         return total_bytes(device.number)
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _ASSUMED
-    with contextlib.suppress(OSError, ValueError):  # there is no such file, or it says "max"
-        return min(whole, int(_CONTAINER.read_text(encoding="ascii")))
-    return whole
+    total = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _ASSUMED_BYTES
+    )
+    with contextlib.suppress(OSError, ValueError):  # the file does not exist, or holds "max"
+        return min(total, int(_CGROUP_LIMIT.read_text(encoding="ascii")))
+    return total
 
 
 def host_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """A new array in main memory, with arbitrary content.
+    """Allocate an uninitialized array in main memory.
 
     Raises:
-        DeviceMemoryError: it is larger than all of main memory. Linux would promise it and then end the process.
+        DeviceMemoryError: the array is larger than main memory. Linux would overcommit and later kill the process.
     """
     size = math.prod(shape) * dtype.itemsize
-    if size < _WORTH_A_LOOK or size <= device_bytes(_HOST):
+    if size < _CHECKED_FROM_BYTES or size <= device_bytes(_HOST):
         try:
             return np.empty(shape, dtype)
-        except MemoryError:  # of a limit that the process has
+        except MemoryError:  # the process has a limit of its own (ulimit)
             pass
     raise DeviceMemoryError(
-        f"main memory has no room for an array {shape} {dtype} of {size / 2**30:.3g} GiB",
-        allowed=f"{device_bytes(_HOST) / 2**30:.3g} GiB, all that there is",
-        advice="Ask for less at once: smaller batches, shorter sequences or smaller pictures",
+        f"an array {shape} {dtype} of {size / 2**30:.3g} GiB does not fit into main memory",
+        allowed=f"{device_bytes(_HOST) / 2**30:.3g} GiB in total",
+        advice="Ask for less at once: smaller batches, shorter sequences or smaller frames",
     )

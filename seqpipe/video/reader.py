@@ -34,12 +34,12 @@ from .engine.fill import fill
 from .index.learned import Learned
 from .index.open import kept_index, open_index, reindexed
 from .packet_index import PacketIndex
-from .plan.frame_numbers import numbers_of, time_s, whole_number, whole_numbers
+from .plan.frame_numbers import check_frame_number, check_frame_numbers, check_time_s, resolve_slice
 from .plan.jobs import PlannedVideo
 from .plan.plan import make_plan
 from .plan.request import lost_error
 from .probe.info import StreamInfo
-from .source.blocks import Counted
+from .source.blocks import CountedSource
 from .source.source import Origin, open_source
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class VideoReader:
         )
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
-        self._source = Counted(open_source(origin, stream=STREAM.check(stream)))
+        self._source = CountedSource(open_source(origin, stream=STREAM.check(stream)))
         # the painter's buffers, the stream ahead and the opening of an index are one thread's at a time
         self._lock = threading.RLock()
         self._needed = 0
@@ -182,8 +182,8 @@ class VideoReader:
             DamagedSourceError: a frame cannot be decoded.
         """
         if isinstance(place, slice):
-            return self.frames(numbers_of(place, len(self)))
-        number = int(self._index.check([whole_number(place)])[0])
+            return self.frames(resolve_slice(place, len(self)))
+        number = int(self._index.check([check_frame_number(place)])[0])
         with self._lock:
             return self._next_frame(number)
 
@@ -201,7 +201,7 @@ class VideoReader:
             FrameRangeError: the video has no such frame.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        wanted = self._index.check(whole_numbers(numbers))
+        wanted = self._index.check(check_frame_numbers(numbers))
         place = self._place
         with self._lock, place.active():
             pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
@@ -225,7 +225,7 @@ class VideoReader:
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        times = [time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
+        times = [check_time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
         if self._numbered is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])
@@ -238,7 +238,7 @@ class VideoReader:
             FrameRangeError: the sequence reaches past the end of the video.
         """
         length, stride = SEQUENCE_LENGTH.check(length), STRIDE.check(stride)
-        first = int(self._index.check([whole_number(start)])[0])
+        first = int(self._index.check([check_frame_number(start)])[0])
         if (last := first + (length - 1) * stride) >= len(self):
             raise self._index.range_error(
                 f"frame {last}, the last of {length} from {first} on with stride {stride},",
@@ -252,7 +252,7 @@ class VideoReader:
         Raises:
             FrameRangeError: the video has no such frame.
         """
-        return float(self.timestamps[self._index.check([whole_number(number)])[0]])
+        return float(self.timestamps[self._index.check([check_frame_number(number)])[0]])
 
     def frame_at(self, seconds: float) -> int:
         """Return the number of the frame on screen at a time.
@@ -260,7 +260,7 @@ class VideoReader:
         Raises:
             FrameRangeError: the time is outside of the video.
         """
-        times, end, seconds = self.timestamps, self._index.end_s, time_s(seconds)
+        times, end, seconds = self.timestamps, self._index.end_s, check_time_s(seconds)
         if not (len(times) and times[0] - EQUAL_S <= seconds < end):
             allowed = f"from {times[0]:.6f} s to before {end:.6f} s" if len(times) else ""
             raise self._index.range_error(f"{seconds:.6f} s", allowed)
@@ -279,7 +279,7 @@ class VideoReader:
             DamagedSourceError: frames cannot be decoded; raised after all others were returned. ``lost`` holds their
                 numbers.
         """
-        wanted = self._index.check(whole_numbers(numbers))
+        wanted = self._index.check(check_frame_numbers(numbers))
         if (np.diff(wanted) <= 0).any():
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
@@ -354,7 +354,7 @@ class VideoReader:
         assert self._film is not None
         with self._lock, place.active():
             pixels = place.painter.allocate((len(times), *self._shape), self._dtype)
-            pictures = place.painter.pictures(pixels)
+            pictures = place.painter.frame_targets(pixels)
             try:
                 for part, places, numbers in self._film.parts(times):
                     targets = self._targets(part, numbers.tolist(), [pictures[at] for at in places.tolist()])
@@ -367,7 +367,7 @@ class VideoReader:
 
     def _paint(self, numbers: Seq[int], pixels: Array) -> dict[int, str]:
         """Decode frames and paint them; returns those that are lost, with the reason for each."""
-        targets = self._targets(self._video, numbers, self._place.painter.pictures(pixels))
+        targets = self._targets(self._video, numbers, self._place.painter.frame_targets(pixels))
         threads = self._threads_for(self._video, np.array(numbers, dtype=np.int64))
         try:
             return self._fill(self._video, targets, threads)
@@ -408,8 +408,8 @@ class VideoReader:
         packets = self._open_packets(self._video)
         items = self._decoded(packets, wanted)
         # No context: whoever abandons a stream closes it thus, and Python loses a Ctrl-C that falls into its end.
-        for begin in range(0, len(wanted), place.at_once):
-            numbers = wanted[begin : begin + place.at_once].tolist()
+        for begin in range(0, len(wanted), place.stream_batch):
+            numbers = wanted[begin : begin + place.stream_batch].tolist()
             with place.active():
                 pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
                 self._paint_next(items, painter, numbers, pixels, lost, early)
@@ -461,7 +461,7 @@ class VideoReader:
         the codec's order.
         """
         backend, converter = self._place.backend, painter.converter(self._index.info, self._output)
-        left = dict(zip(numbers, painter.pictures(pixels), strict=True))
+        left = dict(zip(numbers, painter.frame_targets(pixels), strict=True))
         while left.keys() - lost.keys() - early:
             item = next(items)
             if isinstance(item, Lost):

@@ -31,7 +31,7 @@ from seqpipe.video.nvdec.cuvid import (
     PictureParams,
     load,
 )
-from seqpipe.video.nvdec.hardware import Forgotten, HardwareDecoder, StreamShape
+from seqpipe.video.nvdec.hardware import HardwareDecoder, ReleasedDecoders, StreamShape
 from seqpipe.video.source.source import open_source
 
 _SHOW_FRAME = {"vp9": (184 + 12, 6), "av1": (184 + 20, 2)}  # byte of CUVIDPICPARAMS, and bit
@@ -78,9 +78,14 @@ class Trace:
     def _sequence(self, _: int, form: Any) -> int:
         shape = StreamShape.of(form.contents)
         print(f"  sequence {shape}, asked for {form.contents.min_surfaces} surfaces")
-        if self._decoder is None or not self._decoder.take(shape):
+        if self._decoder is None or not self._decoder.accept(shape):
             self._decoder = HardwareDecoder(
-                self._cuvid, shape, stream=self._stream, at_once=4, several=True, forgotten=Forgotten()
+                self._cuvid,
+                shape,
+                stream=self._stream,
+                most_mapped=4,
+                several=True,
+                released=ReleasedDecoders(),
             )
         return self._decoder.surfaces
 

@@ -153,8 +153,8 @@ SELECTIONS = [
     (["--start", "48f"], "no frame begins in the range from 48f"),
     (["--sequence-length", 49], "no sequence of 49 frames with a stride of 1 fits into 48 frames"),
     (["--crop", "100:0:40:40"], "crop"),
-    (["--size", "16256x16256"], "pictures of 16256x16256 pixels are too large; allowed: (width + 128)"),
-    (["--short-side", "20000"], "pictures of 26667x20000 pixels are too large"),
+    (["--size", "16256x16256"], "frames of 16256x16256 pixels are too large; allowed: (width + 128)"),
+    (["--short-side", "20000"], "frames of 26667x20000 pixels are too large"),
     (
         ["--size", "20000x10", "--format", "webp"],
         "its frames of 20000x10 do not fit into webp; allowed: at most 16383",

@@ -194,7 +194,7 @@ def test_a_rank_without_samples_has_no_batches():
         (
             {"segments": 2, "crop": (0, 0, 999, 9)},
             ParameterError,
-            r"h264\.mp4: crop of .* pixels at x=0, y=0 leaves the frame",
+            r"h264\.mp4: crop of .* pixels at x=0, y=0 exceeds the frame",
         ),
         ({"segments": 2, "output": "RGB"}, ParameterError, r"output='RGB' is not valid"),
         ({"segments": 2, "device": "cuda:99"}, BackendError, "cupy is not installed|CUDA|cuda:99"),

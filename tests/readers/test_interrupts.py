@@ -16,7 +16,7 @@ import pytest
 import seqpipe
 from seqpipe.video.device import parse_device
 from seqpipe.video.engine.executors import engine_for
-from seqpipe.video.finalizers import Afterwards
+from seqpipe.video.finalizers import Finalizer
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.deep import combined
@@ -128,20 +128,20 @@ def test_what_python_does_at_the_end_of_an_object_loses_an_interrupt(unraisable)
 
 def test_what_c_does_afterwards_loses_none(unraisable):
     noted = deque(maxlen=1)
-    assert lost_interrupts(lambda: Afterwards(noted.append, 1) and None) == []
+    assert lost_interrupts(lambda: Finalizer(noted.append, 1) and None) == []
     assert noted == deque([1])
     assert unraisable == []
 
 
 def test_it_is_done_once_by_whoever_lets_go_last_or_collects_garbage():
     done, count = deque(), itertools.count()
-    kept = [Afterwards(done.append, next(count))]
+    kept = [Finalizer(done.append, next(count))]
     assert not done
     thread = threading.Thread(target=kept.clear)
     thread.start()
     thread.join()
     assert list(done) == [0]
-    kept.append(Afterwards(done.append, kept))
+    kept.append(Finalizer(done.append, kept))
     del kept
     gc.collect()
     assert len(done) == 2

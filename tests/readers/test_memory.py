@@ -229,7 +229,7 @@ def test_a_bound_that_is_no_size_is_refused(value):
 def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory_module, "_CONTAINER", limit)
+    monkeypatch.setattr(memory_module, "_CGROUP_LIMIT", limit)
     assert device_bytes(Device("cpu")) == physical
     limit.write_text("max\n")
     assert device_bytes(Device("cpu")) == physical
@@ -249,10 +249,10 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
 def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options, tmp_path):
     """Linux promises the memory, and ends the process once it is written to."""
     (tmp_path / "memory.max").write_text(f"{GIB}\n")
-    monkeypatch.setattr(memory_module, "_CONTAINER", tmp_path / "memory.max")
+    monkeypatch.setattr(memory_module, "_CGROUP_LIMIT", tmp_path / "memory.max")
     options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
     with Video(**options) as dataset:
-        said = r"main memory has no room for an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB; allowed: 1 GiB"
+        said = r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"
         with pytest.raises(DeviceMemoryError, match=said):
             next(dataset.batches(1))
         with pytest.raises(DeviceMemoryError, match=said):

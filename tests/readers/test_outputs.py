@@ -128,13 +128,13 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
             if number < 2:
                 found.append(len(next(batches)))
                 continue
-            with pytest.raises(ParameterError, match=r"h264.*leaves the frame of 128x96"):
+            with pytest.raises(ParameterError, match=r"h264.*exceeds the frame of 128x96"):
                 next(batches)
             found.append(-1)
         with pytest.raises(StopIteration):
             next(batches)
         assert found == [4, 4, -1]
-        with pytest.raises(ParameterError, match="leaves the frame"):
+        with pytest.raises(ParameterError, match="exceeds the frame"):
             dataset.sample(10, outputs=too_large)
         assert not dataset.report().losses
 

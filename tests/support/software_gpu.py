@@ -68,7 +68,7 @@ class SoftwareGpu:
         for user in (cuvid, session, caps):
             patch.setattr(user, "load", lambda: self.cuvid)
         patch.setattr(converter, "CudaDevice", lambda _number: self._device)
-        patch.setattr(driver, "launching", self._launching.addresses)
+        patch.setattr(driver, "launch_functions", self._launching.addresses)
         for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
 
@@ -103,7 +103,7 @@ class _Handles:
 
 
 class SoftwareDriver:
-    """Stands where the driver's functions for launching do; everything is done at once.
+    """Stands where the driver's functions for launch_functions do; everything is done at once.
 
     Args:
         device: runs the kernels.

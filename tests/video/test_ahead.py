@@ -99,7 +99,7 @@ def test_while_one_is_decoded_the_others_are_read(distant, index):
 
 def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkeypatch):
     source, wanted = distant(delay_s=0.01), firsts(index, 6)
-    monkeypatch.setattr(read_ahead, "_ROOM", 0)
+    monkeypatch.setattr(read_ahead, "_MOST_BYTES", 0)
     with Engine(1) as engine:
         check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
     assert source.most == 1
@@ -108,7 +108,7 @@ def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkey
 def test_room_is_given_back_as_jobs_end(distant, index, monkeypatch):
     source, wanted = distant(delay_s=0.01), firsts(index, 1)
     monkeypatch.setattr(
-        read_ahead, "_ROOM", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]])
+        read_ahead, "_MOST_BYTES", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]])
     )
     with Engine(1) as engine:
         for _ in range(3):
@@ -183,7 +183,7 @@ def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
 @pytest.mark.parametrize("most", [1, 2000, 1 << 30])
 def test_packets_come_whole_however_they_are_fetched(index, monkeypatch, most):
     """In pieces of a few bytes, of some packets, or all at once."""
-    monkeypatch.setattr("seqpipe.video.decode.packets._BYTES_AT_ONCE", most)
+    monkeypatch.setattr("seqpipe.video.decode.packets._READ_BYTES", most)
     source, numbers = Distant(delay_s=0), np.arange(len(index.packets))
     whole = made(NAME).read_bytes()
     found = list(OffsetPackets(source, index).read(numbers))

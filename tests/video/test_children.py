@@ -26,7 +26,7 @@ from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, child_process
 from seqpipe.video.engine.backend import DecodeBackend
-from seqpipe.video.engine.child_memory import SharedFrames, Slots
+from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.processes import PROCESSES, processes
@@ -128,31 +128,31 @@ def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatc
     form = surface_format("yuv420p")
     planes = [np.full(shape, value, np.uint8) for shape, value in (((8, 10), 1), ((4, 5), 2), ((4, 5), 3))]
     monkeypatch.setattr(child_memory, "_BYTES", 4096)
-    pictures = SharedFrames.__new__(SharedFrames)
+    memory = FrameMemory.__new__(FrameMemory)
     kept = os.memfd_create("a test")
     monkeypatch.setattr(os, "memfd_create", lambda _: kept)
-    pictures.__init__()
-    slots = Slots(mmap.mmap(kept, 0))
+    memory.__init__()
+    allocator = BufferAllocator(mmap.mmap(kept, 0))
     surface = Surface(-1, tuple(planes), form)
-    lent = [slots.put(surface) for _ in range(20)]
+    lent = [allocator.put(surface) for _ in range(20)]
     assert lent.index(None) == 4096 // 256
-    borrowed = [pictures.borrow(one) for one in lent if one is not None]
+    borrowed = [memory.borrow(one) for one in lent if one is not None]
     for found in borrowed:
         for plane, wanted in zip(found, planes, strict=True):
             assert np.array_equal(plane, wanted)
-    assert pictures.used() == []
+    assert memory.released() == []
     last = borrowed.pop()[0]
-    assert pictures.used() == [], "one of its planes is still there"
+    assert memory.released() == [], "one of its planes is still there"
     del last, found, plane
     gc.collect()
-    (buffer,) = pictures.used()
-    assert slots.put(surface) is None
-    slots.take_back([buffer])
-    assert slots.put(surface).buffer == buffer
-    slots.take_back([one.buffer for one in lent if one is not None])
+    (buffer,) = memory.released()
+    assert allocator.put(surface) is None
+    allocator.release([buffer])
+    assert allocator.put(surface).buffer == buffer
+    allocator.release([one.buffer for one in lent if one is not None])
     larger = Surface(-1, tuple(np.repeat(plane, 8, axis=1) for plane in planes), form)
-    assert slots.put(larger) is not None, "what all pictures have left is for those of any size"
-    pictures.close()
+    assert allocator.put(larger) is not None, "what all frames have left is for those of any size"
+    memory.close()
 
 
 @pytest.mark.parametrize("nice", [0, 10])
@@ -197,7 +197,7 @@ def touched(child):
     """How many rooms a child has ever used: pictures are not black, so none is all zeros."""
     info = video("h264_long_gop").index.info
     size = 1 << (info.width * info.height * 3 // 2 - 1).bit_length()
-    some = child._pictures._bytes[: 64 * size].reshape(64, size)
+    some = child._memory._bytes[: 64 * size].reshape(64, size)
     return int(np.count_nonzero(some[:, : info.width].any(axis=1)))
 
 
@@ -220,7 +220,7 @@ def test_a_source_that_cannot_be_read_is_named_and_the_child_stays(helpers, tmp_
     path.write_bytes(path.read_bytes()[:5000])
     with (
         closing(helpers.decode(gone, np.arange(len(gone.index)))) as found,
-        pytest.raises(SourceError, match="The file has changed while it was open"),
+        pytest.raises(SourceError, match="The file has changed since it was opened"),
     ):
         list(found)
     assert len(helpers._idle) == 2
@@ -260,7 +260,7 @@ def test_a_child_that_ends_is_told_of_and_another_takes_its_place():
     next(going)
     (child,) = helpers._living
     child._process.kill()
-    with pytest.raises(BackendError, match=f"has ended with {-signal.SIGKILL}.*{PROCESSES.name}=0"):
+    with pytest.raises(BackendError, match=f"has ended with exit code {-signal.SIGKILL}.*{PROCESSES.name}=0"):
         list(going)
     helpers.wait()
     assert child not in helpers._living
@@ -313,11 +313,11 @@ def test_who_breaks_off_at_the_last_pictures_gives_all_their_memory_back():
     for _ in range(count - 3):
         next(going)
     (child,) = helpers._idle
-    child._pictures.used()
+    child._memory.released()
     going.close()
     del going
     gc.collect()
-    assert len(child._pictures.used()) == 3
+    assert len(child._memory.released()) == 3
     helpers.close()
 
 
@@ -445,4 +445,4 @@ def test_where_processes_cannot_be_started_threads_decode(monkeypatch, caplog):
         for _ in range(10):
             (found,) = made_engine.read([request("h264", [4])])
             assert [read(picture) for picture in found.numpy()] == [4]
-    assert caplog.text.count("no process can be started to decode in") == 1
+    assert caplog.text.count("worker processes cannot be started") == 1

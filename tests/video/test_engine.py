@@ -23,7 +23,7 @@ from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.decode.cpu import CpuDecoder
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.engine import Engine, available_cores
-from seqpipe.video.plan.jobs import cut
+from seqpipe.video.plan.jobs import cut_jobs
 from seqpipe.video.plan.request import Request
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made
@@ -80,7 +80,9 @@ def test_far_apart_requests_of_one_file_run_in_parallel():
     with Engine(2) as engine:
         video = engine._library.video(str(made("h264_short_gops")))
         jobs = list(
-            cut(video, list(enumerate([request("h264_short_gops", [0]), request("h264_short_gops", [40])])))
+            cut_jobs(
+                video, list(enumerate([request("h264_short_gops", [0]), request("h264_short_gops", [40])]))
+            )
         )
         assert [[place for place, _ in job.requests] for job in jobs] == [[0], [1]]
 
@@ -254,10 +256,10 @@ def test_who_waits_while_another_thread_closes_is_told_so():
     closing.start()
     while not pending._planning.cancelled():
         time.sleep(0.01)
-    with pytest.raises(BackendError, match="it was closed while it was being read"):
+    with pytest.raises(BackendError, match="the reader was closed during a read"):
         pending.result()
     enough.set()
     held.join()
     closing.join()
-    with pytest.raises(BackendError, match="nothing can be begun: this was closed"):
+    with pytest.raises(BackendError, match="no work can be started: the reader was closed"):
         engine.submit([request("h264", [3])])

@@ -41,7 +41,7 @@ class Faulty(CpuDecoder):
                         damaged=[packet for packet in result.decoded if packet == self.packet]
                     )
                 elif self.fault == "swallowed":
-                    pictures = [picture for picture in result.pictures if picture.packet != self.packet]
+                    pictures = [picture for picture in result.frames if picture.packet != self.packet]
                     yield DecodeResult([picture.packet for picture in pictures], [], pictures)
                 else:
                     yield result

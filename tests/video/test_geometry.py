@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.convert.geometry import Placement, fitted_size, place
+from seqpipe.video.convert.geometry import Placement, fitted_size, make_placement
 
 sides = st.integers(1, 40)
 
@@ -35,7 +35,7 @@ def test_cutting_before_the_turn_is_cropping_after_it(given_: dict[str, Any]) ->
     upright = np.rot90(np.fliplr(pixels) if given_["flipped"] else pixels, given_["rotation_degrees"] // 90)
     x, y, width, height = given_["crop"]
 
-    made = place(size, **given_)
+    made = make_placement(size, **given_)
 
     left, top, columns, rows = made.box
     cut = pixels[top : top + rows, left : left + columns]
@@ -50,7 +50,7 @@ def test_cutting_before_the_turn_is_cropping_after_it(given_: dict[str, Any]) ->
 def test_a_size_is_that_of_the_upright_picture(
     width: int, height: int, turn: int, size: tuple[int, int]
 ) -> None:
-    assert place((width, height), rotation_degrees=turn, size=size).shape == size[::-1]
+    assert make_placement((width, height), rotation_degrees=turn, size=size).shape == size[::-1]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_frame_of_another_size_gives_the_same_picture(
     given_: dict[str, Any], other: tuple[int, int]
 ) -> None:
     size = given_.pop("surface")
-    made = place(size, **given_)
+    made = make_placement(size, **given_)
     assert made.on(size, size) == made
     moved = made.on(size, other)
     x, y, width, height = moved.box
@@ -99,15 +99,15 @@ def test_a_frame_of_another_size_gives_the_same_picture(
 
 
 def test_a_whole_frame_of_another_size_is_shown_whole() -> None:
-    assert place((1280, 720), rotation_degrees=90).on((1280, 720), (641, 361)) == Placement(
+    assert make_placement((1280, 720), rotation_degrees=90).on((1280, 720), (641, 361)) == Placement(
         (0, 0, 641, 361), (1280, 720), False, 1
     )
 
 
 @pytest.mark.parametrize("crop", [(0, 0, 1081, 10), (1, 0, 1080, 10), (0, 1900, 10, 21), (1080, 0, 1, 1)])
 def test_a_crop_that_leaves_the_picture_names_its_upright_size(crop: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ParameterError, match=r"leaves the frame of 1080x1920 pixels.*after rotation"):
-        place((1920, 1080), rotation_degrees=270, crop=crop)
+    with pytest.raises(ParameterError, match=r"exceeds the frame of 1080x1920 pixels.*after rotation"):
+        make_placement((1920, 1080), rotation_degrees=270, crop=crop)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_size_is_refused_where_ffmpeg_has_no_such_pictures(size: tuple[int, in
     except av.error.ArgumentError:
         assert not possible
     with contextlib.nullcontext() if possible else pytest.raises(ParameterError, match="too large; allowed"):
-        place((128, 96), size=size, part=(0, 0, 1, 1))
+        make_placement((128, 96), size=size, part=(0, 0, 1, 1))

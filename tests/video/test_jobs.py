@@ -17,7 +17,7 @@ from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.jobs import Job, JobQueue, PlannedVideo, cut
+from seqpipe.video.plan.jobs import Job, JobQueue, PlannedVideo, cut_jobs
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
 from tests.support.decoders import count_packets
@@ -38,7 +38,7 @@ def job(of, first, last, cost=1):
 
 @given(st.lists(st.lists(st.integers(0, 47), min_size=1, max_size=4), min_size=1, max_size=12))
 def test_jobs_cover_all_requests_once_and_do_not_overlap(wanted):
-    jobs = list(cut(video(), list(enumerate(map(request, wanted)))))
+    jobs = list(cut_jobs(video(), list(enumerate(map(request, wanted)))))
     assert sorted(place for job in jobs for place, _ in job.requests) == list(range(len(wanted)))
     spans = sorted((job.first, job.last) for job in jobs)
     assert all(one[1] < other[0] for one, other in itertools.pairwise(spans))

@@ -66,7 +66,7 @@ def test_the_shape_of_a_frame_is_in_the_order_of_its_layout() -> None:
 
 
 def test_a_crop_outside_of_the_frame_fails_before_any_decoding() -> None:
-    with pytest.raises(ParameterError, match="leaves the frame of 320x180 pixels"):
+    with pytest.raises(ParameterError, match="exceeds the frame of 320x180 pixels"):
         Converter(frame_info(320, 180), OutputSpec(crop=(0, 300, 10, 21)))
 
 

@@ -12,7 +12,7 @@ from seqpipe.readers import Video
 from seqpipe.video.bitstream.bits import BitstreamError
 from seqpipe.video.index.build import _one_clock
 from seqpipe.video.probe.probe import probe
-from seqpipe.video.source.outside import parsing
+from seqpipe.video.source.parsing import parsing
 from seqpipe.video.source.source import open_source
 from tests.support.media import made
 

@@ -65,8 +65,8 @@ def test_a_file_object_is_not_read_in_a_forked_process():
     with made("h264").open("rb") as file, VideoReader(file, threads=1) as reader:
         said = in_child(lambda: str(reader[3]))
         assert said.startswith("SourceError: <")
-        assert "the file object was opened in another process" in said
-        assert "give a path or its bytes" in said
+        assert "the file object was opened in a parent process" in said
+        assert "pass a path or its bytes" in said
         assert reader[3].frames.tolist() == [3]
 
 

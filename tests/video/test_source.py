@@ -181,7 +181,7 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
         (
             io.StringIO("text"),
             ParameterError,
-            r"<StringIO>: the file object gives text\. Open it with mode 'rb'",
+            r"<StringIO>: the file object returns text\. Open it with mode 'rb'",
         ),
         (
             CLOSED,
@@ -212,12 +212,37 @@ def test_a_named_pipe_and_a_device_are_refused_as_such(tmp_path):
             open_source(path)
 
 
+def test_a_source_that_another_thread_closes_during_a_read_is_read_to_the_end(video, monkeypatch):
+    """The descriptor was closed at once: the read failed, or read another file that had got its number."""
+    source, pread = open_source(str(video)), os.pread
+
+    def closing_first(*arguments: int) -> bytes:
+        source.close()
+        return pread(*arguments)
+
+    monkeypatch.setattr(os, "pread", closing_first)
+    assert source.read([(0, 64)]) == [video.read_bytes()[:64]]
+
+
+def test_a_file_object_whose_size_cannot_be_found_is_named():
+    class Stream(io.BytesIO):
+        def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+            if whence == os.SEEK_END:
+                raise OSError("its end is unknown")
+            return super().seek(offset, whence)
+
+    with pytest.raises(
+        SourceError, match=r"^<Stream>: the file object cannot be read \(its end is unknown\)"
+    ):
+        open_source(Stream(b"video"))
+
+
 def test_a_file_that_shrank_after_indexing_is_an_error(video, tmp_path):
     copy = tmp_path / "shrinking.mp4"
     copy.write_bytes(video.read_bytes())
     with VideoReader(copy) as reader:
         os.truncate(copy, 2000)
-        with pytest.raises(SourceError, match=r"packet \d+ is not where it was.*open it again"):
+        with pytest.raises(SourceError, match=r"packet \d+ differs from the file.s index.*open it again"):
             reader[40]
 
 
@@ -299,7 +324,7 @@ def test_objects_of_other_stores_are_looked_at_again(video, monkeypatch):
     assert source.read([(5000, 64)]) == [video.read_bytes()[5000:5064]]
     with fsspec.open(url, "wb") as target:
         target.write(bytes(video.stat().st_size))
-    monkeypatch.setattr("seqpipe.video.source.source._LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("seqpipe.video.source.source._RECHECK_S", 0.0)
     with pytest.raises(SourceError, match="it was replaced while it was open"):
         source.read([(5000, 64)])
 

@@ -18,7 +18,7 @@ from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.convert.paint import HostPainter
-from seqpipe.video.convert.windowed import bands_of
+from seqpipe.video.convert.windowed import make_bands
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
@@ -88,7 +88,7 @@ def test_a_window_is_scaled_as_pillow_does_it(
     upright = SIZE if rotation % 180 == 0 else SIZE[::-1]
     output = data.draw(windows(upright))
     found, wanted = converted(output, *form, rotation_degrees=rotation, flipped=flipped)
-    placement = output.place(frame_info(*upright, surface_format()))
+    placement = output.placement(frame_info(*upright, surface_format()))
     if placement.is_scaled:
         assert_rounded(found, wanted, 0.03)  # planes have 1/256 of a level
     else:
@@ -202,7 +202,7 @@ def test_weights_are_those_of_the_table(shift: int) -> None:
         start, offset = int(random.integers(0, 20)), float(random.choice([0, 0.5, 1])) * ((1 << shift) - 1)
         axis = ChromaAxis(shift, offset, start, shown, -(-(start + shown + 3) >> shift))
         stretch = Stretch(begin, length, size, first, count, ends=True)
-        made, found = bands_of(axis, stretch), np.zeros((count, axis.samples))
+        made, found = make_bands(axis, stretch), np.zeros((count, axis.samples))
         for pixels, samples, weights in made.bands:
             found[pixels, samples] = weights
         np.testing.assert_allclose(found, window_table(axis, stretch), atol=1e-7, err_msg=f"{axis} {stretch}")
@@ -247,11 +247,11 @@ def test_values_that_cannot_be_are_refused(values: dict[str, Any], message: str)
     [
         (
             {"crop": (10, 0, 50, 50), "window": (1, 0, 50, 50)},
-            "leaves the crop of 50x50 pixels.*in pixels of the crop",
+            "exceeds the crop of 50x50 pixels.*in pixels of the crop",
         ),
         (
             {"size": (20, 10), "part": (0, 1, 20, 10)},
-            "leaves the scaled picture of 20x10 pixels.*once it is scaled",
+            "exceeds the scaled frame of 20x10 pixels.*pixels of the scaled frame",
         ),
     ],
 )

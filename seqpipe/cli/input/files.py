@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...content import HEAD, volume_kind
 from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
-from ...video.source.extensions import VIDEO_ENDINGS, PassedOver, is_video
+from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from ...whole_file import open_new, replacing
 from ..terminal.progress import say
 
@@ -86,7 +86,7 @@ def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, passed = False, PassedOver()
+    found, passed = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(root)

@@ -124,7 +124,7 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
         ParameterError: the crop exceeds the frame.
         OutputError: its frames exceed the format's limit.
     """
-    height, width = request.output.place(index.info).shape
+    height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, found.path)
     selected = request.selection.of(index, partial(_motion_of, found.path, request.options))

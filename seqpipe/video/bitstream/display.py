@@ -12,13 +12,13 @@ from .av1 import av1_shows
 from .bits import BitstreamError
 from .vp9 import vp9_shows
 
-__all__ = ["ANEW", "SHOWS_EARLIER", "SHOWS_LAST", "display_roles"]
+__all__ = ["AT_KEY", "SHOWS_EARLIER", "SHOWS_LAST", "display_roles"]
 
 SHOWS_LAST: Final = 1
 """It shows the last picture that it holds."""
 SHOWS_EARLIER: Final = 2
 """It shows a picture of a packet before it (``show_existing_frame``)."""
-ANEW: Final = 4
+AT_KEY: Final = 4
 """It begins with a key frame."""
 
 
@@ -29,7 +29,7 @@ def display_roles(codec: str) -> Callable[[bytes], int] | None:
         codec: FFmpeg's name of it.
 
     Returns:
-        A function of a packet's bytes: :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or neither, with :data:`ANEW` or
+        A function of a packet's bytes: :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or neither, with :data:`AT_KEY` or
         without it. A packet that cannot be read is taken for one that shows its own picture.
     """
     reads = {"vp9": vp9_shows, "av1": av1_shows}.get(codec)
@@ -41,6 +41,6 @@ def display_roles(codec: str) -> Callable[[bytes], int] | None:
             own, earlier, anew = reads(packet)
         except BitstreamError:
             return SHOWS_LAST
-        return (SHOWS_EARLIER if earlier else SHOWS_LAST if own else 0) | (ANEW if anew else 0)
+        return (SHOWS_EARLIER if earlier else SHOWS_LAST if own else 0) | (AT_KEY if anew else 0)
 
     return role

@@ -1,4 +1,4 @@
-"""Chroma upsampling to the luma grid: bilinear, with the right siting.
+"""Chroma upsampling to the luma grid: bilinear, at the stream's chroma location.
 
 Along an axis with ``S`` luma samples per chroma sample, chroma sample ``i`` lies at luma sample ``i·S +
 offset``. Before the first and after the last chroma sample the nearest one is repeated.
@@ -23,7 +23,7 @@ __all__ = ["ChromaAxis", "ChromaGrid", "Phase", "Upsampler", "fill"]
 
 
 def fill(target: Plane, plane: Plane, headroom: int) -> None:
-    """Copy samples into memory of the same shape and of their type or uint16, shifted up by ``headroom`` bits."""
+    """Copy samples to an array of the same shape and of their type or uint16, shifted left by ``headroom`` bits."""
     if headroom:
         np.multiply(plane, np.uint16(1 << headroom), out=target)
     else:
@@ -31,11 +31,11 @@ def fill(target: Plane, plane: Plane, headroom: int) -> None:
 
 
 class Phase(NamedTuple):
-    """How every S-th luma sample is made: from its chroma sample and a neighbor.
+    """Interpolation of every S-th luma sample from its chroma sample and a neighbor.
 
     Attributes:
-        behind: whether the neighbors are the sample before and the sample itself, else itself and the next.
-        part: the weight of the second of the two; 0 if the first is the result.
+        behind: whether the two samples are the previous and the sample itself, else the sample itself and the next.
+        part: weight of the second of the two; 0 if the first is the result.
     """
 
     behind: bool
@@ -44,14 +44,14 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class ChromaAxis:
-    """One axis of a chroma plane, and the luma samples along it that are wanted.
+    """One axis of a chroma plane, and the wanted range of luma samples along it.
 
     Attributes:
         shift: log2 of the luma samples per chroma sample.
-        offset: the first chroma sample's place in luma samples, from 0 to ``2**shift - 1``.
-        start: the first luma sample wanted.
-        length: how many are wanted.
-        samples: chroma samples that there are.
+        offset: position of the first chroma sample in luma samples, from 0 to ``2**shift - 1``.
+        start: first wanted luma sample.
+        length: number of wanted luma samples.
+        samples: number of chroma samples of the plane.
     """
 
     shift: int
@@ -62,7 +62,7 @@ class ChromaAxis:
 
     @property
     def window(self) -> slice:
-        """The chroma samples that the wanted luma samples lie between."""
+        """Range of chroma samples from which the wanted luma samples are interpolated."""
         factor = 1 << self.shift
         first = math.floor((self.start - self.offset) / factor)
         last = math.ceil((self.start + self.length - 1 - self.offset) / factor)
@@ -70,28 +70,28 @@ class ChromaAxis:
 
     @property
     def cut(self) -> slice:
-        """The wanted luma samples within the window's luma samples."""
+        """Range of the wanted luma samples within the window's luma samples."""
         begin = self.start - (self.window.start << self.shift)
         return slice(begin, begin + self.length)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """How the luma samples that share a chroma sample are made, one by one."""
+        """Interpolation of each of the luma samples that share a chroma sample."""
         factor = 1 << self.shift
-        places = [(luma - self.offset) / factor for luma in range(factor)]
-        return tuple(Phase(place < 0, place - math.floor(place)) for place in places)
+        positions = [(luma - self.offset) / factor for luma in range(factor)]
+        return tuple(Phase(position < 0, position - math.floor(position)) for position in positions)
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Where the wanted stretch begins and how long it is; a chroma sample is one long."""
+        """Start and length of the wanted range in chroma samples."""
         factor = 1 << self.shift
         return (self.start - self.offset - 0.5) / factor + 0.5, self.length / factor
 
     def skips_luma_grid(self, wanted: int) -> bool:
-        """Whether chroma can be scaled to ``wanted`` samples as it is: to half or less, from a whole number of samples.
+        """Return whether chroma can be scaled directly to ``wanted`` samples: from twice as many whole samples or more.
 
-        Going through the luma grid smooths chroma twice, by the interpolation and by the scaling. From half on
-        the first hardly matters: 99.9 % of the values of real frames differ by less than 1, at half the cost.
+        Via the luma grid chroma is smoothed twice, by interpolation and by scaling. At half the size or less the
+        interpolation hardly matters: 99.9 % of the values of real frames differ by less than 1, at half the cost.
         """
         length = self.extent[1]
         return not self.shift or (length >= 2 * wanted and length == int(length))
@@ -99,28 +99,28 @@ class ChromaAxis:
 
 @dataclass(frozen=True)
 class ChromaGrid:
-    """The two axes of a chroma plane."""
+    """Both axes of a chroma plane."""
 
     x: ChromaAxis
     y: ChromaAxis
 
     @property
     def subsampled(self) -> bool:
-        """Whether there are fewer chroma than luma samples."""
+        """Whether the plane has fewer chroma than luma samples."""
         return bool(self.x.shift or self.y.shift)
 
     def skips_luma_grid(self, size: tuple[int, int]) -> bool:
-        """Whether both axes can be scaled to (width, height) as they are."""
+        """Return whether both axes can be scaled to (width, height) directly."""
         return self.x.skips_luma_grid(size[0]) and self.y.skips_luma_grid(size[1])
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """Rows and columns of the chroma samples that are needed."""
+        """Rows and columns of the needed chroma samples."""
         return self.y.window, self.x.window
 
     @property
     def cut(self) -> tuple[slice, slice]:
-        """Rows and columns that are wanted of the luma grid that the window spans."""
+        """Wanted rows and columns of the luma grid that the window spans."""
         return self.y.cut, self.x.cut
 
     @property
@@ -130,31 +130,31 @@ class ChromaGrid:
         return rows, columns
 
     def shifted(self, plane: Plane, scratch: ConversionScratch) -> Plane:
-        """The wanted stretch as whole chroma samples, interpolated where it begins between two of them.
+        """Return the wanted range as whole chroma samples, interpolated where it starts between two of them.
 
-        Both axes must be a whole number of chroma samples long.
+        The length of both axes must be a whole number of chroma samples.
         """
-        for number, axis in enumerate((self.y, self.x)):
+        for dimension, axis in enumerate((self.y, self.x)):
             if axis.shift:
-                plane = _moved(plane, number, axis.extent, scratch)
+                plane = _shift(plane, dimension, axis.extent, scratch)
             else:
-                plane = plane[_along(number, axis.start, axis.start + axis.length)]
+                plane = plane[_along(dimension, axis.start, axis.start + axis.length)]
         return plane
 
 
 class Upsampler:
-    """Interpolates the chroma planes of a surface to the luma grid, straight into memory bound beforehand.
+    """Interpolates the chroma planes of a surface to the luma grid, in preallocated memory.
 
-    The planes are worked on as one picture, one above the other, which halves the calls. It has 16 bits: OpenCV
-    weighs them twice as fast as 8. Values are rounded to the result's depth once, after the columns; but for 8 bits
-    after the rows too, where every second column has a sample right on it: there it saves a tenth of the time.
+    The planes are stacked in one 16-bit array, which halves the number of calls; OpenCV's weighted sums of 16 bits are
+    twice as fast as those of 8. Values are rounded to the result's depth once, after the columns; for 8 bits also after
+    the rows if every second column coincides with a chroma sample, which saves a tenth of the time.
 
     Args:
-        grid: the grid of each of the planes.
-        count: how many planes there are.
-        dtype: of the result.
-        headroom: bits by which the samples of the result are shifted up.
-        scratch: the memory.
+        grid: grid of each plane.
+        count: number of planes.
+        dtype: type of the result.
+        headroom: bits by which the samples of the result are shifted left.
+        scratch: memory for intermediate and final results.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Upsampler:
         phases = grid.x.phases
         self._scratch = scratch
         self._window = grid.window
-        # bits below the values, taken off again by the weights of the columns
+        # Fractional bits, which the weights of the columns remove again.
         once = grid.x.shift > 1 or all(phase.part for phase in phases)
         self._below = 8 if dtype == np.uint8 and once else 0
         self._headroom = headroom + self._below
@@ -176,7 +176,7 @@ class Upsampler:
         self._planes = tuple(self._with_columns(result, phases, dtype))
 
     def __call__(self, planes: Seq[Plane]) -> tuple[Plane, ...]:
-        """The planes on the luma grid that the grid's window spans, contiguous; the same memory at every call."""
+        """Return the planes on the luma grid that the window spans, contiguous; each call reuses the same memory."""
         for target, plane in zip(self._samples, planes, strict=True):
             fill(target, plane[self._window], self._headroom)
         for step in self._steps:
@@ -195,7 +195,7 @@ class Upsampler:
         return result.reshape(count, -1, columns)
 
     def _with_columns(self, source: Plane, phases: Seq[Phase], dtype: np.dtype[Any]) -> Plane:
-        # as one line, which is quickest; what runs on from row to row is put right at the edge
+        # All rows as one line is fastest; samples interpolated across a row's end are corrected at the edge.
         line = source.reshape(1, -1)
         parts = []
         for number, phase in enumerate(phases):
@@ -219,7 +219,7 @@ class Upsampler:
 def _weighing(
     source: Plane, target: Plane, axis: int, phase: Phase, scale: float = 1
 ) -> Iterator[Callable[[], object]]:
-    """What fills a target of the source's shape, but for the edge where there is no neighbor."""
+    """Yield the calls that fill a target of the source's shape, except at the edge without a neighbor."""
     if not phase.part:
         yield partial(np.copyto, target, source)
     elif source.shape[axis] > 1:
@@ -229,31 +229,31 @@ def _weighing(
 
 
 def _shift_down(target: Plane, source: Plane, bits: int) -> None:
-    """Copy with ``bits`` fewer, to the nearest, halves to even."""
+    """Copy with ``bits`` removed, rounding to nearest, halves to even."""
     if bits:
         np.rint(source * (1 / (1 << bits)), out=target, casting="unsafe")
     else:
         np.copyto(target, source, casting="unsafe")
 
 
-def _moved(plane: Plane, number: int, extent: tuple[float, float], scratch: ConversionScratch) -> Plane:
-    """``length`` samples along an axis, the first of them ``start`` samples behind the plane's first."""
+def _shift(plane: Plane, dimension: int, extent: tuple[float, float], scratch: ConversionScratch) -> Plane:
+    """Return the samples of an extent (start, length) along a dimension, interpolated if it starts between samples."""
     start, length = extent
     whole, part = math.floor(start), start - math.floor(start)
-    count, samples = int(length), plane.shape[number]
+    count, samples = int(length), plane.shape[dimension]
     ends = whole + count + (part > 0)
     before, behind = max(0, -whole), max(0, ends - samples)
-    window = plane[_along(number, max(0, whole), min(samples, ends))]
+    window = plane[_along(dimension, max(0, whole), min(samples, ends))]
     if before or behind:
-        top, bottom, left, right = (before, behind, 0, 0) if number == 0 else (0, 0, before, behind)
+        top, bottom, left, right = (before, behind, 0, 0) if dimension == 0 else (0, 0, before, behind)
         window = cv2.copyMakeBorder(window, top, bottom, left, right, cv2.BORDER_REPLICATE)
     if not part:
         return window
-    near, far = window[_along(number, 0, count)], window[_along(number, 1, count + 1)]
-    moved = scratch.array(f"moved along {number}", near.shape, plane.dtype)
-    cv2.addWeighted(near, 1 - part, far, part, 0, moved)
-    return moved
+    near, far = window[_along(dimension, 0, count)], window[_along(dimension, 1, count + 1)]
+    shifted = scratch.array(f"shifted along {dimension}", near.shape, plane.dtype)
+    cv2.addWeighted(near, 1 - part, far, part, 0, shifted)
+    return shifted
 
 
-def _along(number: int, begin: int, end: int | None) -> tuple[slice, ...]:
-    return (slice(None),) * number + (slice(begin, end),)
+def _along(dimension: int, begin: int, end: int | None) -> tuple[slice, ...]:
+    return (slice(None),) * dimension + (slice(begin, end),)

@@ -1,4 +1,4 @@
-"""Color matrices from a stream's tags. No pixels here; the CPU and the CUDA kernel use the same table.
+"""Color matrices from a stream's tags, used by the CPU conversion and by the CUDA kernel.
 
 Luma weights and quantization are those of ITU-R BT.601-7 (2.5), BT.709-6 (3 and 4) and BT.2020-2 (tables 4
 and 5); the codes of the tags and the general equations are those of ITU-T H.273 (8.3, table 4). For code
@@ -53,14 +53,13 @@ LUMA_WEIGHTS: Final[dict[int, tuple[float, float]]] = {
 
 _RESERVED = frozenset({UNSPECIFIED, 3})
 _SD_LINES = 576
-# codecs of still pictures: their samples fill the range even where nothing says so
+# Codecs of still images, which are full range by default.
 _FULL_RANGE_CODECS = frozenset(
     {"bmp", "gif", "jpeg2000", "jpegls", "ljpeg", "mjpeg", "mjpegb", "png", "tiff", "webp"}
 )
-# codecs whose chroma samples lie in the middle of their luma samples, as in JPEG
+# Codecs whose chroma samples are centered between luma samples by default, as in JPEG.
 _CENTERED_CODECS = frozenset({"flv1", "h261", "h263", "mjpeg", "mjpegb", "mpeg1video", "theora"})
-# FFmpeg's numbers of chroma locations, as the place between the first (0) and the last (1) luma sample they
-# share
+# FFmpeg's chroma locations as a position between the first (0) and the last (1) luma sample that share a chroma sample.
 _LOCATIONS: Final[dict[int, tuple[float, float]]] = {
     1: (0.0, 0.5),  # left
     2: (0.5, 0.5),  # center
@@ -73,13 +72,12 @@ _LOCATIONS: Final[dict[int, tuple[float, float]]] = {
 
 @dataclass(frozen=True)
 class ColorSpec:
-    """How a stream's code values mean color, with every unspecified tag resolved.
+    """Color interpretation of a stream's code values, with every unspecified tag resolved.
 
     Attributes:
         matrix: matrix coefficients of H.273, never 2.
         full_range: whether code values fill 0…2^n - 1. RGB surfaces are always read as full range.
-        chroma_x: where a chroma sample lies between the first (0) and the last (1) luma column that it
-            covers.
+        chroma_x: position of a chroma sample between the first (0) and the last (1) luma column that share it.
         chroma_y: the same for rows.
     """
 
@@ -90,13 +88,11 @@ class ColorSpec:
 
 
 def resolve(info: StreamInfo) -> ColorSpec:
-    """The color of a stream by its tags, with a rule for each tag that is missing.
+    """Resolve the color tags of a stream, with a default for each tag that is missing.
 
-    * matrix: BT.601 for up to 576 rows, else BT.709; so also for code 0 (RGB) on subsampled chroma, which
-      means nothing;
-    * range: limited, but full for formats named ``yuvj*`` and for codecs of still pictures;
-    * chroma location: left, as MPEG-2 and everything after it has it by default; the center for MPEG-1,
-      H.261, H.263, JPEG and Theora.
+    * matrix: BT.601 for up to 576 rows, else BT.709; also for code 0 (RGB) with subsampled chroma, which is invalid;
+    * range: limited, but full for formats named ``yuvj*`` and for codecs of still images;
+    * chroma location: left, the default of MPEG-2 and later codecs; center for MPEG-1, H.261, H.263, JPEG and Theora.
     """
     matrix = info.matrix
     if matrix in _RESERVED or (matrix == GBR and info.chroma not in ("4:4:4", "rgb")):
@@ -110,7 +106,7 @@ def resolve(info: StreamInfo) -> ColorSpec:
 
 
 def chroma_offset(spec: ColorSpec, surface: SurfaceFormat) -> tuple[float, float]:
-    """Columns and rows from the first luma sample's center to the first chroma sample's, in luma pixels."""
+    """Return the (x, y) offset of the first chroma sample's center from the first luma sample's, in luma samples."""
     return (
         spec.chroma_x * ((1 << surface.shift_x) - 1),
         spec.chroma_y * ((1 << surface.shift_y) - 1),
@@ -118,15 +114,15 @@ def chroma_offset(spec: ColorSpec, surface: SurfaceFormat) -> tuple[float, float
 
 
 def is_rgb(spec: ColorSpec, surface: SurfaceFormat) -> bool:
-    """Whether the planes are colors: formats named RGB, and 4:4:4 that is tagged so."""
+    """Return whether the planes are R, G and B: RGB pixel formats, and 4:4:4 tagged as RGB."""
     return surface.chroma == "rgb" or (spec.matrix == GBR and surface.chroma == "4:4:4")
 
 
 def luma_weights(matrix: int) -> tuple[float, float]:
-    """(Kr, Kb) of a matrix.
+    """Return (Kr, Kb) of a matrix.
 
     Raises:
-        SourceError: the matrix is not one that luma weights describe, or not one that seqpipe knows.
+        SourceError: the matrix is not supported, or not defined by luma weights.
     """
     if matrix not in LUMA_WEIGHTS:
         raise SourceError(
@@ -138,10 +134,10 @@ def luma_weights(matrix: int) -> tuple[float, float]:
 
 
 def rgb_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
-    """The 3x4 matrix from a surface's code values to full-range RGB.
+    """Return the 3x4 matrix from a surface's code values to full-range RGB.
 
-    Its columns stand for the surface's planes, (Y, Cb, Cr) or (R, G, B), and 1. Gray surfaces have a column
-    of Y and the offset only: 3x2.
+    Its columns are the surface's planes, (Y, Cb, Cr) or (R, G, B), and the offset. For gray surfaces it is 3x2: Y and
+    the offset.
 
     Raises:
         SourceError: the stream's matrix is not supported.
@@ -160,10 +156,10 @@ def rgb_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatA
 
 
 def gray_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatArray:
-    """The row from a surface's code values to full-range luma.
+    """Return the row from a surface's code values to full-range luma.
 
-    It is 1x2, from (Y, 1), but 1x4 where the three planes are colors, (R, G, B, 1) or (G, B, R, 1): their
-    luma is that of the stream's tagged weights, or of BT.709.
+    It is 1x2, from (Y, 1), but 1x4 where the planes are colors, (R, G, B, 1) or (G, B, R, 1): their luma uses the
+    weights of the stream's matrix tag, or of BT.709.
     """
     peak = float(2**out_bits - 1)
     if is_rgb(spec, surface):
@@ -174,7 +170,7 @@ def gray_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> Float
 
 
 def _quantization(spec: ColorSpec, surface: SurfaceFormat) -> tuple[FloatArray, FloatArray]:
-    """By component: what a code value is multiplied with, after the offset is taken off."""
+    """Return scale and offset per component: a value is (code - offset) * scale."""
     unit = 2.0 ** (surface.bits - 8)
     middle = 128 * unit
     if spec.full_range:
@@ -201,7 +197,7 @@ def _ycgco() -> FloatArray:
 
 
 def _green_blue_red(spec: ColorSpec, surface: SurfaceFormat, peak: float) -> FloatArray:
-    """RGB stored as three planes G, B, R of equal quantization, called Y, Cb, Cr."""
+    """Return the matrix for RGB stored in the planes Y, Cb, Cr as G, B, R."""
     scale, offset = _quantization(spec, surface)
     order = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     matrix = order * (peak * scale[0])

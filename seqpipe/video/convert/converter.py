@@ -1,7 +1,7 @@
-"""Converter: surfaces to pixels, written directly into the caller's memory.
+"""CPU conversion of surfaces to pixels, written directly into the caller's array.
 
-A surface is cut, its planes are scaled or upsampled to one grid as code values, and the color matrix is
-applied last, at the final size.
+A surface is cropped, its planes are scaled or upsampled to one grid as code values, and the color matrix is applied
+last, at the final size.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["Converter", "OutputSpec"]
 
 
 class Converter:
-    """Makes pictures of the surfaces of one stream. It works in its scratch, so it belongs to one thread.
+    """Converts the surfaces of one stream to output frames; belongs to one thread, as it works in its scratch memory.
 
-    A frame that differs in size from the stream's headers is scaled to the same picture.
+    A frame that differs in size from the stream's headers is scaled to the same output size.
 
     Args:
-        info: the stream; its tags decide the color, its size the geometry.
-        output: what the pictures are to be.
-        scratch: memory for what is made on the way, which converters of one thread may share; its own by default.
+        info: the stream; its tags determine the color, its size the geometry.
+        output: the output specification.
+        scratch: memory for intermediate results, which converters of one thread may share; its own by default.
 
     Raises:
-        ParameterError: the crop leaves the picture; the message names its size.
+        ParameterError: the crop exceeds the frame; the message names its size.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class Converter:
         self._info, self._scratch = info, scratch or ConversionScratch()
         self._output = output
         self._color = resolve(info)
-        self._placement = output.place(info)
+        self._placement = output.placement(info)
         self._shape = output.frame_shape(info)
         self._dtype = np.dtype(output.dtype)
         self._recipe: Recipe | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(rows, columns, channels) of a picture, or (channels, rows, columns) if the layout is FCHW."""
+        """Shape of an output frame: (height, width, channels), or (channels, height, width) if the layout is FCHW."""
         return self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of a value."""
+        """Type of a pixel value."""
         return self._dtype
 
     def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
-        """Write the picture of one surface.
+        """Convert one surface.
 
         Args:
             surface: a frame of the stream.
@@ -66,7 +66,7 @@ class Converter:
 
         Raises:
             ParameterError: ``out`` is not such memory.
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the requested one.
         """
         if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
             raise ParameterError(

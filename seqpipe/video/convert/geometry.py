@@ -1,4 +1,4 @@
-"""Output geometry: crop, window, size and rotation of an output frame in the surface, as integers."""
+"""Output geometry: crop, window, size and orientation of an output frame in a surface, as integers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...errors import ParameterError
 
-__all__ = ["PixelBox", "Placement", "Stretch", "fitted_size", "place"]
+__all__ = ["PixelBox", "Placement", "Stretch", "fitted_size", "make_placement"]
 
 PixelBox = tuple[int, int, int, int]
 _LARGEST = 1 << 28
@@ -15,16 +15,16 @@ Size = tuple[int, int]
 
 
 class Stretch(NamedTuple):
-    """How the samples that are shown along one axis become pixels.
+    """Scaling of the visible samples of one axis to pixels.
 
     Attributes:
-        begin: the first of them that is scaled.
-        length: how many are.
-        size: pixels that these are scaled to.
-        first: the first of these pixels that is made.
-        pixels: how many are.
-        ends: whether nothing beyond the shown samples counts, and those beside the scaled ones do; otherwise all that
-            are shown are scaled, and the outermost stand for what lies beyond.
+        begin: first visible sample that is scaled.
+        length: number of samples that are scaled.
+        size: number of pixels that these are scaled to.
+        first: first of these pixels that is computed.
+        pixels: number of pixels that are computed.
+        ends: whether a window is scaled: visible samples around it are in reach of the filter, and samples beyond the
+            visible ones have no weight. Otherwise all visible samples are scaled, with the outermost ones repeated.
     """
 
     begin: int
@@ -37,17 +37,17 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """The way from a surface to a picture: cut, scale, cut again, mirror, turn, in this order.
+    """Geometry from a surface to an output frame: crop, scale, crop again, mirror, rotate, in this order.
 
     Attributes:
-        box: (x, y, width, height) of the part of the surface that is shown.
-        size: (width, height) of the picture, before the turn.
+        box: (x, y, width, height) of the visible part of the surface.
+        size: (width, height) of the output frame, before the rotation.
         flipped: whether it is then mirrored left to right.
         quarter_turns: counter-clockwise quarter turns after that, 0 to 3.
-        window: (x, y, width, height) within the box, if that is scaled with the samples beside it in reach; None if the
-            box is scaled, as if there was nothing beside it.
-        scaled: (width, height) that is scaled to; None if that is the picture.
-        at: (x, y) of the picture within that.
+        window: (x, y, width, height) within the box that is scaled, with the samples around it in reach of the filter;
+            None if the box is scaled, with its edges repeated.
+        scaled: (width, height) that is scaled to; None if that is ``size``.
+        at: (x, y) of the output frame within ``scaled``.
     """
 
     box: PixelBox
@@ -60,18 +60,18 @@ class Placement:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns) of the picture."""
+        """(height, width) of the output frame."""
         width, height = self.size
         return (width, height) if self.quarter_turns % 2 else (height, width)
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the picture is anything but pixels of the surface."""
+        """Whether the surface is scaled, not only cropped."""
         return self.window is not None or (self.scaled or self.size) != self.box[2:]
 
     @property
     def stretches(self) -> tuple[Stretch, Stretch]:
-        """How columns and rows are scaled."""
+        """Scaling of columns and of rows."""
         window = self.window or (0, 0, *self.box[2:])
         scaled, ends = self.scaled or self.size, self.window is not None
         across, down = (
@@ -80,11 +80,11 @@ class Placement:
         return across, down
 
     def on(self, of: Size, surface: Size) -> Placement:
-        """The placement for a frame of another size: the same part, scaled to the same picture.
+        """Return the placement for a frame of another size: the same part, scaled to the same output size.
 
         Args:
             of: (width, height) of the surface that this placement was made for.
-            surface: (width, height) of the frame at hand.
+            surface: (width, height) of the actual frame.
         """
         if of == surface:
             return self
@@ -98,7 +98,7 @@ class Placement:
         return replace(self, box=box, window=window)
 
 
-def place(
+def make_placement(
     surface: Size,
     *,
     rotation_degrees: int = 0,
@@ -111,31 +111,31 @@ def place(
     part: PixelBox | None = None,
     mirror: bool = False,
 ) -> Placement:
-    """The placement that shows a crop of the upright picture at a given size.
+    """Return the placement of a crop of the oriented frame, scaled to a given size.
 
     Args:
         surface: (width, height) of the surface.
-        rotation_degrees: counter-clockwise turn that makes the picture upright: 0, 90, 180 or 270.
-        flipped: whether it is mirrored left to right before the turn.
-        crop: (x, y, width, height) in pixels of the upright picture.
-        window: (x, y, width, height) within the crop of what is scaled, with what lies beside it in reach.
-        size: (width, height) of the result.
+        rotation_degrees: counter-clockwise rotation to the display orientation: 0, 90, 180 or 270.
+        flipped: whether the surface is mirrored left to right before the rotation.
+        crop: (x, y, width, height) in pixels of the oriented frame.
+        window: (x, y, width, height) within the crop that is scaled, with the pixels around it in reach of the filter.
+        size: (width, height) of the scaled frame.
         short_side: length of its shorter side; see :func:`fitted_size`.
-        max_side: the most that its longer side may have; see :func:`fitted_size`.
-        part: (x, y, width, height) of the part of the scaled picture that is the result.
+        max_side: maximum length of its longer side; see :func:`fitted_size`.
+        part: (x, y, width, height) of the part of the scaled frame that is the result.
         mirror: whether the result is mirrored left to right.
 
     Raises:
-        ParameterError: the crop leaves the picture, the window the crop, or the part the scaled picture; or what it is
-            scaled to is larger than FFmpeg's pictures can be.
+        ParameterError: the crop exceeds the frame, the window the crop, or the part the scaled frame; or the scaled
+            frame is larger than FFmpeg allows.
     """
     turns = rotation_degrees // 90 % 4
-    upright = surface if turns % 2 == 0 else (surface[1], surface[0])
-    box = (0, 0, *upright) if crop is None else _inside("crop", crop, upright)
-    scaled = box if window is None else _inside("window", window, (box[2], box[3]))
+    oriented = surface if turns % 2 == 0 else (surface[1], surface[0])
+    box = (0, 0, *oriented) if crop is None else _check_inside("crop", crop, oriented)
+    scaled = box if window is None else _check_inside("window", window, (box[2], box[3]))
     shown = fitted_size((scaled[2], scaled[3]), size=size, short_side=short_side, max_side=max_side)
-    _require_possible(shown)
-    made = (0, 0, *shown) if part is None else _inside("part", part, shown)
+    _check_allocatable(shown)
+    made = (0, 0, *shown) if part is None else _check_inside("part", part, shown)
     if window is not None and shown == window[2:]:
         box, window = (box[0] + window[0], box[1] + window[1], *shown), None
     if window is None and shown == box[2:]:
@@ -143,30 +143,30 @@ def place(
         made = (0, 0, *shown)
 
     def on_surface(part: PixelBox, whole: Size) -> PixelBox:
-        return _before_the_turn(part, whole, turns, flipped=flipped)
+        return _undo_orientation(part, whole, turns, flipped=flipped)
 
     within = None if window is None else on_surface(window, (box[2], box[3]))
-    result, box = on_surface(made, shown), on_surface(box, upright)
+    result, box = on_surface(made, shown), on_surface(box, oriented)
     if mirror:
-        # a mirror after a turn is the mirror before the opposite turn
+        # A mirror after a rotation equals the mirror before the opposite rotation.
         flipped, turns = not flipped, -turns % 4
     swapped = shown if turns % 2 == 0 else (shown[1], shown[0])
     whole = None if made[2:] == shown else swapped
     return Placement(box, (result[2], result[3]), flipped, turns, within, whole, (result[0], result[1]))
 
 
-def _before_the_turn(box: PixelBox, upright: Size, turns: int, *, flipped: bool) -> PixelBox:
-    """Where a part of a picture lies in it before it is mirrored, if it is, and turned counter-clockwise."""
+def _undo_orientation(box: PixelBox, oriented: Size, turns: int, *, flipped: bool) -> PixelBox:
+    """Return a box of the oriented frame in coordinates before counter-clockwise turns and the mirror before them."""
     for _ in range(turns):
-        # undo one counter-clockwise turn: what is now `upright[0]` columns wide was that many rows high
+        # Undo one counter-clockwise turn: the width is the height before the turn.
         x, y, width, height = box
-        box = (upright[1] - y - height, x, height, width)
-        upright = (upright[1], upright[0])
-    return (upright[0] - box[0] - box[2], *box[1:]) if flipped else box
+        box = (oriented[1] - y - height, x, height, width)
+        oriented = (oriented[1], oriented[0])
+    return (oriented[0] - box[0] - box[2], *box[1:]) if flipped else box
 
 
 def _rescaled(box: PixelBox, of: Size, surface: Size) -> PixelBox:
-    """A part of a surface on one of another size; not empty, and within it."""
+    """Map a box of a surface to a surface of another size; the result is not empty, and within that."""
     x, y, width, height = box
     left, right = (_scaled(edge, surface[0], of[0]) for edge in (x, x + width))
     top, bottom = (_scaled(edge, surface[1], of[1]) for edge in (y, y + height))
@@ -177,11 +177,11 @@ def _rescaled(box: PixelBox, of: Size, surface: Size) -> PixelBox:
 def fitted_size(
     size_in: Size, *, size: Size | None = None, short_side: int | None = None, max_side: int | None = None
 ) -> Size:
-    """The size that a picture of ``size_in`` is scaled to, as (width, height).
+    """Return the (width, height) that a frame of size ``size_in`` is scaled to.
 
-    ``size`` is taken as it is. ``short_side`` makes the shorter side that long, by shrinking or enlarging.
-    ``max_side`` shrinks a picture whose longer side is longer, and leaves others alone. Both keep the aspect
-    ratio: the other side is rounded to the nearest whole number, halves up, and is never less than 1.
+    ``size`` is the result itself. ``short_side`` scales the shorter side to that length. ``max_side`` shrinks a frame
+    whose longer side is longer, and never enlarges. Both keep the aspect ratio: the other side is rounded to the
+    nearest integer, halves up, and is at least 1.
     """
     width, height = size_in
     if size is not None:
@@ -199,31 +199,31 @@ def _scaled(length: int, numerator: int, denominator: int) -> int:
     return (2 * length * numerator + denominator) // (2 * denominator)
 
 
-_WHOLE = {"crop": "frame", "window": "crop", "part": "scaled picture"}
+_CONTAINING = {"crop": "frame", "window": "crop", "part": "scaled frame"}
 _ADVICE = {
-    "crop": "Crops are given in pixels of the upright picture, after rotation",
-    "window": "Windows are given in pixels of the crop, or of the upright picture where there is none",
-    "part": "Parts are given in pixels of the picture once it is scaled",
+    "crop": "Crops are given in pixels of the oriented frame, after rotation",
+    "window": "Windows are given in pixels of the crop, or of the oriented frame if there is none",
+    "part": "Parts are given in pixels of the scaled frame",
 }
 
 
-def _require_possible(shown: Size) -> None:
-    """Refuse what libavutil's ``av_image_check_size`` does, which is asked for every picture."""
+def _check_allocatable(shown: Size) -> None:
+    """Raise for sizes that libavutil's ``av_image_check_size`` refuses for every frame."""
     if (shown[0] + 128) * (shown[1] + 128) >= _LARGEST:
         raise ParameterError(
-            f"pictures of {shown[0]}x{shown[1]} pixels are too large",
+            f"frames of {shown[0]}x{shown[1]} pixels are too large",
             allowed="(width + 128) * (height + 128) below 2**28, such as 16000x16000",
             advice="Give a smaller size, short_side or max_side",
         )
 
 
-def _inside(name: str, box: PixelBox, picture: Size) -> PixelBox:
+def _check_inside(name: str, box: PixelBox, size: Size) -> PixelBox:
     x, y, width, height = box
-    if x + width > picture[0] or y + height > picture[1]:
+    if x + width > size[0] or y + height > size[1]:
         raise ParameterError(
-            f"{name} of {width}x{height} pixels at x={x}, y={y} leaves the {_WHOLE[name]} of "
-            f"{picture[0]}x{picture[1]} pixels",
-            allowed=f"x + width up to {picture[0]} and y + height up to {picture[1]}",
+            f"{name} of {width}x{height} pixels at x={x}, y={y} exceeds the {_CONTAINING[name]} of "
+            f"{size[0]}x{size[1]} pixels",
+            allowed=f"x + width up to {size[0]} and y + height up to {size[1]}",
             advice=_ADVICE[name],
         )
     return box

@@ -1,4 +1,4 @@
-"""Conversion matrix from a surface's code values to output values. No pixels here."""
+"""Conversion matrix from a surface's code values to output values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["output_matrix"]
 
 
 def output_matrix(color: ColorSpec, wanted: Color, form: SurfaceFormat, bits: int) -> FloatArray:
-    """What mixes the channels from the planes, one row per channel, one column per plane and one for the offset.
+    """Return the matrix from planes to channels: one row per channel, one column per plane and one for the offset.
 
     Args:
-        color: what the stream's tags come to.
-        wanted: what is asked for.
-        form: of the surfaces.
-        bits: of the result: colors span 0 to ``2**bits - 1``. Code values of YCbCr stay what they are.
+        color: the stream's resolved color tags.
+        wanted: color of the output.
+        form: format of the surfaces.
+        bits: bit depth of the result: colors span 0 to ``2**bits - 1``. Code values of YCbCr are unchanged.
 
     Raises:
-        SourceError: the color cannot be converted to the one that is asked for; who knows the source names it.
+        SourceError: the color cannot be converted to the wanted one; the caller adds the source's name.
     """
     if wanted == "YCbCr":
         return _code_values(color, form)

@@ -1,4 +1,4 @@
-"""Mixer: planes of the output size to output pixels, with one matrix and one rounding."""
+"""Color conversion of planes of the output size to output pixels, with one matrix and one rounding."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from .surface import Plane
 __all__ = ["Mixer"]
 
 _PEAK_16: Final = 65535
-# OpenCV takes so many pixels at once at most; what is left over it rounds otherwise, one value of some 100,000. So
-# there is nothing left over: a crop is to be what is cut out of the whole picture.
-_AT_ONCE: Final = 64
+# OpenCV's maximum vector width in pixels. Its scalar loop for a remainder rounds one of some 100,000 values
+# differently, so rows are padded to have none: a crop must equal the same part of the whole frame.
+_VECTOR_PIXELS: Final = 64
 
 
-def _itself(target: Plane) -> Plane:
+def _identity(target: Plane) -> Plane:
     return target
 
 
 class _MixStep(NamedTuple):
-    """One operation on whole pictures, from a source into a target of the given shape and type.
+    """Operation from a source into a target of the given shape and type.
 
     Attributes:
         run: called with source and target.
-        shape: of the target.
-        dtype: of the target.
-        seen: what the next step is given of the target.
+        shape: shape of the target.
+        dtype: type of the target.
+        view: returns the part of the target that is the next step's source.
     """
 
     run: Callable[[Any, Plane], object]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    seen: Callable[[Plane], Plane] = _itself
+    view: Callable[[Plane], Plane] = _identity
 
 
 class Mixer:
-    """Makes pictures of planes; in memory bound beforehand.
+    """Converts planes to output pixels, with preallocated intermediate results.
 
-    Floats are made of 16-bit colors, so they are exact to 1/257 of an 8-bit level, and saturate as these do.
+    Floats are computed from 16-bit colors: they are exact to 1/257 of an 8-bit value, and saturate.
 
     Args:
         matrix: one row per channel: the weight of each plane, and an offset.
         dtype: type of the planes' values.
-        output: the picture's color, dtype and layout.
+        output: color, dtype and layout of the output.
         shape: (rows, columns) of the planes.
-        cut: rows and columns of them that are the picture.
-        unit: what a value of the output is in the planes' values, where the output has fewer bits.
-        scratch: the memory.
+        cut: rows and columns of the planes that are the output.
+        unit: value of the planes that is 1 in the output, where the output has fewer bits.
+        scratch: memory for intermediate results.
     """
 
     def __init__(
@@ -77,28 +77,28 @@ class Mixer:
         self._before = []
         for number, step in enumerate(steps[:-1]):
             target = scratch.array(f"step {number}", step.shape, step.dtype)
-            self._before.append((step.run, target, step.seen(target)))
+            self._before.append((step.run, target, step.view(target)))
         self._last = steps[-1]
 
     def __call__(self, planes: Seq[Plane], out: Plane) -> None:
-        """Write the picture of some planes into memory of the output's dtype and layout."""
+        """Convert planes into an array of the output's dtype and layout."""
         value: Any = planes
         for run, target, result in self._before:
             run(value, target)
             value = result
-        # a single channel may stand first or last: it is the same memory
+        # A single channel may be the first or last axis: the memory is the same.
         self._last.run(value, out.reshape(self._last.shape))
 
     def _mixing(self, matrix: FloatArray, dtype: np.dtype[Any], shape: tuple[int, int]) -> Iterator[_MixStep]:
-        """Planes to pixels of the same type."""
+        """Yield the steps from planes to pixels of the same type."""
         planes = matrix.shape[1] - 1
         order = _permutation(matrix)
         count, channels = shape[0] * shape[1], len(matrix)
         if order is not None and planes > 1:
             yield _MixStep(partial(_merge_cut, order, self._cut), self._shape, dtype)
             return
-        line = (1, -(-count // _AT_ONCE) * _AT_ONCE)
-        # merging is quickest without a cut, as one long row
+        line = (1, -(-count // _VECTOR_PIXELS) * _VECTOR_PIXELS)
+        # Merging is fastest without a cut, as one long row.
         yield _MixStep(partial(_merge_line, count), (*line, planes), dtype)
         if line[1] == count and self._shape[:2] == shape:
             yield _MixStep(partial(_mix_whole, matrix), self._shape, dtype)
@@ -112,13 +112,13 @@ class Mixer:
         )
 
     def _to_integer(self, last: _MixStep, output: OutputSpec, unit: int) -> Iterator[_MixStep]:
-        """What follows the last step of the mixing."""
+        """Yield the steps from mixed pixels to the output's integers and layout."""
         dtype, wanted = last.dtype, np.dtype(output.dtype)
         planar = output.layout == "FCHW" and self._shape[2] > 1
         if dtype.itemsize > wanted.itemsize:
-            # what was mixed has 1/257 of a level, so this is the rounding that counts
+            # Mixed values have a resolution of 1/257 of an 8-bit value: this is the rounding that matters.
             yield _MixStep(partial(_narrow, 1 / unit), self._shape, wanted)
-        elif dtype.itemsize < wanted.itemsize or (last.seen is not _itself and not planar):
+        elif dtype.itemsize < wanted.itemsize or (last.view is not _identity and not planar):
             yield _MixStep(_copy, self._shape, wanted)
         if planar:
             yield _MixStep(_split, self._planar, wanted)
@@ -126,11 +126,11 @@ class Mixer:
     def _to_float(self, output: OutputSpec) -> Iterator[_MixStep]:
         channels, wanted = self._shape[2], np.dtype(output.dtype)
         mean, std = _by_channel(output.mean, 0.0, channels), _by_channel(output.std, 1.0, channels)
-        levels = _half_levels if wanted == np.float16 else _single_levels
-        scaling = [levels(*statistics) for statistics in zip(mean, std, strict=True)]
+        normalization = _normalize_half if wanted == np.float16 else _normalize_single
+        scaling = [normalization(*statistics) for statistics in zip(mean, std, strict=True)]
         if channels > 1:
             yield _MixStep(_split, self._planar, np.dtype(np.uint16))
-        yield _MixStep(partial(_each, scaling, self._planar), self._planar, wanted)
+        yield _MixStep(partial(_apply_per_channel, scaling, self._planar), self._planar, wanted)
         if channels > 1 and output.layout == "FHWC":
             yield _MixStep(_interleave, self._shape, wanted)
 
@@ -142,14 +142,14 @@ def _by_channel(values: float | tuple[float, ...] | None, default: float, channe
 
 
 def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
-    """The planes in the order of the channels, if the matrix does nothing else than order them."""
+    """Return the planes in the order of the channels if the matrix only permutes them, else None."""
     order = tuple(int(number) for number in np.argmax(matrix, axis=1))
     plain = np.zeros_like(matrix)
     plain[np.arange(len(order)), order] = 1
     return order if np.array_equal(matrix, plain) else None
 
 
-def _single_levels(mean: float, std: float) -> Callable[[Plane, Plane], object]:
+def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], object]:
     scale, shift = np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
 
     def scaled(plane: Plane, target: Plane) -> None:
@@ -160,27 +160,27 @@ def _single_levels(mean: float, std: float) -> Callable[[Plane, Plane], object]:
     return scaled
 
 
-def _half_levels(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    """By a table: three times faster than NumPy's conversion. What float16 cannot hold becomes infinite."""
+def _normalize_half(mean: float, std: float) -> Callable[[Plane, Plane], object]:
+    """Normalize by a lookup table, three times faster than NumPy's conversion; overflow becomes infinity."""
     with np.errstate(over="ignore"):
         table = ((np.arange(_PEAK_16 + 1) / _PEAK_16 - mean) / std).astype(np.float16)
-    # every 16-bit value has its place in the table; the mode only spares NumPy a copy of the target
+    # The table has all 16-bit values; the mode "clip" only saves NumPy a copy of the target.
     return lambda plane, target: np.take(table, plane, out=target, mode="clip")
 
 
-def _each(
+def _apply_per_channel(
     functions: Seq[Callable[[Plane, Plane], object]],
     shape: tuple[int, int, int],
     source: Plane,
     target: Plane,
 ) -> None:
-    """Run a function of its own on each channel."""
+    """Apply one function per channel."""
     for function, plane, into in zip(functions, source.reshape(shape), target, strict=True):
         function(plane, into)
 
 
 def _merge_line(count: int, planes: Seq[Plane], target: Plane) -> None:
-    """Merge planes as one long row, which may end before the target does."""
+    """Merge planes as one long row, which may be shorter than the target."""
     if len(planes) == 1:
         target[0, :count, 0].reshape(planes[0].shape)[...] = planes[0]
     else:
@@ -213,6 +213,6 @@ def _split(source: Plane, target: Plane) -> None:
 
 def _interleave(source: Plane, target: Plane) -> None:
     if source.dtype == np.float16:
-        # not every OpenCV knows float16
+        # Not every OpenCV version supports float16.
         source, target = source.view(np.uint16), target.view(np.uint16)
     cv2.merge(tuple(source), target)

@@ -1,4 +1,4 @@
-"""Planes of a surface in output geometry: cropped, upsampled or scaled, mirrored and rotated."""
+"""Geometry of a surface's planes: cropped, upsampled or scaled, mirrored and rotated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .scale import PlaneScaler
 from .scratch import ConversionScratch
 from .surface import Plane
 
-__all__ = ["OnGrid", "ScaledFrame", "Turned", "Unscaled", "turned"]
+__all__ = ["OrientedPlanes", "PlaneTransform", "ScaledPlanes", "UnscaledPlanes", "oriented"]
 
-# what mirroring left to right and then quarter turns counter-clockwise come to, in OpenCV's operations
+# OpenCV operations for a mirror left to right followed by counter-clockwise quarter turns.
 _TURN: Final[dict[tuple[bool, int], Callable[[Plane, Plane], object]]] = {
     (False, 1): lambda source, target: cv2.rotate(source, cv2.ROTATE_90_COUNTERCLOCKWISE, dst=target),
     (False, 2): lambda source, target: cv2.rotate(source, cv2.ROTATE_180, dst=target),
@@ -29,27 +29,27 @@ _TURN: Final[dict[tuple[bool, int], Callable[[Plane, Plane], object]]] = {
 }
 
 
-class OnGrid(Protocol):
-    """Brings planes to one grid, of which ``cut`` is the picture.
+class PlaneTransform(Protocol):
+    """Transforms planes to one grid, of which ``cut`` is the output frame.
 
-    Where there are several they are contiguous: OpenCV merges such planes many times faster.
+    Several planes are contiguous arrays, which OpenCV merges many times faster than others.
     """
 
     shape: tuple[int, int]
     cut: tuple[slice, slice]
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The planes of a surface, those that are needed, in memory that the next call may write."""
+        """Return the needed planes of a surface, in memory that the next call may overwrite."""
 
 
-class Unscaled:
-    """Planes on the luma grid.
+class UnscaledPlanes:
+    """Planes on the luma grid, unscaled.
 
     Args:
-        grids: of each plane that is needed.
-        dtype: in which the planes are worked on.
-        headroom: bits by which their samples are shifted up.
-        scratch: the memory.
+        grids: grid of each needed plane.
+        dtype: type of the result.
+        headroom: bits by which its samples are shifted left.
+        scratch: memory for the planes.
     """
 
     def __init__(
@@ -58,28 +58,28 @@ class Unscaled:
         luma, *others = grids
         self._headroom = headroom
         self._upsampler: Upsampler | None = None
-        self.shape, self.cut = luma.shape, _whole(luma.shape)
+        self.shape, self.cut = luma.shape, _full(luma.shape)
         own = grids
         if others and others[0].subsampled:
             own = grids[:1]
             self._upsampler = Upsampler(others[0], len(others), dtype, headroom, scratch)
             self.shape, self.cut = others[0].shape, others[0].cut
         self._windows = [grid.window for grid in own]
-        self._as_they_are = len(grids) == 1 and headroom == 0
+        self._is_view = len(grids) == 1 and headroom == 0
         self._planes = [scratch.array(f"plane {number}", self.shape, dtype) for number in range(len(own))]
         self._targets = [plane[self.cut] for plane in self._planes]
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The planes, see :class:`OnGrid`."""
-        if self._as_they_are:
+        """The planes, see :class:`PlaneTransform`."""
+        if self._is_view:
             return [planes[0][self._windows[0]]]
         for plane, window, target in zip(planes, self._windows, self._targets, strict=False):
             fill(target, plane[window], self._headroom)
         return self._planes if self._upsampler is None else (*self._planes, *self._upsampler(planes[1:]))
 
 
-class ScaledFrame:
-    """Planes scaled to the picture's grid; the arguments are those of :class:`Unscaled`, and where the picture lies."""
+class ScaledPlanes:
+    """Planes scaled to the output grid; the arguments are those of :class:`UnscaledPlanes`, and a placement."""
 
     def __init__(
         self,
@@ -100,21 +100,21 @@ class ScaledFrame:
         self._planes = [scratch.array(f"plane {number}", self.shape, dtype) for number in range(len(grids))]
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The planes, see :class:`OnGrid`."""
+        """The planes, see :class:`PlaneTransform`."""
         steps = zip(planes, self._sources, self._scalers, self._planes, strict=False)
         for plane, source, scaler, target in steps:
             scaled = scaler(source(plane), self._size, deep=target.itemsize > 1)
-            # what has the size already comes back in the type that it had
+            # A plane that has the size already is returned in its own type.
             fill(target, scaled, 0 if scaled.dtype == target.dtype else self._headroom)
         return self._planes
 
 
-class Turned:
-    """Planes mirrored and turned after something else has brought them to a grid."""
+class OrientedPlanes:
+    """Planes of another transform, mirrored and rotated."""
 
     def __init__(
         self,
-        source: OnGrid,
+        source: PlaneTransform,
         placement: Placement,
         planes: int,
         dtype: np.dtype[Any],
@@ -123,35 +123,36 @@ class Turned:
         self._source = source
         self._turn = _TURN[placement.flipped, placement.quarter_turns]
         self.shape = placement.shape
-        self.cut = _whole(self.shape)
-        self._planes = [scratch.array(f"turned {number}", self.shape, dtype) for number in range(planes)]
+        self.cut = _full(self.shape)
+        self._planes = [scratch.array(f"oriented {number}", self.shape, dtype) for number in range(planes)]
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The planes, see :class:`OnGrid`."""
+        """The planes, see :class:`PlaneTransform`."""
         for plane, target in zip(self._source(planes), self._planes, strict=True):
             self._turn(plane[self._source.cut], target)
         return self._planes
 
 
-def turned(
-    source: OnGrid, placement: Placement, planes: int, dtype: np.dtype[Any], scratch: ConversionScratch
-) -> OnGrid:
-    """What mirrors and turns the planes of ``source`` as the placement says; itself if nothing is to be done."""
+def oriented(
+    source: PlaneTransform,
+    placement: Placement,
+    planes: int,
+    dtype: np.dtype[Any],
+    scratch: ConversionScratch,
+) -> PlaneTransform:
+    """Return ``source`` with the mirror and rotation of a placement applied; itself if there are none."""
     if not placement.flipped and placement.quarter_turns == 0:
         return source
-    return Turned(source, placement, planes, dtype, scratch)
+    return OrientedPlanes(source, placement, planes, dtype, scratch)
 
 
 def _source(
     grid: ChromaGrid, dtype: np.dtype[Any], headroom: int, directly: bool, scratch: ConversionScratch
 ) -> Callable[[Plane], Plane]:
-    """What takes the part of a plane that is to be scaled, in the type that is worked in."""
+    """Return a function that extracts the part of a plane to be scaled, in the type that is scaled."""
     if grid.subsampled and not directly:
         upsampler = Upsampler(grid, 1, dtype, headroom, scratch)
         return lambda plane: upsampler([plane])[0][grid.cut]
-
-    def narrow_as_it_is(plane: Plane) -> Plane:
-        return plane if plane.itemsize == 1 else widened(plane)
 
     def widened(plane: Plane) -> Plane:
         if headroom == 0 and plane.dtype == dtype:
@@ -162,8 +163,13 @@ def _source(
 
     if grid.subsampled:
         return lambda plane: grid.shifted(widened(plane), scratch)
-    return lambda plane: narrow_as_it_is(plane[grid.window])
+
+    def window(plane: Plane) -> Plane:
+        plane = plane[grid.window]
+        return plane if plane.itemsize == 1 else widened(plane)
+
+    return window
 
 
-def _whole(shape: tuple[int, int]) -> tuple[slice, slice]:
+def _full(shape: tuple[int, int]) -> tuple[slice, slice]:
     return slice(0, shape[0]), slice(0, shape[1])

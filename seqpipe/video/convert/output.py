@@ -1,4 +1,4 @@
-"""OutputSpec: color, dtype, size and crop of output frames. Imports no library that handles pixels."""
+"""Output specification: color, dtype, size and crop of output frames; imports no library that handles pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from ...errors import ParameterError
 from ...param import Param, check_fields, check_list, choice
 from ..probe.info import StreamInfo
-from .geometry import Placement, place
+from .geometry import Placement, make_placement
 
 if TYPE_CHECKING:
     from ..probe.facts import Facts
@@ -42,11 +42,11 @@ Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
 DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
 FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
 _MAX_SIDE_PX = 32768
-_LIKELY: Final = 2.0  # mean or std of values of 0 to 1; ImageNet's in 8-bit values are 58 to 124
+_MOST_PLAUSIBLE: Final = 2.0  # mean or std on the scale 0 to 1; ImageNet's in 8-bit values are 58 to 124
 
 COLOR: Final = choice(
     "color",
-    "what the channels are; GRAY is full-range luma, YCbCr the stream's own code values",
+    "color of the channels; GRAY is full-range luma, YCbCr the stream's own code values",
     ("RGB", "BGR", "GRAY", "YCbCr"),
 )
 DTYPE: Final = choice(
@@ -62,7 +62,7 @@ INTEGER_DTYPE: Final = replace(
 LAYOUT: Final = choice("layout", "order of the axes of a sequence", ("FHWC", "FCHW"))
 MEAN: Final = Param(
     name="mean",
-    doc="taken off float values of 0 to 1: one number, or one for each channel",
+    doc="mean on the scale 0 to 1, subtracted from float values: one number, or one for each channel",
     kind=float,
     lo=-1e6,
     hi=1e6,
@@ -70,14 +70,14 @@ MEAN: Final = Param(
 )
 STD: Final = Param(
     name="std",
-    doc="what float values are divided by after that: one number, or one for each channel",
+    doc="standard deviation by which float values are then divided: one number, or one for each channel",
     kind=float,
     lo=1e-6,
     hi=1e6,
     optional=True,
 )
-MIRROR: Final = Param(name="mirror", doc="mirror the upright picture left to right", kind=bool)
-ROTATE: Final = Param(name="rotate", doc="apply the rotation that the container asks for", kind=bool)
+MIRROR: Final = Param(name="mirror", doc="mirror the oriented frame left to right", kind=bool)
+ROTATE: Final = Param(name="rotate", doc="apply the rotation of the container's display matrix", kind=bool)
 SHORT_SIDE: Final = Param(
     name="short_side",
     doc="scale so that the shorter side has this length",
@@ -102,7 +102,7 @@ CROP: Final = Param(
 )
 WINDOW: Final = Param(
     name="window",
-    doc="top, left, height and width within the crop of what is scaled; pixels beside it are in reach of the filter",
+    doc="top, left, height and width within the crop that is scaled; pixels around it are in reach of the filter",
     unit="pixels",
     lo=0,
     hi=_MAX_SIDE_PX,
@@ -110,12 +110,12 @@ WINDOW: Final = Param(
 ROUNDED: Final = replace(
     INTEGER_DTYPE,
     name="rounded",
-    doc="the type to which colors are rounded before a window of them is scaled; None scales the planes themselves",
+    doc="type to which colors are rounded before a window is scaled; None scales the decoder's planes directly",
     optional=True,
 )
 PART: Final = Param(
     name="part",
-    doc="top, left, height and width of the part of the scaled picture that is made",
+    doc="top, left, height and width of the part of the scaled frame to return",
     unit="pixels",
     lo=0,
     hi=_MAX_SIDE_PX,
@@ -201,7 +201,7 @@ class OutputSpec:
             )
 
     def _per_channel(self, param: Param) -> tuple[float, ...] | None:
-        """The value of mean or std, one number for each channel."""
+        """Return mean or std with one number for each channel."""
         value = getattr(self, param.name)
         if value is None:
             return None
@@ -221,7 +221,7 @@ class OutputSpec:
 
     @property
     def channels(self) -> int:
-        """Channels of a picture."""
+        """Number of channels."""
         return 1 if self.color == "GRAY" else 3
 
     @property
@@ -230,23 +230,23 @@ class OutputSpec:
         return self.layout[1:]
 
     def frame_shape(self, info: StreamInfo | Facts) -> tuple[int, int, int]:
-        """The shape of one frame of a stream, in the order of :attr:`frame_layout`.
+        """Return the shape of one output frame of a stream, in the order of :attr:`frame_layout`.
 
         Raises:
-            ParameterError: the crop, the window or the part leaves what it is a part of.
+            ParameterError: the crop, the window or the part exceeds the frame that it is given in.
         """
-        rows, columns = self.place(info).shape
+        rows, columns = self.placement(info).shape
         if self.layout == "FCHW":
             return self.channels, rows, columns
         return rows, columns, self.channels
 
-    def place(self, info: StreamInfo | Facts) -> Placement:
-        """Where the output's pixels lie in a stream's surfaces.
+    def placement(self, info: StreamInfo | Facts) -> Placement:
+        """Return the geometry from a stream's surfaces to output frames.
 
         Raises:
-            ParameterError: the crop, the window or the part leaves what it is a part of.
+            ParameterError: the crop, the window or the part exceeds the frame that it is given in.
         """
-        return place(
+        return make_placement(
             (info.width, info.height),
             rotation_degrees=info.rotation_degrees if self.rotate else 0,
             flipped=info.flipped and self.rotate,
@@ -261,18 +261,18 @@ class OutputSpec:
 
 
 def transposed(values: Any) -> Any:
-    """Sizes and boxes with rows and columns exchanged: (height, width) and (width, height), or None.
+    """Exchange rows and columns of a size or box: (height, width) and (width, height); None stays None.
 
-    Users write rows first, as NumPy and torch do; the arithmetic of geometry, like FFmpeg, has columns first.
+    The public API has rows first, as NumPy and torch; internal geometry has columns first, as FFmpeg.
     """
     return values and tuple(values[number ^ 1] for number in range(len(values)))
 
 
 def check_output(output: OutputSpec | None) -> OutputSpec:
-    """The output that was asked for, by default the plain one.
+    """Return a validated output specification; None is the default one.
 
     Raises:
-        ParameterError: it is no output, or its mean or std is given in 8-bit values.
+        ParameterError: the argument is not an OutputSpec, or its mean or std is given in 8-bit values.
     """
     if output is None:
         return OutputSpec()
@@ -280,20 +280,20 @@ def check_output(output: OutputSpec | None) -> OutputSpec:
         raise ParameterError(f"output={output!r} is not valid", allowed="an OutputSpec or None")
     for param in (MEAN, STD):
         values = getattr(output, param.name)
-        if values and min(map(abs, values)) > _LIKELY:
+        if values and min(map(abs, values)) > _MOST_PLAUSIBLE:
             raise ParameterError(
                 f"{param.name}={values!r} is in units of 0 to 255, but float values of a reader span 0 to 1",
-                allowed=f"{param.name} up to {_LIKELY:g}",
+                allowed=f"{param.name} up to {_MOST_PLAUSIBLE:g}",
                 advice="Divide it by 255 (operators such as crop_mirror_normalize take the unit of their input)",
             )
     return output
 
 
 def _box(param: Param, value: Any) -> tuple[Any, ...]:
-    """The four numbers of a box.
+    """Return the four checked numbers of a box.
 
     Raises:
-        ParameterError: they are none, or it is empty.
+        ParameterError: the value is not a box, or the box is empty.
     """
     box = _checked(param, value, 4)
     if not (box[2] and box[3]):
@@ -304,10 +304,10 @@ def _box(param: Param, value: Any) -> tuple[Any, ...]:
 
 
 def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
-    """The values, each checked.
+    """Return the checked values of a tuple.
 
     Raises:
-        ParameterError: there are not as many as the parameter has, or one of them is not allowed.
+        ParameterError: their number is not ``count``, or one of them is not allowed.
     """
     allowed = f"{count} values, each {param.allowed}"
     given = check_list(param.name, values, allowed)

@@ -1,4 +1,4 @@
-"""Painting: surfaces converted into the arrays of the sequences that they belong to."""
+"""Painters, which convert surfaces into frames of the sequences that request them."""
 
 from __future__ import annotations
 
@@ -21,75 +21,75 @@ from .surface import AnySurface
 __all__ = ["HostPainter", "Painter", "Targets", "converter_key"]
 
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
-"""By frame number: the pictures to be made of it, each by a converter at a place of its own."""
+"""(converter, target) pairs by frame number; a target is a frame of an array, or its address."""
 
-_KEPT = 64
+_CACHED_CONVERTERS = 64
 
 
 def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
-    """What decides how the surfaces of a stream become pictures: streams that agree in it share a converter."""
-    return resolve(info), output.place(info), info.pixel_format, info.width, info.height, output
+    """Return the properties that determine a conversion: streams with equal keys share a converter."""
+    return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output
 
 
 class Painter(Protocol):
-    """Makes pictures on one device; it holds buffers, so it belongs to one thread."""
+    """Converts surfaces into arrays on one device; belongs to one thread, as it holds buffers."""
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Any:
-        """The converter for a stream and an output, kept from job to job."""
+        """Return the converter for a stream and an output, which is cached across jobs."""
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory for pictures."""
+        """Allocate an array for frames."""
 
     def admit(self, pixels: Array) -> None:
-        """Make ready to paint in memory that was allocated elsewhere."""
+        """Prepare for writing to an array that was allocated elsewhere."""
 
-    def pictures(self, pixels: Array) -> Seq[Any]:
-        """Where each picture of an array goes, as :meth:`put` takes it."""
+    def frame_targets(self, pixels: Array) -> Seq[Any]:
+        """Return the target of each frame of an array, for :meth:`put`."""
 
-    def fill(self, pixels: Array, place: Any, value: float) -> None:
-        """Fill one picture, or another part of the pixels that an index tells, with a value."""
+    def fill(self, pixels: Array, part: Any, value: float) -> None:
+        """Fill one frame, or another part of the array given by an index, with a value."""
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Any, Any]]) -> None:
-        """Make pictures of a surface, each by its converter at its place; perhaps not yet."""
+        """Convert a surface to each (converter, target), at the latest in :meth:`finish`."""
 
     def finish(self) -> None:
-        """Return when all pictures are made."""
+        """Wait until all frames are converted."""
 
 
 class HostPainter:
-    """Paints in main memory."""
+    """Converts surfaces into arrays in main memory."""
 
     def __init__(self) -> None:
         self._converters: OrderedDict[Any, Converter] = OrderedDict()
-        self._scratch = ConversionScratch()  # of all of them: each request may have a converter of its own
+        self._scratch = ConversionScratch()  # shared: each request may have its own converter
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
-        """The converter for a stream and an output, kept from job to job."""
+        """Return the converter for a stream and an output, which is cached across jobs."""
         key = converter_key(info, output)
         if key not in self._converters:
             self._converters[key] = Converter(info, output, self._scratch)
-            while len(self._converters) > _KEPT:
+            while len(self._converters) > _CACHED_CONVERTERS:
                 self._converters.popitem(last=False)
         self._converters.move_to_end(key)
         return self._converters[key]
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """A new array with arbitrary content."""
+        """Allocate an uninitialized array."""
         return host_array(shape, dtype)
 
     def admit(self, pixels: Array) -> None:
-        """Main memory is main memory."""
+        """Do nothing: main memory needs no preparation."""
 
-    def pictures(self, pixels: Array) -> Seq[Array]:
-        """Views of an array."""
+    def frame_targets(self, pixels: Array) -> Seq[Array]:
+        """Return a view of each frame."""
         return list(pixels)
 
-    def fill(self, pixels: Array, place: Any, value: float) -> None:
-        """Fill one picture, or another part of the pixels that an index tells, with a value."""
-        pixels[place] = value
+    def fill(self, pixels: Array, part: Any, value: float) -> None:
+        """Fill one frame, or another part of the array given by an index, with a value."""
+        pixels[part] = value
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Converter, Array]]) -> None:
-        """Convert once for each converter, and copy for the rest."""
+        """Convert once for each converter, and copy the result to its further targets."""
         done: dict[int, Array] = {}
         for converter, target in targets:
             if (earlier := done.get(id(converter))) is not None:
@@ -99,4 +99,4 @@ class HostPainter:
                 done[id(converter)] = target
 
     def finish(self) -> None:
-        """All is done at once here."""
+        """Do nothing: :meth:`put` converts at once."""

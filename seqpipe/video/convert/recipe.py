@@ -1,6 +1,6 @@
-"""Recipe: the parts of a conversion that all frames of one format and size share.
+"""Prepared conversion shared by all frames of one format and size.
 
-What is worked out here once, a frame only runs: views, buffers, weights and calls are bound beforehand.
+Views, buffers, weights and calls are bound once; converting a frame only runs them.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from .color import ColorSpec, chroma_offset
 from .geometry import Placement
 from .matrix import output_matrix
 from .mix import Mixer
-from .orient import OnGrid, ScaledFrame, Unscaled, turned
+from .orient import PlaneTransform, ScaledPlanes, UnscaledPlanes, oriented
 from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import Plane, Surface
-from .windowed import Rounded, WindowedSurface, within_reach
+from .windowed import RoundedWindow, WindowedPlanes, crop_to_reach
 
 __all__ = ["Recipe"]
 
-# so much of a picture at a time that what is made on the way stays in the processor's caches
+# A band of an unscaled frame whose intermediate results fit into the processor's caches.
 _BAND_PIXELS: Final = 1 << 18
 
 
 class Recipe:
-    """How surfaces of one format and size become pictures; works in its scratch, so it belongs to one thread.
+    """Prepared conversion of surfaces of one format and size; belongs to one thread, as it works in scratch memory.
 
     Args:
         info: the stream.
-        color: what its tags come to.
-        output: what the pictures are to be.
-        placement: where they lie in a surface of the stream's size.
-        surface: one like those that are to be converted.
-        scratch: memory for what is made on the way; recipes that one thread uses may share it.
+        color: the stream's resolved color tags.
+        output: the output specification.
+        placement: geometry for a surface of the stream's nominal size.
+        surface: an example of the surfaces to convert.
+        scratch: memory for intermediate results, which recipes of one thread may share.
 
     Raises:
-        SourceError: the stream's color cannot be converted to the one that is asked for.
+        SourceError: the stream's color cannot be converted to the requested one.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Recipe:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
-        self._bands: list[tuple[tuple[slice, ...], OnGrid, Mixer]] = []
+        self._bands: list[tuple[tuple[slice, ...], PlaneTransform, Mixer]] = []
         if output.rounded is not None and placement.window is not None:
-            self._bands.append(_rounded(info, color, output, placement, surface, scratch))
+            self._bands.append(_rounded_window(info, color, output, placement, surface, scratch))
             return
         coded = output.color == "YCbCr"
-        # Scaled planes that were rounded to 8 bits would part from the exact color by more than a level.
+        # Rounding scaled planes to 8 bits would change colors by more than one 8-bit value.
         scaled = placement.is_scaled
         wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
         headroom = 16 - form.bits if wide and not coded else 0
@@ -79,61 +79,61 @@ class Recipe:
 
         for rows, part in _bands(placement):
             grids = _grids(color, part, surface)[:needed]
-            planes: OnGrid
+            planes: PlaneTransform
             if part.window is not None:
-                planes = WindowedSurface(grids, part.stretches, dtype, headroom)
+                planes = WindowedPlanes(grids, part.stretches, dtype, headroom)
             elif part.is_scaled:
-                planes = ScaledFrame(grids, part, dtype, headroom, scratch)
+                planes = ScaledPlanes(grids, part, dtype, headroom, scratch)
             else:
-                planes = Unscaled(grids, dtype, headroom, scratch)
-            planes = turned(planes, part, needed, dtype, scratch)
+                planes = UnscaledPlanes(grids, dtype, headroom, scratch)
+            planes = oriented(planes, part, needed, dtype, scratch)
             mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
             self._bands.append(((slice(None), rows) if output.layout == "FCHW" else (rows,), planes, mixer))
 
     def fits(self, surface: Surface) -> bool:
-        """Whether this recipe was made for surfaces like this one."""
+        """Return whether this recipe was prepared for surfaces like this one."""
         return self._format == surface.format and self._shape == surface.planes[0].shape
 
     def __call__(self, surface: Surface, out: Plane) -> None:
-        """Write the picture of a surface that fits into contiguous memory of the output's shape and dtype."""
-        self.write(surface.planes, out)
+        """Convert a surface that fits into a contiguous array of the output's shape and dtype."""
+        self.convert(surface.planes, out)
 
-    def write(self, given: Seq[Plane], out: Plane) -> None:
-        """The same for the planes of one."""
-        for where, planes, mixer in self._bands:
-            mixer(planes(given), out[where])
+    def convert(self, planes: Seq[Plane], out: Plane) -> None:
+        """Convert the planes of a surface, as a call does."""
+        for band, transform, mixer in self._bands:
+            mixer(transform(planes), out[band])
 
 
-def _rounded(
+def _rounded_window(
     info: StreamInfo,
     color: ColorSpec,
     output: OutputSpec,
     placement: Placement,
     surface: Surface,
     scratch: ConversionScratch,
-) -> tuple[tuple[slice, ...], OnGrid, Mixer]:
-    """A window of pictures that are rounded before they are scaled, all of it at once."""
-    placement = within_reach(placement)
+) -> tuple[tuple[slice, ...], PlaneTransform, Mixer]:
+    """Prepare a window of frames whose colors are rounded before they are scaled, as a single band."""
+    placement = crop_to_reach(placement)
     width, height = placement.box[2:]
     made = OutputSpec(output.color, output.rounded or "uint8")
     whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
     stream = replace(info, width=surface.width, height=surface.height)
-    picture = Recipe(stream, color, made, whole, surface, scratch)
+    full_size = Recipe(stream, color, made, whole, surface, scratch)
     coded, source = output.color == "YCbCr", np.dtype(made.dtype)
     dtype = source if coded else np.dtype(np.uint16)
     headroom = 8 * (dtype.itemsize - source.itemsize)
     matrix = np.eye(output.channels, output.channels + 1)
     if headroom:
-        matrix *= 257 / 256  # 65535 / 255, of values that are shifted up
+        matrix *= 257 / 256  # 65535 / 255, for values that are shifted left by 8 bits
     shape = height, width, output.channels
-    planes: OnGrid = Rounded(picture.write, shape, source, placement, dtype, headroom)
-    planes = turned(planes, placement, output.channels, dtype, scratch)
+    planes: PlaneTransform = RoundedWindow(full_size.convert, shape, source, placement, dtype, headroom)
+    planes = oriented(planes, placement, output.channels, dtype, scratch)
     mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, 257, scratch)
     return (slice(None),), planes, mixer
 
 
 def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
-    """The picture's rows, and where they lie, in parts that can be made one by one."""
+    """Yield bands of output rows that can be converted one by one, with their placements."""
     x, y, width, height = placement.box
     rows = max(4, _BAND_PIXELS // width & ~3)
     if placement.is_scaled or placement.quarter_turns:

@@ -14,13 +14,13 @@ __all__ = ["ConversionScratch"]
 
 
 class ConversionScratch:
-    """Arrays by name. Those of one name share their memory, whatever their shapes: only one is used at a time."""
+    """Arrays by name; arrays of one name share memory whatever their shapes, so only one is valid at a time."""
 
     def __init__(self) -> None:
         self._memory: dict[str, npt.NDArray[np.uint8]] = {}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Plane:
-        """A contiguous array with arbitrary content."""
+        """Return an uninitialized contiguous array."""
         wanted: np.dtype[Any] = np.dtype(dtype)
         size = math.prod(shape) * wanted.itemsize
         memory = self._memory.get(name)

@@ -1,7 +1,6 @@
-"""Surface: a decoded frame as NumPy planes, in the codec's format.
+"""Surfaces: decoded frames as NumPy planes, in the codec's format.
 
-A surface is what two decoders must agree on bit by bit; everything that rounds (color, scaling) comes after
-it.
+Decoders must agree on surfaces bit by bit; all operations that round (color, scaling) are applied to them later.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["AnySurface", "Plane", "Surface", "SurfaceFormat", "surface_format"]
 
 AnySurface: TypeAlias = Any
-"""A decoded frame in the codec's own form: a :class:`Surface`, or its counterpart in GPU memory."""
+"""A decoded frame in the codec's format: a :class:`Surface`, or its counterpart in GPU memory."""
 
 Plane: TypeAlias = npt.NDArray[Any]
 """A 2-D array of uint8 or uint16."""
@@ -39,23 +38,22 @@ _SUBSAMPLING = {
     (2, 0): "4:1:1",
     (2, 2): "4:1:0",
 }
-# two planes, luma and interleaved chroma; the value says whether Cr stands before Cb
+# Two planes, luma and interleaved chroma; the value says whether Cr precedes Cb.
 _SEMI_PLANAR = {"nv12": False, "nv21": True, "nv16": False, "nv24": False, "nv42": True, "nv20": False}
-# the same, with the samples in the high bits of 16
+# The same with samples in the high bits of 16.
 _SEMI_PLANAR_HIGH = {"p010", "p012", "p016", "p210", "p212", "p216", "p410", "p412", "p416"}
 
-# RGB of 16 bits, which swscale shifts up to 8 each: their brightest would stay below white
+# RGB in 16 bits, which swscale shifts left to 8 bits per channel, so that their maximum stays below 255.
 _SHALLOW = {"rgb444", "bgr444", "rgb555", "bgr555", "rgb565", "bgr565"}
 
 
 @dataclass(frozen=True)
 class SurfaceFormat:
-    """How the planes of a surface are to be read.
+    """Sample format of a surface's planes.
 
     Attributes:
-        name: FFmpeg's name of the planar format that the planes have, without ``j`` and byte order:
-            ``yuv420p10``.
-        bits: bits of a sample; its values go from 0 to ``2**bits - 1``.
+        name: FFmpeg's name of the planar format of the planes, without ``j`` and byte order: ``yuv420p10``.
+        bits: bits per sample; values are 0 to ``2**bits - 1``.
         chroma: ``"4:2:0"``, ``"4:2:2"``, ``"4:4:4"``, ``"4:4:0"``, ``"4:1:1"``, ``"4:1:0"``, ``"gray"`` or
             ``"rgb"``.
         shift_x: log2 of the luma columns that share one chroma sample.
@@ -71,14 +69,14 @@ class SurfaceFormat:
 
 @dataclass(frozen=True)
 class Surface:
-    """One decoded frame.
+    """Decoded frame in main memory.
 
     Attributes:
-        number: its number in presentation order.
-        planes: (Y, Cb, Cr), (Y,) for gray or (R, G, B); read-only 2-D arrays of uint8, or uint16 above 8
-            bits, in the machine's byte order, without padding columns and without alpha. A chroma plane of a
-            picture of odd size is rounded up.
-        format: how to read them.
+        number: frame number in presentation order.
+        planes: (Y, Cb, Cr), (Y,) for gray or (R, G, B); read-only 2-D arrays of uint8, or uint16 above 8 bits, in
+            native byte order, without padding columns and without alpha. The chroma size of odd frame sizes is rounded
+            up.
+        format: sample format.
     """
 
     number: int
@@ -87,26 +85,25 @@ class Surface:
 
     @property
     def width(self) -> int:
-        """Columns of the picture in pixels."""
+        """Frame width in pixels."""
         return int(self.planes[0].shape[1])
 
     @property
     def height(self) -> int:
-        """Rows of the picture in pixels."""
+        """Frame height in pixels."""
         return int(self.planes[0].shape[0])
 
     @classmethod
     def of(cls, frame: av.VideoFrame, number: int) -> Surface:
-        """The surface of a frame that PyAV decoded.
+        """Create the surface of a frame decoded by PyAV.
 
-        Planar formats are not copied: their planes are views that keep the frame alive (but rows stored from
-        the bottom up are copied). Packed formats, palettes and samples that do not start at bit 0 are brought
-        to their planar form without loss. Floating-point, Bayer and XYZ formats become whole numbers of RGB
-        or gray as swscale makes them.
+        Planar formats are not copied: their planes are views that keep the frame alive (bottom-up rows are copied).
+        Packed formats, palettes and samples that do not start at bit 0 are converted to a planar format without loss.
+        swscale converts floating-point, Bayer and XYZ formats to integer RGB or gray.
 
         Args:
             frame: the decoded frame, in main memory.
-            number: its number in presentation order.
+            number: frame number in presentation order.
 
         Raises:
             UnreadableSourceError: swscale cannot read the frame's pixel format.
@@ -122,31 +119,31 @@ class Surface:
         else:
             planes = _semi_planar(frame, layout)
         if shallow:
-            planes = [_filled_up(plane, bits) for plane, bits in zip(planes, shallow, strict=True)]
-        return cls(number, tuple(_finished(plane, layout.right_shift) for plane in planes), layout.format)
+            planes = [_expand_bits(plane, bits) for plane, bits in zip(planes, shallow, strict=True)]
+        return cls(number, tuple(_native(plane, layout.right_shift) for plane in planes), layout.format)
 
 
 def surface_format(pixel_format: str) -> SurfaceFormat:
-    """The form of the surfaces that frames of a pixel format become.
+    """Return the surface format of frames of a pixel format.
 
     Args:
-        pixel_format: FFmpeg's name of it.
+        pixel_format: FFmpeg's name of the pixel format.
     """
     return _layout(pixel_format).format
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a pixel format lies in memory.
+    """Memory layout of a pixel format.
 
     Attributes:
-        format: the format of the surface that it becomes.
-        order: the frame's plane of each of the surface's planes.
-        dtype: of a sample in memory, with its byte order.
-        right_shift: bits below the sample.
-        swapped: for two-plane formats whether Cr comes before Cb, else None.
-        planar_form: the format to be reformatted to first, or None.
-        shallow: bits of R, G and B where these leave the low ones of the planar form empty, or ().
+        format: format of the resulting surface.
+        order: index of the frame's plane for each of the surface's planes.
+        dtype: type of a sample in memory, with its byte order.
+        right_shift: number of bits below the sample.
+        swapped: for two-plane formats whether Cr precedes Cb, else None.
+        planar_form: pixel format to convert to first, or None.
+        shallow: bits of R, G and B if fewer than those of the planar format, else ().
     """
 
     format: SurfaceFormat
@@ -204,7 +201,7 @@ def _is_planar(pixels: VideoFormat, stem: str) -> bool:
 
 
 def _planar_form(surface: SurfaceFormat) -> str:
-    """The planar format that holds every value of a packed one."""
+    """Return the planar format that represents all values of a packed one."""
     bits = next(depth for depth in (8, 10, 12, 16) if depth >= min(surface.bits, 16))
     return _planar_name(surface.chroma, bits) + ("" if bits == 8 else _NATIVE)
 
@@ -216,20 +213,20 @@ def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
         return reformat(VideoReformatter(), frame, form)
     except OSError as error:
         raise UnreadableSourceError(
-            f"the pixel format {frame.format.name!r} cannot be brought to planes",
-            allowed="formats of whole numbers up to 16 bits, and those that swscale reads",
+            f"the pixel format {frame.format.name!r} cannot be converted to planes",
+            allowed="integer formats up to 16 bits, and those that swscale reads",
         ) from error
 
 
-def _filled_up(plane: Plane, bits: int) -> Plane:
-    """The plane with its top ``bits`` repeated below them, so that the brightest is 255."""
+def _expand_bits(plane: Plane, bits: int) -> Plane:
+    """Replicate the top ``bits`` of samples into the bits below them, so that the maximum becomes 255."""
     filled: Plane = plane | plane >> bits
     filled.flags.writeable = False
     return filled
 
 
 def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:
-    """The plane's pixels as a read-only view, with ``parts`` samples in each of its columns."""
+    """Return the plane's samples as a read-only view, with ``parts`` samples per column."""
     shape = plane.height, plane.width * parts
     if plane.line_size < 0:
         view = _bottom_up(plane, dtype)[:, : shape[1]]
@@ -240,7 +237,7 @@ def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:
 
 
 def _bottom_up(plane: VideoPlane, dtype: np.dtype[Any]) -> Plane:
-    """A copy of rows that are stored with the last one first: not every PyAV gives the right buffer for them."""
+    """Copy rows that are stored bottom-up: not every PyAV version exposes the right buffer for them."""
     stride = -plane.line_size
     last = plane.buffer_ptr - (plane.height - 1) * stride
     stored = (ctypes.c_uint8 * (plane.height * stride)).from_address(last)
@@ -254,8 +251,8 @@ def _semi_planar(frame: av.VideoFrame, layout: _Layout) -> list[Plane]:
     return [_view(frame.planes[0], layout.dtype, 1), *(reversed(chroma) if layout.swapped else chroma)]
 
 
-def _finished(plane: Plane, right_shift: int) -> Plane:
-    """The plane in the machine's byte order with its values down at bit 0; itself if it is so already."""
+def _native(plane: Plane, right_shift: int) -> Plane:
+    """Return the plane in native byte order with values shifted right; itself if nothing changes."""
     if plane.dtype.isnative and not right_shift:
         return plane
     native = plane.astype(plane.dtype.newbyteorder("="))

@@ -1,4 +1,4 @@
-"""swscale call on one thread: frames are converted in parallel, not parts of a frame."""
+"""Single-threaded swscale calls: seqpipe converts frames in parallel, not parts of a frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAJOR: Final = int(av.__version__.partition(".")[0])
 
 
 def _options() -> dict[str, Any]:
-    # PyAV 17 brought threads, 18 the flag; before 18 bilinear results are up to one level less exact
+    # PyAV 17 introduced threads, 18 the flag; before 18 bilinear results may differ by 1.
     options: dict[str, Any] = {"interpolation": Interpolation.BILINEAR}
     if _MAJOR >= 17:
         options["threads"] = 1
@@ -28,16 +28,16 @@ _OPTIONS: Final = _options()
 def reformat(
     reformatter: VideoReformatter, frame: av.VideoFrame, form: str, size: tuple[int, int] | None = None
 ) -> av.VideoFrame:
-    """The frame in another pixel format, and scaled to (width, height) if a size is given.
+    """Convert a frame to another pixel format, and scale it to (width, height) if a size is given.
 
     Args:
-        reformatter: keeps swscale's tables while format and size stay the same.
-        frame: what to convert; given back as it is if there is nothing to do.
-        form: name of the pixel format.
-        size: columns and rows; None for the frame's own.
+        reformatter: caches swscale's tables while format and size stay the same.
+        frame: the frame; returned itself if nothing changes.
+        form: FFmpeg's name of the pixel format.
+        size: (width, height); None for the frame's own.
 
     Raises:
-        OSError: swscale does not know one of the formats.
+        OSError: swscale does not support one of the formats.
     """
     width, height = size or (frame.width, frame.height)
     return reformatter.reformat(frame, width, height, form, **_OPTIONS)

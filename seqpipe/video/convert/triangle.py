@@ -12,15 +12,15 @@ __all__ = ["triangle"]
 
 
 def triangle(centers: npt.NDArray[Any], step: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The samples around each pixel of an axis, and their weights, whose sum may be any.
+    """Return the samples around each pixel of an axis and their weights, which are not normalized.
 
     Args:
-        centers: ``(pixels, 1)``, where pixels lie; sample ``k`` is at ``k``.
-        step: from one pixel to the next, in samples.
+        centers: ``(pixels, 1)``, positions of the pixels in samples; sample ``k`` is at ``k``.
+        step: distance between pixels in samples.
 
     Returns:
-        Whole numbers, some of which may be those of no sample, and weights, both ``(pixels, taps)`` of float64.
+        Sample numbers, which may be out of range, and weights, both float64 of shape ``(pixels, taps)``.
     """
     reach = max(1.0, step)
-    places = np.ceil(centers - reach) + np.arange(math.ceil(2 * reach) + 1)
-    return places, np.maximum(0.0, 1 - np.abs(places - centers) / reach)
+    samples = np.ceil(centers - reach) + np.arange(math.ceil(2 * reach) + 1)
+    return samples, np.maximum(0.0, 1 - np.abs(samples - centers) / reach)

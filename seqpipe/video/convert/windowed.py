@@ -1,9 +1,9 @@
-"""Window scaling of planes with the samples around them, by matrix products.
+"""Scaling of a window of a frame, with the samples around it in reach of the filter, by matrix products.
 
-The filter is the kernels' (cuda/weights.cuh says the same in C++): a triangle with pixel centers at half integers,
-widened to shrink, upon chroma that is interpolated linearly to the luma grid. Beyond what is shown nothing counts, so
-that the result is what Pillow's ``resize(box=…)`` makes of planes on the luma grid. swscale cannot do that: it knows no
-samples beside what it scales.
+The filter is that of the CUDA kernels (cuda/weights.cuh): a triangle with pixel centers at half integers, widened for
+downscaling, applied to chroma interpolated linearly to the luma grid. Samples outside of the crop have no weight, so
+the result is that of Pillow's ``resize(box=…)`` for planes on the luma grid. swscale cannot use samples around a
+window.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .geometry import Placement, Stretch
 from .surface import Plane
 from .triangle import triangle
 
-__all__ = ["Bands", "Rounded", "WindowedSurface", "bands_of", "within_reach"]
+__all__ = ["Bands", "RoundedWindow", "WindowedPlanes", "crop_to_reach", "make_bands"]
 
-_PIXELS: Final = 8  # of an axis that one product makes: their samples lie side by side
-# Larger products BLAS would share out among threads of its own, of which every one of ours would have some.
-_PRODUCT: Final = 1 << 18
+_BAND_PIXELS: Final = 8
+# BLAS would compute larger products with threads of its own, in addition to seqpipe's.
+_MOST_PRODUCT: Final = 1 << 18
 
 _Real = npt.NDArray[np.float32]
 
 
 class _Band(NamedTuple):
-    """Some pixels of an axis.
+    """Block of the resampling matrix of an axis.
 
     Attributes:
-        pixels: which.
-        samples: what they are made of.
-        weights: (pixels, samples).
+        pixels: range of pixels.
+        samples: range of samples that contribute to them.
+        weights: weights, of shape (pixels, samples).
     """
 
     pixels: slice
@@ -47,37 +47,37 @@ class _Band(NamedTuple):
 
 
 class Bands(NamedTuple):
-    """How an axis of a plane becomes pixels.
+    """Banded resampling matrix of an axis.
 
     Attributes:
-        bands: of all pixels, in their order.
-        samples: all that they are made of.
-        size: how many pixels there are.
+        bands: blocks of the matrix, in the order of the pixels.
+        samples: range of all contributing samples.
+        size: number of pixels.
     """
 
     bands: tuple[_Band, ...]
     samples: slice
     size: int
 
-    def summed(self, lines: Plane) -> _Real:
-        """Pixels made of lines: those of each column of ``(samples, columns)``, which begins with the first sample."""
+    def apply(self, lines: Plane) -> _Real:
+        """Resample each column of ``lines``, of shape (samples, columns), which begins with the first sample."""
         columns = lines.shape[1]
         result: _Real = np.empty((self.size, columns), np.float32)
         for pixels, samples, weights in self.bands:
             part = lines[samples.start - self.samples.start : samples.stop - self.samples.start]
-            some = max(16, _PRODUCT // weights.size)
-            for left in range(0, columns, some):
-                values = part[:, left : left + some].astype(np.float32, copy=False)
-                np.matmul(weights, values, out=result[pixels, left : left + some])
+            width = max(16, _MOST_PRODUCT // weights.size)
+            for left in range(0, columns, width):
+                values = part[:, left : left + width].astype(np.float32, copy=False)
+                np.matmul(weights, values, out=result[pixels, left : left + width])
         return result
 
 
-def bands_of(axis: ChromaAxis, stretch: Stretch) -> Bands:
-    """The weights that bring the wanted luma samples of an axis to a number of pixels.
+def make_bands(axis: ChromaAxis, stretch: Stretch) -> Bands:
+    """Return the resampling matrix that scales the wanted luma samples of an axis to a number of pixels.
 
     Args:
-        axis: which luma samples, and how the plane's own lie among them; shift 0 for the luma plane.
-        stretch: how those luma samples become pixels.
+        axis: range of luma samples, and the position of the plane's samples among them; shift 0 for the luma plane.
+        stretch: scaling of these luma samples to pixels.
     """
     places, weights = _triangle(axis.length, stretch)
     position = (axis.start + places - axis.offset) / (1 << axis.shift)
@@ -85,16 +85,16 @@ def bands_of(axis: ChromaAxis, stretch: Stretch) -> Bands:
     part = position - near
     samples = np.concatenate([near, near + 1], axis=1).clip(0, axis.samples - 1).astype(np.int64)
     both = np.concatenate([weights * (1 - part), weights * part], axis=1)
-    made = [
-        _band(begin, samples[begin : begin + _PIXELS], both[begin : begin + _PIXELS])
-        for begin in range(0, stretch.pixels, _PIXELS)
+    bands = [
+        _band(begin, samples[begin : begin + _BAND_PIXELS], both[begin : begin + _BAND_PIXELS])
+        for begin in range(0, stretch.pixels, _BAND_PIXELS)
     ]
-    first, last = min(band.samples.start for band in made), max(band.samples.stop for band in made)
-    return Bands(tuple(made), slice(first, last), stretch.pixels)
+    first, last = min(band.samples.start for band in bands), max(band.samples.stop for band in bands)
+    return Bands(tuple(bands), slice(first, last), stretch.pixels)
 
 
 def _triangle(shown: int, stretch: Stretch) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """For each pixel the shown samples around it, and their weights: 0 out of reach, or if not shown."""
+    """Return the visible samples around each pixel, and their weights: 0 out of reach or outside of the crop."""
     scale = stretch.length / stretch.size
     pixels = stretch.first + np.arange(stretch.pixels)[:, None]
     places, weights = triangle(stretch.begin + (pixels + 0.5) * scale - 0.5, scale)
@@ -111,16 +111,17 @@ def _band(begin: int, samples: IntArray, weights: npt.NDArray[Any]) -> _Band:
     return _Band(slice(begin, begin + count), slice(first, last), matrix.astype(np.float32))
 
 
-class WindowedSurface:
-    """Planes of which a window is scaled to the picture's grid; see :class:`seqpipe.video.convert.orient.OnGrid`.
+class WindowedPlanes:
+    """Scales a window of planes to the output grid, see :class:`seqpipe.video.convert.orient.PlaneTransform`.
 
-    It keeps the weights alone: every request may have a window of its own, so that many of these are kept.
+    It holds the weights alone, without scratch memory: each request may have its own window, so many of these are
+    cached.
 
     Args:
-        grids: of each plane that is needed.
-        stretches: how luma columns and rows become pixels.
-        dtype: of the result.
-        headroom: bits by which its samples are shifted up.
+        grids: grid of each needed plane.
+        stretches: scaling of luma columns and rows to pixels.
+        dtype: type of the result.
+        headroom: bits by which its samples are shifted left.
     """
 
     def __init__(
@@ -129,28 +130,28 @@ class WindowedSurface:
         known: dict[ChromaGrid, tuple[Bands, Bands]] = {}
         for grid in grids:
             if grid not in known:
-                known[grid] = bands_of(grid.x, stretches[0]), bands_of(grid.y, stretches[1])
+                known[grid] = make_bands(grid.x, stretches[0]), make_bands(grid.y, stretches[1])
         self._axes = [known[grid] for grid in grids]
         self._dtype, self._scale = dtype, np.float32(1 << headroom)
         self.shape = stretches[1].pixels, stretches[0].pixels
         self.cut = slice(0, self.shape[0]), slice(0, self.shape[1])
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The planes, one behind the other in new memory."""
+        """Return the planes, contiguous in new memory."""
         made = np.empty((len(self._axes), *self.shape), self._dtype)
         for target, plane, (across, down) in zip(made, planes, self._axes, strict=False):
-            rows = down.summed(plane[down.samples, across.samples])
-            pixels = across.summed(rows.T)
+            rows = down.apply(plane[down.samples, across.samples])
+            pixels = across.apply(rows.T)
             pixels *= self._scale
             np.rint(pixels.T, out=target, casting="unsafe")
         return list(made)
 
 
-def within_reach(placement: Placement) -> Placement:
-    """The same picture, with nothing shown that its filter does not reach.
+def crop_to_reach(placement: Placement) -> Placement:
+    """Crop a window's placement to the samples in reach of the filter; the result stays the same.
 
     Args:
-        placement: of a window.
+        placement: placement with a window.
     """
     x, y, *_ = placement.box
     left, top, across, down = placement.window or placement.box
@@ -164,45 +165,45 @@ def within_reach(placement: Placement) -> Placement:
     return replace(placement, box=box, window=window)
 
 
-class Rounded:
-    """A window of a picture that is made at full size first, channel by channel; see :class:`WindowedSurface`.
+class RoundedWindow:
+    """Scales a window of a frame that is first converted at full size, see :class:`WindowedPlanes`.
 
     Args:
-        picture: makes the part of it that is shown, in memory of that shape.
-        shape: (rows, columns, channels) of that part.
+        convert: converts the visible part of the frame into an array.
+        shape: (height, width, channels) of that part.
         source: type of its values.
-        placement: where the window lies in it.
-        dtype: of the result.
-        headroom: bits by which its values are shifted up.
+        placement: placement of the window in it.
+        dtype: type of the result.
+        headroom: bits by which its values are shifted left.
     """
 
     def __init__(
         self,
-        picture: Callable[[Seq[Plane], Plane], None],
+        convert: Callable[[Seq[Plane], Plane], None],
         shape: tuple[int, int, int],
         source: np.dtype[Any],
         placement: Placement,
         dtype: np.dtype[Any],
         headroom: int,
     ) -> None:
-        self._picture, self._source, self._source_shape = picture, source, shape
+        self._convert, self._source, self._source_shape = convert, source, shape
         across, down = placement.stretches
-        self._across = bands_of(ChromaAxis(0, 0.0, 0, shape[1], shape[1]), across)
-        self._down = bands_of(ChromaAxis(0, 0.0, 0, shape[0], shape[0]), down)
+        self._across = make_bands(ChromaAxis(0, 0.0, 0, shape[1], shape[1]), across)
+        self._down = make_bands(ChromaAxis(0, 0.0, 0, shape[0], shape[0]), down)
         self._dtype, self._scale = dtype, np.float32(1 << headroom)
         self.shape = down.pixels, across.pixels
         self.cut = slice(0, self.shape[0]), slice(0, self.shape[1])
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
-        """The channels, one behind the other in new memory."""
-        whole = np.empty(self._source_shape, self._source)
-        self._picture(planes, whole)
-        (rows, columns), channels = self.shape, whole.shape[2]
+        """Return the channels, contiguous in new memory."""
+        frame = np.empty(self._source_shape, self._source)
+        self._convert(planes, frame)
+        (rows, columns), channels = self.shape, frame.shape[2]
         first, last = self._across.samples.start * channels, self._across.samples.stop * channels
-        lines = self._down.summed(whole.reshape(len(whole), -1)[self._down.samples, first:last])
-        # OpenCV turns pixels round several times faster than NumPy
-        turned = cv2.transpose(lines.reshape(rows, -1, channels)).reshape(-1, rows * channels)
-        pixels = self._across.summed(turned)
+        lines = self._down.apply(frame.reshape(len(frame), -1)[self._down.samples, first:last])
+        # OpenCV transposes pixels several times faster than NumPy.
+        transposed = cv2.transpose(lines.reshape(rows, -1, channels)).reshape(-1, rows * channels)
+        pixels = self._across.apply(transposed)
         pixels *= self._scale
         made = np.empty((channels, rows, columns), self._dtype)
         np.rint(pixels.reshape(columns, rows, channels).transpose(2, 1, 0), out=made, casting="unsafe")

@@ -1,6 +1,6 @@
-"""Decoded surfaces to pixels in GPU memory: conversion kernels and their launch.
+"""Conversion of decoded surfaces to pixels in GPU memory: kernels, their launch, streams and memory.
 
-CuPy loads with the first converter.
+CuPy is imported with the first converter.
 """
 
 __all__: list[str] = []

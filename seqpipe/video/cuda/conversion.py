@@ -111,7 +111,7 @@ class Conversion:
             SourceError: the stream's color cannot be converted to the one that is asked for.
         """
         color = resolve(info)
-        placement = output.place(info).on((info.width, info.height), (kind.width, kind.height))
+        placement = output.placement(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
         unscaled = not placement.is_scaled
         # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves

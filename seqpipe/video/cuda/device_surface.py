@@ -1,4 +1,4 @@
-"""DeviceSurface: a decoded frame in device memory, with its planes' addresses and format."""
+"""Decoded frame in device memory: the addresses of its planes and their format."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from ...cached import cached_property
 from ...errors import ParameterError
 from ..convert.surface import SurfaceFormat
 
-__all__ = ["DeviceSurface", "SurfaceShape", "at_once"]
+__all__ = ["DeviceSurface", "SurfaceShape", "frames_per_launch"]
 
-# Each launch takes Python dozens of µs, a 1080p frame the GPU 6 and an engine 1,000: many small frames are worth one.
-# Of large ones each more costs every session memory, at 1080p 12 MiB: of the pictures that a decoder hands over, some
-# are being converted, some gathered, and some have just come. Nor may these be too many: an H200 made decoders with 48
-# for them, and refused those with 64: 67 or more, with what they decode into.
-_MOST_AT_ONCE = 8
-_PIXELS_AT_ONCE = 2 << 20
+# A launch takes dozens of µs of Python; a 1080p frame takes 6 µs of the GPU and 1,000 µs of an engine, so small frames
+# are converted several at once. Each additional frame per launch costs every session three mapped frames (converted,
+# gathered, just decoded), 12 MiB at 1080p. Their number is limited: an H200 created decoders with 48 output surfaces
+# and refused those with 64.
+_MOST_PER_LAUNCH = 8
+_PIXELS_PER_LAUNCH = 2 << 20
 
 
-def at_once(width: int, height: int) -> int:
-    """How many frames of a size are converted by one launch."""
-    return min(max(_PIXELS_AT_ONCE // (width * height), 1), _MOST_AT_ONCE)
+def frames_per_launch(width: int, height: int) -> int:
+    """Return the number of frames of a size that one launch converts."""
+    return min(max(_PIXELS_PER_LAUNCH // (width * height), 1), _MOST_PER_LAUNCH)
 
 
 @dataclass(frozen=True)
 class SurfaceShape:
-    """What the surfaces of a stream have in common.
+    """Memory layout and format that the surfaces of a stream share.
 
     Attributes:
-        pitch: bytes from one row of the first plane to the next; the last row is as long.
-        width: columns of the picture in pixels.
-        height: rows of the picture in pixels.
-        format: how samples are to be read; a sample is one byte up to 8 bits, else two.
+        pitch: bytes per row of the first plane, also of its last row.
+        width: frame width in pixels.
+        height: frame height in pixels.
+        format: sample format; a sample takes one byte up to 8 bits, else two.
         interleaved: whether Cb and Cr share a plane, as in NV12 and P016.
-        shift: bits that 16-bit samples are shifted up by: 6 for 10 bits in P016.
-        chroma_pitch: the same as pitch for the other planes; 0 where it is the same.
+        shift: left shift of 16-bit samples in bits: 6 for 10 bits in P016.
+        chroma_pitch: bytes per row of the other planes; 0 for the same as ``pitch``.
     """
 
     pitch: int
@@ -52,30 +52,30 @@ class SurfaceShape:
 
     @cached_property
     def sample_bytes(self) -> int:
-        """Bytes of a sample."""
+        """Bytes per sample."""
         return 1 if self.format.bits <= 8 else 2
 
     @cached_property
     def plane_count(self) -> int:
-        """How many planes there are."""
+        """Number of planes."""
         return 1 if self.format.chroma == "gray" else 2 if self.interleaved else 3
 
     @cached_property
     def chroma_bytes(self) -> int:
-        """What the addresses and rows of chroma planes are multiples of."""
+        """Required alignment of the chroma planes' addresses and rows in bytes."""
         return self.sample_bytes * (2 if self.interleaved else 1)
 
     def surface(self, number: int, planes: tuple[int, ...], owner: object = None) -> DeviceSurface:
-        """A surface.
+        """Create a surface.
 
         Args:
-            number: its number in presentation order.
+            number: frame number in presentation order.
             planes: addresses of the planes: (Y, CbCr) where chroma is interleaved, else (Y, Cb, Cr), (Y,) for gray
                 or (R, G, B).
-            owner: what keeps the memory as it is for as long as the surface is referred to.
+            owner: object that keeps the memory valid while the surface references it.
 
         Raises:
-            ParameterError: the planes do not go with the format, or a pair of chroma samples is not aligned.
+            ParameterError: the number of planes does not match the format, or chroma is not aligned.
         """
         if len(planes) != self.plane_count:
             raise ParameterError(
@@ -86,23 +86,23 @@ class SurfaceShape:
         combined = self.chroma_pitch
         for plane in planes[1:]:
             combined |= plane
-        # powers of two divide a bitwise or where they divide all of its parts
+        # A power of two divides a bitwise or exactly if it divides all operands.
         if combined % self.chroma_bytes or self.pitch % self.sample_bytes:
             raise ParameterError(
                 f"planes at {', '.join(map(hex, planes))} with rows of {self.pitch} and {self.chroma_pitch} bytes",
-                allowed=f"chroma planes and their rows that begin at multiples of {self.chroma_bytes} bytes",
+                allowed=f"chroma planes and rows at multiples of {self.chroma_bytes} bytes",
             )
         return DeviceSurface(number, planes, self, owner)
 
 
 class DeviceSurface(NamedTuple):
-    """One decoded frame in device memory; made by :meth:`SurfaceShape.surface`.
+    """Decoded frame in device memory; created by :meth:`SurfaceShape.surface`.
 
     Attributes:
-        number: its number in presentation order.
+        number: frame number in presentation order.
         planes: addresses of the planes.
-        shape: how they are to be read.
-        owner: what keeps the memory as it is for as long as the surface is referred to.
+        shape: memory layout and format.
+        owner: object that keeps the memory valid while the surface references it.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""GPUs of this machine, with the codecs that they decode."""
+"""GPUs of this machine, with the streams that they decode."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _BITS = (8, 10, 12)
 
 @dataclass(frozen=True)
 class GpuInfo:
-    """One GPU.
+    """Properties of one GPU.
 
     Attributes:
-        number: as in ``cuda:N``.
-        name: as the driver calls it.
-        capability: compute capability, as 9.0.
-        memory_bytes: all that it has.
-        engines: NVDEC engines.
-        decodes: codecs with chroma and bits of a sample, as "h264 4:2:0 8".
+        number: GPU number, as in ``cuda:N``.
+        name: the driver's name of the GPU.
+        capability: compute capability, such as "9.0".
+        memory_bytes: total memory.
+        engines: number of NVDEC engines.
+        decodes: supported codecs with chroma format and bits per sample, such as "h264 4:2:0 8".
     """
 
     number: int
@@ -35,7 +35,7 @@ class GpuInfo:
 
 
 def gpus() -> list[GpuInfo]:
-    """The GPUs that this process sees.
+    """Return the GPUs visible to this process.
 
     Raises:
         BackendError: CuPy, the driver, its decoder library or a GPU is missing.
@@ -46,7 +46,7 @@ def gpus() -> list[GpuInfo]:
 def _gpu_info(number: int) -> GpuInfo:
     runtime = load_cupy().cuda.runtime
     with load_cupy().cuda.Device(number):
-        runtime.free(0)  # makes the GPU's context
+        runtime.free(0)  # creates the GPU's context
         facts = runtime.getDeviceProperties(number)
         decodes = [
             f"{codec} {chroma} {bits}"

@@ -1,4 +1,4 @@
-"""The CUDA driver's functions that code in C calls: their addresses, by ctypes."""
+"""Addresses of CUDA driver functions that C code calls."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 
 from ...errors import BackendError
 
-__all__ = ["launching"]
+__all__ = ["launch_functions"]
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-_LAUNCHING: Final = ("cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamSynchronize")
+_LAUNCH_FUNCTIONS: Final = ("cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamSynchronize")
 
 
 @cache
-def launching() -> tuple[int, ...]:
-    """Where the functions are that launch a kernel, record an event, wait for an event, and wait for a stream.
+def launch_functions() -> tuple[int, ...]:
+    """Return the addresses of the functions that launch a kernel, record an event, and wait for an event or stream.
 
     Raises:
-        BackendError: the driver is not there.
+        BackendError: the driver cannot be loaded.
     """
     try:
         library = ctypes.CDLL(_LIBRARY)
@@ -29,4 +29,6 @@ def launching() -> tuple[int, ...]:
             f"{_LIBRARY}, the NVIDIA driver, cannot be loaded ({error})",
             advice="Install the NVIDIA driver, or use device='cpu'",
         ) from error
-    return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _LAUNCHING)
+    return tuple(
+        ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _LAUNCH_FUNCTIONS
+    )

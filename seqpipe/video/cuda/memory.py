@@ -1,4 +1,4 @@
-"""GPU memory limits: idle memory is released and the allocation retried before an error is raised."""
+"""GPU memory limits: idle memory is released and an allocation retried before an error is raised."""
 
 from __future__ import annotations
 
@@ -20,83 +20,83 @@ __all__ = [
     "when_full",
 ]
 
-MadeT = TypeVar("MadeT")
+AllocatedT = TypeVar("AllocatedT")
 
 IDLE_GIB: Final = Param(
     name="SEQPIPE_NVDEC_IDLE_GIB",
-    doc="Memory of each GPU that decoders may hold while they wait for the next file; the last one always waits",
+    doc="Memory of each GPU that idle decoders may hold; the most recently used one is always kept",
     kind=float,
     unit="GiB",
     lo=0,
 )
-_IDLE_GIB: Final = 4.0
+_DEFAULT_IDLE_GIB: Final = 4.0
 
-_give_back: dict[int, Callable[[], None]] = {}
+_release_hooks: dict[int, Callable[[], None]] = {}
 
 
 def idle_bytes() -> int:
-    """What idle decoders of a GPU may hold: ``SEQPIPE_NVDEC_IDLE_GIB``, else 4 GiB.
+    """Return the memory that idle decoders of a GPU may hold: ``SEQPIPE_NVDEC_IDLE_GIB``, else 4 GiB.
 
-    All readers of a process share these decoders, so this is no parameter of any of them.
+    All readers of a process share these decoders, so the limit is not a parameter of a reader.
 
     Raises:
-        ParameterError: the variable is no number of at least 0.
+        ParameterError: the variable is not a number of at least 0.
     """
     text = os.environ.get(IDLE_GIB.name)
-    return int(_IDLE_GIB * 2**30) if text is None else int(IDLE_GIB.check(_number(text)) * 2**30)
+    return int(_DEFAULT_IDLE_GIB * 2**30) if text is None else int(IDLE_GIB.check(_number(text)) * 2**30)
 
 
-def when_full(device: int, give_back: Callable[[], None]) -> None:
-    """Say how to give back what is idle on a GPU; any thread may do so, with the GPU as its current one."""
-    _give_back[device] = give_back
+def when_full(device: int, release: Callable[[], None]) -> None:
+    """Register a function that frees idle memory of a GPU; any thread may call it with the GPU current."""
+    _release_hooks[device] = release
 
 
 def release_idle() -> None:
-    """Give back what is idle on the current GPU."""
+    """Free the idle memory of the current GPU."""
     cupy = load_cupy()
-    if (give_back := _give_back.get(int(cupy.cuda.runtime.getDevice()))) is not None:
-        give_back()
+    if (release := _release_hooks.get(int(cupy.cuda.runtime.getDevice()))) is not None:
+        release()
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def retry_when_full(make: Callable[[], MadeT], what: str, size: int) -> MadeT:
-    """Allocate on the current GPU; if it is full, once more after what is idle was given back.
+def retry_when_full(allocate: Callable[[], AllocatedT], what: str, size: int) -> AllocatedT:
+    """Allocate on the current GPU; if it is full, free idle memory and try again.
 
     Args:
-        make: allocates.
-        what: the thing, for the message.
-        size: its bytes.
+        allocate: allocates the memory.
+        what: description of the memory for the message.
+        size: its size in bytes.
 
     Raises:
-        DeviceMemoryError: the GPU is full all the same.
+        DeviceMemoryError: the GPU is full even so.
     """
     try:
-        return make()
+        return allocate()
     except MemoryError:  # CuPy's own error derives from it
         release_idle()
     try:
-        return make()
+        return allocate()
     except MemoryError as error:
         raise out_of_memory(what, size) from error
 
 
 def out_of_memory(what: str, size: int) -> DeviceMemoryError:
-    """The error for something that the current GPU has no memory for.
+    """Return the error for an allocation that the current GPU has no memory for.
 
-    The fact says nothing that changes from one moment to the next: readers count the reasons of fallbacks by it.
+    Its ``fact`` holds no current figures: readers count the reasons of fallbacks by it.
     """
     runtime = load_cupy().cuda.runtime
     free, total = runtime.memGetInfo()
     return DeviceMemoryError(
-        f"cuda:{runtime.getDevice()} has no room for {what} of {_gib(size)}",
+        f"cuda:{runtime.getDevice()} has no memory for {what} of {_gib(size)}",
         allowed=f"{_gib(free)}, which are free of {_gib(total)}",
-        advice=f"Idle decoders, which may hold {_gib(idle_bytes())} ({IDLE_GIB.name}), were given back already: "
+        advice=f"Idle decoders, which may hold {_gib(idle_bytes())} ({IDLE_GIB.name}), were released already: "
         "ask for less at once, use fewer readers, or end other programs on the GPU",
     )
 
 
 def total_bytes(device: int) -> int:
-    """All memory of a GPU, free or not."""
+    """Return the total memory of a GPU, free or not."""
     cupy = load_cupy()
     with cupy.cuda.Device(device):
         return int(cupy.cuda.runtime.memGetInfo()[1])

@@ -1,4 +1,4 @@
-"""DevicePainter: frames in GPU memory, several surfaces in each launch."""
+"""Painter that converts surfaces into GPU arrays, several per launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..convert.surface import Surface
 from ..probe.info import StreamInfo
 from .converter import DeviceConverter, converters_of
 from .device_painting import DevicePainting
-from .device_surface import DeviceSurface, at_once
+from .device_surface import DeviceSurface, frames_per_launch
 from .streams import Streams
 from .upload import Uploader
 
@@ -22,12 +22,12 @@ __all__ = ["DevicePainter"]
 
 
 class DevicePainter:
-    """Paints in a GPU's memory, whichever decoder the surfaces come from.
+    """Converts surfaces of any decoder into GPU arrays, see :class:`~seqpipe.video.convert.paint.Painter`.
 
-    While some surfaces are converted the next ones are gathered; surfaces are let go once they are converted.
+    Surfaces are gathered while others are converted, and released once they are converted.
 
     Args:
-        streams: the GPU's.
+        streams: CUDA streams of the GPU.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -35,53 +35,55 @@ class DevicePainter:
         self._stream = streams.current()
         self._upload = Uploader(streams.device)
         self._converters = converters_of(streams.device)
-        self._at_once = 1
+        self._frames_per_launch = 1
         self._events: tuple[Any, Any] | None = None
         self._gathered: list[tuple[DeviceSurface, Seq[tuple[DeviceConverter, int]]]] = []
         self._launched: deque[tuple[Any, Any]] = deque()
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
-        """The converter for a stream and an output, kept from job to job."""
-        # of pictures of another size within the stream, too: its decoder has been made for as many
-        self._at_once = at_once(info.width, info.height)
+        """Return the converter for a stream and an output, which is cached across jobs."""
+        # The nominal size also holds for frames of another size: the decoder was created for as many mapped frames.
+        self._frames_per_launch = frames_per_launch(info.width, info.height)
         return self._converters.get(info, output)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory of the GPU."""
+        """Allocate an array on the GPU."""
         pixels = self._streams.allocate(shape, dtype)
         self._streams.admit()
         return pixels
 
-    def admit(self, pixels: Array) -> None:  # noqa: ARG002  all of the default stream's memory is waited for at once
-        """Wait, on the GPU, for what was done with the memory before."""
+    def admit(self, pixels: Array) -> None:  # noqa: ARG002  the wait covers all work of the default stream
+        """Make this thread's stream wait for earlier work on the array."""
         self._streams.admit()
 
-    def pictures(self, pixels: Array) -> Seq[int]:
-        """Addresses."""
+    def frame_targets(self, pixels: Array) -> Seq[int]:
+        """Return the address of each frame."""
         first, step = int(pixels.data.ptr), int(pixels.strides[0]) if len(pixels) else 0
-        return [first + place * step for place in range(len(pixels))]
+        return [first + position * step for position in range(len(pixels))]
 
-    def fill(self, pixels: Array, place: Any, value: float) -> None:
-        """Fill one picture, or another part of the pixels that an index tells, with a value."""
+    def fill(self, pixels: Array, part: Any, value: float) -> None:
+        """Fill one frame, or another part of the array given by an index, with a value."""
         with self._stream:
-            pixels[place].fill(value)
+            pixels[part].fill(value)
 
     def painting(self, converter: DeviceConverter, info: StreamInfo) -> DevicePainting:
-        """How a whole run of a stream is painted; the memory for it was allocated here."""
+        """Return the conversion of a fused run into arrays that were allocated here."""
         if self._events is None:
             self._events = self._streams.lasting_event(), self._streams.lasting_event()
-        return DevicePainting(converter, self._stream, self._events, at_once(info.width, info.height))
+        return DevicePainting(
+            converter, self._stream, self._events, frames_per_launch(info.width, info.height)
+        )
 
     def put(self, surface: Surface | DeviceSurface, targets: Seq[tuple[DeviceConverter, int]]) -> None:
-        """Note a surface; with some others it is converted."""
+        """Gather a surface, and convert those gathered once a launch is full."""
         if isinstance(surface, Surface):
             surface = self._upload(surface, self._stream)
         self._gathered.append((surface, targets))
-        if len(self._gathered) >= self._at_once:
+        if len(self._gathered) >= self._frames_per_launch:
             self._launch()
 
     def finish(self) -> None:
-        """Convert the rest, and wait until all pictures are there."""
+        """Convert the gathered surfaces, and wait for all conversions."""
         try:
             if self._gathered:
                 self._launch()
@@ -102,6 +104,6 @@ class DevicePainter:
             converter(surfaces, addresses, self._stream)
         self._launched.append((self._streams.event(), gathered))
         while len(self._launched) > 1:
-            # its surfaces must outlive the wait: others use their memory
-            event, _read = self._launched.popleft()
+            # The surfaces must outlive the wait: their memory is reused once they are dropped.
+            event, _surfaces = self._launched.popleft()
             event.synchronize()

@@ -17,7 +17,7 @@ import numpy as np
 from ...array import Array
 from ...errors import BackendError, DeviceMemoryError
 from ...kernel import load_cupy
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 from .memory import retry_when_full
 
 __all__ = ["Streams"]
@@ -48,7 +48,7 @@ class Streams:
         self._made: list[Any] = []
         self._begin()
         _living[id(self)] = weakref.ref(self)
-        self._afterwards = Afterwards(_living.pop, id(self), None)
+        self._finalizer = Finalizer(_living.pop, id(self), None)
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...kernel import load_cupy
 from ..convert.surface import Plane, Surface, SurfaceFormat
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 from .device_surface import DeviceSurface, SurfaceShape
 from .memory import retry_when_full
 
@@ -48,7 +48,7 @@ class Uploader:
         buffers.device.copy_from_host_async(buffers.address, lie.used, stream)
         first = int(buffers.device.ptr)
         planes = tuple([first + start for start in lie.starts])
-        return lie.shape.surface(surface.number, planes, Afterwards(self._free[buffers.size].append, buffers))
+        return lie.shape.surface(surface.number, planes, Finalizer(self._free[buffers.size].append, buffers))
 
     def _buffers(self, size: int) -> _Buffers:
         try:

@@ -1,11 +1,11 @@
-"""CPU PacketDecoder: libavcodec through PyAV, fed packet by packet.
+"""CPU packet decoder: libavcodec through PyAV, fed packet by packet.
 
-A limit: libavcodec's HEVC decoder gives no sign of a slice that ends early, as one wrong bit makes it do, and leaves in
-the picture what the memory of its frame buffer held. That depends on the pictures before, so such a frame may look
-otherwise where others are asked for with it. PyAV does not let memory be given to a decoder, and holding on to
-pictures, so that none comes into used memory, would take gigabytes. Streams with checksums of their pictures
-(``hash=1`` of x265) do not have it: there the frame is lost. Nor does libavcodec tell where it fills a damaged slice of
-FFV1 without checksums (``slicecrc=0``, and versions before 3) from the picture before.
+Known limits: libavcodec's HEVC decoder does not report a slice that ends early, as one flipped bit may cause, and keeps
+the old content of the frame buffer in the frame. That content depends on the frames decoded before, so such a frame may
+differ with the set of requested frames. PyAV cannot pass frame buffers to a decoder, and keeping all frames alive so
+that no buffer is reused would take gigabytes. Streams with picture checksums (``hash=1`` of x265) are not affected:
+there the frame is lost. Nor does libavcodec report where it fills a damaged slice of FFV1 without checksums
+(``slicecrc=0``, and versions before 3) from the previous frame.
 """
 
 from __future__ import annotations
@@ -38,46 +38,46 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuDecoder"]
 
-# libavcodec's own "av1" only drives hardware; these decode on the CPU.
+# libavcodec's own "av1" needs hardware; these decode on the CPU.
 _DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
 
 _PALETTE = 0
-"""FFmpeg's number of that kind of side data."""
+"""AV_PKT_DATA_PALETTE of FFmpeg."""
 
 _OPTIONS = {
-    # Without reorder limits in its headers, libavcodec guesses H.264's delay and drops what comes late.
+    # Without reorder limits in the stream, libavcodec guesses H.264's delay and drops late frames.
     "h264": {"strict": "1"},
-    # HEVC may carry a checksum of every picture: a wrong one is damage, not a line in a log.
+    # HEVC may carry a checksum of each picture: a mismatch is an error, not only a log message.
     "hevc": {"err_detect": "crccheck+explode"},
-    # Else a scan that breaks off is shown as far as it goes.
+    # Otherwise a truncated scan is output without an error.
     "mjpeg": {"err_detect": "explode"},
 }
 _OPTIONS_WITH_THREADS = {
-    # One thread gives a picture out while another has yet to find that it is damaged: the flag may come too late, an
-    # error never does. With one thread the flag does, and faulty SEI messages are no errors.
+    # A frame thread may output a frame before another one finds its damage: is_corrupt may be set too late, an error is
+    # always raised in time. With one thread is_corrupt suffices, and faulty SEI messages are not errors.
     "h264": {"strict": "1", "err_detect": "explode"},
     "mpeg4": {"err_detect": "explode"},
 }
 
 
-# What is left behind by damage that libavcodec does not notice outlives its flush: headers, maps of macroblocks, and
-# pictures that a broken slice leaves parts of untouched, in buffers that are used again. So these, and streams whose
-# headers stand among their pictures, are opened anew for each run; for others that costs more than it is worth.
+# Decoders whose state after undetected damage survives a flush: headers, macroblock maps, and reused frame buffers that
+# a broken slice leaves partly untouched. These, and streams without extradata, get a new context for each run; for
+# other codecs that would cost more than it is worth.
 _KEEPS_STATE = REPLENISHED | {
     *("ffv1", "flv1", "h263", "h263i", "h263p", "hevc", "mpeg1video", "mpeg2video", "mpeg4"),
     *("msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "rv10", "rv20", "vp8", "wmv1", "wmv2"),
 }
 
-_BEGINS_ANEW = {"mpeg1video", "mpeg2video", "mpeg4"}
-"""Whose decoder forgets the pictures that it has yet to give out where the size of frames changes."""
+_DROPS_ON_RESIZE = {"mpeg1video", "mpeg2video", "mpeg4"}
+"""Codecs whose decoder drops delayed frames where the frame size changes."""
 
 
 class CpuDecoder:
-    """One libavcodec decoder, opened from the index alone.
+    """libavcodec decoder, opened from the index alone.
 
     Args:
         index: the stream's index.
-        threads: 1, or the number of frame threads for one long run, which are used where they change nothing.
+        threads: number of frame threads; 1 is used for streams that frame threads would decode differently.
 
     Raises:
         BackendError: PyAV's FFmpeg was built without a decoder for this codec.
@@ -91,27 +91,27 @@ class CpuDecoder:
         self._size: tuple[int, int] | None = None
         self.threads = threads
         self._checked = self._codec == "ffv1" and ffv1_may_check(index.extradata)
-        self._begins_anew = self._codec in _KEEPS_STATE or not index.extradata
-        self._open = partial(_opened, index, threads)
+        self._reopens = self._codec in _KEEPS_STATE or not index.extradata
+        self._open = partial(_open_context, index, threads)
         self._context: VideoCodecContext | None = self._open()
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
-        """Decode packets; their pictures come out whether they are wanted or not.
+        """Decode packets; unwanted frames are returned as well.
 
         Raises:
-            DecodeError: libavcodec refused one of them, or with threads: one that was fed shortly before.
+            DecodeError: libavcodec refused one of them, or with frame threads, one fed shortly before.
         """
         for number, data, key, _ in packets:
             if self._checked and not ffv1_is_sound(data):
                 raise DecodeError("the checksum of a slice is wrong", packet=number)
             packet = av_packet(data)
-            # The pts only has to come back with the frame: the packet's own number is unique, a real pts need not be.
+            # The pts only identifies the frame's packet: packet numbers are unique, real pts need not be.
             packet.pts = packet.dts = number
-            # PNG in QuickTime adds the previous picture to one that is not marked as a key frame.
+            # PNG in QuickTime adds the previous frame to one that is not marked as a key frame.
             packet.is_keyframe = key
             if self._palettes:
                 packet.set_sidedata(_palette(self._palettes, number))
-            if key and self._codec in _BEGINS_ANEW and self._is_of_another_size(data):
+            if key and self._codec in _DROPS_ON_RESIZE and self._size_changes(data):
                 yield from self.flush()
             result = self._decode(packet, number)
             if result.decoded:
@@ -120,13 +120,13 @@ class CpuDecoder:
     def flush(self) -> Iterator[DecodeResult]:
         """Drain the decoder and reset it."""
         rest = self._decode(None)
-        if self._begins_anew:
+        if self._reopens:
             self._context = None
         elif self._context is not None:
             self._context.flush_buffers()
         yield rest
 
-    def _is_of_another_size(self, data: bytes) -> bool:
+    def _size_changes(self, data: bytes) -> bool:
         before, size = self._size, frame_size(self._codec, data)
         self._size = size or before
         return None not in (before, size) and size != before
@@ -138,14 +138,14 @@ class CpuDecoder:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
             raise DecodeError(error.strerror or str(error), packet=number) from error
-        pictures = [
+        decoded = [
             DecodedFrame(frame.pts, partial(Surface.of, frame)) for frame in frames if frame.pts is not None
         ]
         damaged = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
-        return DecodeResult([picture.packet for picture in pictures], damaged, pictures)
+        return DecodeResult([frame.packet for frame in decoded], damaged, decoded)
 
 
-def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
+def _open_context(index: PacketIndex, threads: int) -> VideoCodecContext:
     info = index.info
     context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
     set_extradata(context, index.extradata)
@@ -162,20 +162,18 @@ def _opened(index: PacketIndex, threads: int) -> VideoCodecContext:
 
 
 def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketSideData:
-    """What a decoder looks for beside a packet; containers keep a palette with the first packet that it is for."""
-    place = bisect.bisect_right(palettes, number, key=itemgetter(0)) - 1
-    _, colors = palettes[max(0, place)]
-    make: Any = av.packet.PacketSideData  # its stub does not say what it takes
+    """Return the palette of a packet as side data; containers store it with the first packet that uses it."""
+    last = bisect.bisect_right(palettes, number, key=itemgetter(0)) - 1
+    _, colors = palettes[max(0, last)]
+    make: Any = av.packet.PacketSideData  # PyAV's stub lacks the constructor's parameters
     data: av.packet.PacketSideData = make(_PALETTE, len(colors))
     data.update(colors)
     return data
 
 
 def _threads_differ(index: PacketIndex) -> bool:
-    """Whether frame threads give other pictures: those of MPEG-4 do not tell one another how long a frame is."""
-    if index.info.codec != "mpeg4":
-        return False
-    return mpeg4_interlaced(index.extradata)
+    """Return whether frame threads decode other frames: those of MPEG-4 do not share an interlaced frame's duration."""
+    return index.info.codec == "mpeg4" and mpeg4_interlaced(index.extradata)
 
 
 @cache

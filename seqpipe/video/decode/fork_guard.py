@@ -1,4 +1,4 @@
-"""Fork guard: decoders whose threads belong to the parent of a forked process."""
+"""Registry of decoders with threads, which a forked process must neither use nor destroy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _inherited: set[int] = set()
 
 
 def watch(decoder: Any) -> None:
-    """Know of a decoder that has threads of its own."""
-    # Forgotten by a function of C: Python loses a Ctrl-C that falls into a callback of its own, as WeakSet has one.
+    """Register a decoder that has threads of its own."""
+    # The callback is a C function: Python loses a Ctrl-C that arrives in a Python callback, such as that of WeakSet.
     _with_threads.add(ref(decoder, _with_threads.discard))
 
 
 def is_inherited(decoder: Any) -> bool:
-    """Whether a decoder was made before a fork: what it is asked for will never come."""
+    """Return whether a decoder was created before a fork, so that its threads do not exist in this process."""
     return id(decoder) in _inherited
 
 
 def _keep() -> None:
-    # Whoever takes one down waits for its threads, for ever: also the interpreter, at its end. So nobody may.
+    # Destroying such a decoder would wait for its threads forever, also at interpreter exit: leak a reference.
     for decoder in [known() for known in _with_threads]:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
         _inherited.add(id(decoder))

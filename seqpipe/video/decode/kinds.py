@@ -1,10 +1,9 @@
-"""Packet types, learned when runs are read: which packets are references for other frames.
+"""Packet kinds learned while packets are read: which packets are references for other frames.
 
-Containers do not tell that, or tell it wrongly: what a packet is stands in its own first bytes. So an index that comes
-from a container's tables knows nothing of it at first, and takes every packet for a reference. Before a run is planned,
-its packets are read from its key packet on, which they would be anyway but for those that turn out to be superfluous,
-and what they say is noted in the index. That depends on the file alone, never on who asked first: threads that learn
-the same at once write the same.
+Containers do not store that, or store it wrongly: it is found in each packet's first bytes. So an index built from a
+container's tables treats every packet as a reference at first. Before frames are planned, the packets from their key
+packet on are read, most of which have to be read anyway, and their kinds are stored in the index. The kinds depend on
+the file alone: threads that learn the same packets concurrently write the same values.
 """
 
 from __future__ import annotations
@@ -17,137 +16,140 @@ from ...array import BoolArray, IntArray, distinct
 from ...errors import SourceError
 from ..bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable, highest_temporal_layer
 from ..packet_index import PacketIndex, PacketTable
-from ..plan.plan import reached_from
+from ..plan.plan import start_packets
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "RefutedError", "in_doubt", "learn", "note_kinds", "parts", "read_kind"]
+__all__ = ["HeldPackets", "RefutedError", "in_doubt", "learn", "parts", "read_kind", "store_kinds"]
 
-_PACKETS_AT_ONCE, _MOST_PACKETS_AT_ONCE = 1024, 1 << 14
-_BYTES_AT_ONCE = 16 << 20
-_MOST_HELD = 32 << 20
+_FIRST_PART_PACKETS, _MOST_PART_PACKETS = 1024, 1 << 14
+_FIRST_PART_BYTES = 16 << 20
+_MOST_HELD_BYTES = 32 << 20
 
 
 def read_kind(kind: PacketKind, data: bytes | memoryview, codec: str) -> PacketKind:
-    """What a packet is; a damaged one that seems to hold no picture is a lost frame, not none.
+    """Return the kind of a packet; a damaged one that seems to hold no frame counts as a lost frame.
 
-    Otherwise all later frames would be misnumbered. Blanked packets come from bad copies; and every temporal unit of
-    AV1 shows a picture (AV1 specification, clause 7.5).
+    Otherwise all later frames would be misnumbered. Packets of zeros come from faulty copies; and every temporal unit
+    of AV1 shows a frame (AV1 specification, clause 7.5).
     """
     return UNKNOWN if not any(data) or (codec == "av1" and not kind.shown) else kind
 
 
 def parts(table: PacketTable, wanted: IntArray) -> Iterator[IntArray]:
-    """Wanted packets, ascending, in parts that are learned, planned and decoded one after the other.
+    """Split wanted packets, ascending, into parts that are learned, planned and decoded one after the other.
 
-    All of them at once where everything is known. Else a stream of a whole film would be read through first.
+    They form a single part if all kinds are known. Otherwise a request for a whole file would first read all of it.
     """
     if table.whole or len(wanted) < 2:
         yield wanted
         return
     gop = table.gop[wanted]
-    begin, most = 0, _PACKETS_AT_ONCE
+    begin, most = 0, _FIRST_PART_PACKETS
     for at in (np.flatnonzero(np.diff(gop)) + 1).tolist():
         first, end = int(gop[begin]), int(wanted[at - 1]) + 1
         if (
             end - first >= most
-            or int(table.size[first:end].sum()) >= _BYTES_AT_ONCE * most // _PACKETS_AT_ONCE
+            or int(table.size[first:end].sum()) >= _FIRST_PART_BYTES * most // _FIRST_PART_PACKETS
         ):
             yield wanted[begin:at]
-            begin, most = at, min(2 * most, _MOST_PACKETS_AT_ONCE)  # decoding begins anew with each part
+            begin, most = (
+                at,
+                min(2 * most, _MOST_PART_PACKETS),
+            )  # each part restarts the decoder: let them grow
     yield wanted[begin:]
 
 
 class RefutedError(SourceError):
-    """A packet is not what the container's tables say of it.
+    """A packet contradicts the container's tables.
 
     Args:
         index: the video's index.
-        number: of the packet.
+        number: the packet's number.
     """
 
     def __init__(self, index: PacketIndex, number: int) -> None:
         super().__init__(
-            f"packet {number} is not what the container's tables say of it",
+            f"packet {number} contradicts the container's tables",
             source=index.info.source,
-            advice="Index it once by reading it through: seqpipe index FILE",
+            advice="Index the file once by reading all of it: seqpipe index FILE",
         )
 
 
 class HeldPackets:
-    """Hands on packets that were read to learn of them, and reads the others.
+    """Packet reader that keeps the packets read to learn their kinds, so that they are read once.
 
     Args:
-        plain: reads packets.
+        direct: reads packets.
     """
 
-    def __init__(self, plain: PacketReader) -> None:
-        self._plain = plain
+    def __init__(self, direct: PacketReader) -> None:
+        self._direct = direct
         self._held: dict[int, bytes] = {}
-        self._room = _MOST_HELD
+        self._available = _MOST_HELD_BYTES
 
     def hold(self, numbers: IntArray) -> Iterator[bytes]:
-        """Read packets, and keep as many as there is room for until they are read once more."""
+        """Yield packets, and keep them, up to a limit of bytes, until they are read again."""
         for number, data in zip(numbers.tolist(), self.read(numbers), strict=True):
-            if self._room >= len(data):
+            if self._available >= len(data):
                 self._held[number] = data
-                self._room -= len(data)
+                self._available -= len(data)
             yield data
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The bytes of the packets with the given ascending numbers.
+        """Yield the bytes of the packets with the given ascending numbers.
 
         Raises:
-            SourceError: the source cannot be read, or is not what was indexed.
+            SourceError: the source cannot be read, or has changed since it was indexed.
         """
         held = self._held
         if not held:
-            yield from self._plain.read(numbers)
+            yield from self._direct.read(numbers)
             return
         missing = np.array([number for number in numbers.tolist() if number not in held], dtype=np.int64)
-        others = self._plain.read(missing)
+        others = self._direct.read(missing)
         for number in numbers.tolist():
             yield held[number] if number in held else next(others)
 
-    def forget(self) -> None:
-        """Keep nothing of what was read so far."""
-        self._held, self._room = {}, _MOST_HELD
+    def drop(self) -> None:
+        """Drop the packets kept so far."""
+        self._held, self._available = {}, _MOST_HELD_BYTES
 
     def close(self) -> None:
-        """Give back what is held open."""
-        self.forget()
-        self._plain.close()
+        """Drop the kept packets and close the underlying reader."""
+        self.drop()
+        self._direct.close()
 
 
 def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier: int = 0) -> None:
-    """Find out of which kind the packets are that lie on the way to wanted ones.
+    """Learn the kinds of the packets from which a plan for the wanted ones is made.
 
     Args:
-        index: its packets' table is added to.
-        reader: where packets come from; what is read is held there.
+        index: the index, whose packet table is updated.
+        reader: reads the packets, and keeps them.
         wanted: packet numbers.
         earlier: see :func:`seqpipe.video.plan.plan.make_plan`.
 
     Raises:
-        RefutedError: a packet is not what the container's tables say of it.
+        RefutedError: a packet contradicts the container's tables.
         SourceError: the source cannot be read.
     """
     table = index.packets
     if table.whole or not len(wanted):
         return
-    reader.forget()
+    reader.drop()
     packets = distinct(wanted)
-    on_the_way = table.known[table.gop[packets[0]] : packets[-1] + 1]
-    if on_the_way.all() and not earlier and not table.leads(packets).any():
-        return  # nothing before the first one's key packet is needed
-    # Whether a leading picture can be decoded from its own key frame is known only once it was looked at.
-    for starts in (table.gop[packets], reached_from(table, packets, earlier)):
+    known = table.known[table.gop[packets[0]] : packets[-1] + 1]
+    if known.all() and not earlier and not table.leads(packets).any():
+        return  # the plan needs no packet before the first one's key packet
+    # Whether a leading picture can be decoded from its own key frame is known only once its kind was learned.
+    for starts in (table.gop[packets], start_packets(table, packets, earlier)):
         for first, last in _spans(table, starts, packets):
             if not table.known[first : last + 1].all():
                 _learn_run(index, reader, first, last)
 
 
 def _spans(table: PacketTable, starts: IntArray, packets: IntArray) -> Iterator[tuple[int, int]]:
-    """From a key packet to the last one that is needed before the next key packet, for all that is on the way."""
+    """Yield for each GOP that is needed its key packet and the last packet needed of it."""
     until: dict[int, int] = {}
     for start, last in zip(starts.tolist(), packets.tolist(), strict=True):
         at = last
@@ -162,18 +164,17 @@ def _spans(table: PacketTable, starts: IntArray, packets: IntArray) -> Iterator[
 
 def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -> None:
     table, codec = index.packets, index.info.codec
-    # what a packet of VP9 leaves behind matters if the next one takes it up
+    # Whether a VP9 packet is a reference depends on whether the next packet uses its context.
     behind = last + 1 < len(table) and not table.key[last + 1] and codec == "vp9"
     numbers = np.arange(first, last + (2 if behind else 1))
     classify = classifier(codec, index.extradata).classify
     kinds = [read_kind(classify(data), data, codec) for data in reader.hold(numbers)]
     for number, kind in zip(numbers.tolist(), kinds, strict=True):
-        hidden = (
-            table.shown[number] and not kind.shown
-        )  # those that cannot be decoded at the file's head are no frames
+        # Only a frame that the table has: undecodable packets at the start of a file are not counted as frames.
+        hidden = table.shown[number] and not kind.shown
         if hidden or (table.key[number] and kind.random_access is False):
             raise RefutedError(index, number)
-    note_kinds(
+    store_kinds(
         table,
         first,
         kinds[: last + 1 - first],
@@ -181,21 +182,21 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
     )
 
 
-def note_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
-    """Put into a table what some packets in a row are."""
-    some = slice(first, first + len(kinds))
-    needed = ~np.array(superfluous[: len(kinds)], dtype=bool) | in_doubt(kinds, table.key[some])
-    table.reference[some] = needed | table.key[some]
-    table.undecodable[some] = [kind.leading is Leading.RASL for kind in kinds]
-    table.self_contained[some] = [kind.leading is Leading.RADL for kind in kinds]
-    table.known[some] = True  # last: another thread may plan by it at once
+def store_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
+    """Write the kinds of consecutive packets to a table."""
+    rows = slice(first, first + len(kinds))
+    needed = ~np.array(superfluous[: len(kinds)], dtype=bool) | in_doubt(kinds, table.key[rows])
+    table.reference[rows] = needed | table.key[rows]
+    table.undecodable[rows] = [kind.leading is Leading.RASL for kind in kinds]
+    table.self_contained[rows] = [kind.leading is Leading.RADL for kind in kinds]
+    table.known[rows] = True  # last: other threads may plan with the rows from here on
 
 
 def in_doubt(kinds: list[PacketKind], key: BoolArray) -> BoolArray:
-    """Which packets in a row lie between the same two key packets as one that contradicts those before it.
+    """Return a mask of the packets in GOPs that hold a packet which contradicts those before it.
 
-    What such packets say of themselves may be as wrong: each is taken for a reference, so that what is decoded does not
-    depend on which of them were asked for.
+    The headers of all packets of such a GOP may be wrong: each is treated as a reference, so that the decoded frames do
+    not depend on which of them were requested.
     """
     contradicts = np.array([kind.contradicts for kind in kinds], dtype=bool)
     gop = np.cumsum(key)

@@ -1,4 +1,4 @@
-"""PacketDecoder: protocol of decoders from packets to frames, on any device."""
+"""Protocol of packet decoders on any device, and the packets and results that they exchange."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["DecodeError", "DecodeResult", "DecodedFrame", "Decoders", "FedPacket
 
 
 class DecodeError(Exception):
-    """A decoder refused a packet; internal, the engine turns it into what the user sees.
+    """A decoder refused a packet. Internal: users see the frames that depend on it as lost.
 
     Args:
-        fact: what it said.
-        packet: the packet's number, where the decoder knows it.
+        fact: the decoder's message.
+        packet: the packet's number, if the decoder knows it.
     """
 
     def __init__(self, fact: str, *, packet: int | None = None) -> None:
@@ -26,13 +26,13 @@ class DecodeError(Exception):
 
 
 class FedPacket(NamedTuple):
-    """A packet for a decoder.
+    """Packet for a decoder.
 
     Attributes:
-        number: comes back with its picture.
-        data: its bytes, as the container has them.
+        number: packet number, returned with its frame.
+        data: bytes of the packet as stored in the container.
         key: whether decoding can start at it.
-        wanted: whether its picture is to be handed out; a decoder may hand it out all the same.
+        wanted: whether its frame is wanted; a decoder may also return unwanted frames.
     """
 
     number: int
@@ -42,11 +42,11 @@ class FedPacket(NamedTuple):
 
 
 class DecodedFrame(NamedTuple):
-    """A picture that came out.
+    """Frame returned by a decoder.
 
     Attributes:
-        packet: the number of its packet.
-        surface: makes the surface, given its frame number, and owns the picture.
+        packet: number of its packet.
+        surface: creates the surface for a given frame number; owns the frame's memory.
     """
 
     packet: int
@@ -54,53 +54,54 @@ class DecodedFrame(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """What became known of packets that were fed.
+    """Results of packets that were fed.
 
     Attributes:
-        decoded: those of which it is known how decoding them went.
-        damaged: those among them of whose pictures the decoder had to invent parts.
-        pictures: in presentation order.
+        decoded: packets whose decoding has finished, damaged or not.
+        damaged: those of them whose frames are incomplete or concealed.
+        frames: decoded frames in presentation order.
     """
 
     decoded: Seq[int]
     damaged: Seq[int]
-    pictures: Seq[DecodedFrame]
+    frames: Seq[DecodedFrame]
 
 
 class PacketDecoder(Protocol):
-    """Turns packets into pictures; belongs to one thread at a time.
+    """Decoder from packets to frames; belongs to one thread at a time.
 
     ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
-    run. Pictures are few: a step's are let go before the next step is asked for. One that has raised is thrown away.
+    run. Frame buffers are few: release the frames of a result before asking for the next one. A decoder that has raised
+    is not used again.
     """
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
-        """Decode packets, and tell as it goes what became known.
+        """Decode packets, and yield results as they become available.
 
         Raises:
-            DecodeError: one of them cannot be decoded; those before it are.
+            DecodeError: a packet cannot be decoded; those before it are.
         """
 
     def flush(self) -> Iterator[DecodeResult]:
-        """Tell what is still inside, and, at the end of that, make ready for another run.
+        """Yield the remaining results, and prepare the decoder for another run.
 
         Raises:
-            DecodeError: something of it cannot be decoded.
+            DecodeError: a remaining packet cannot be decoded.
         """
 
 
 class Decoders(Protocol):
-    """Where decoders are taken from and given back to; any thread may do so.
+    """Thread-safe pool of decoders.
 
-    One that has raised, or that was left in the middle of a run, is not given back but forgotten. No function is called
-    for it then: where a generator is abandoned, Python would lose a Ctrl-C that arrives while one runs.
+    A decoder that has raised, or that was abandoned in the middle of a run, is not given back but dropped. Nothing is
+    called for it: Python loses a Ctrl-C that arrives while it runs the ``finally`` of an abandoned generator.
     """
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
-        """A decoder for this stream that no one else uses.
+        """Return a decoder for the caller's exclusive use.
 
         Raises:
-            BackendError: there is none for it.
+            BackendError: there is no decoder for the stream.
         """
 
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:

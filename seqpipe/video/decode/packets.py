@@ -1,4 +1,4 @@
-"""Packet access by number: directly from the file where packets are contiguous, else through the demuxer."""
+"""Packet readers: by file offset where packets are stored contiguously, else through the demuxer."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ if TYPE_CHECKING:
 
 __all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
 
-# A request for each few packets would take a distant store hours; and a reader should not hold a whole film.
-_BYTES_AT_ONCE = 4 << 20
-_SEEK_FARTHER_THAN = 64
+# Bytes of one read: large enough for remote storage, where each request has a latency, and bounded for long requests.
+_READ_BYTES = 4 << 20
+# The demuxer skips up to this many packets by reading them; beyond, it seeks.
+_MOST_SKIPPED = 64
 
 
 class PacketReader(Protocol):
-    """Reads packets; belongs to one thread at a time."""
+    """Reader of packets; belongs to one thread at a time."""
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The bytes of the packets with the given ascending numbers.
+        """Yield the bytes of the packets with the given ascending numbers.
 
         Raises:
-            SourceError: the source cannot be read, or is not what was indexed.
+            SourceError: the source cannot be read, or has changed since it was indexed.
         """
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Close what the reader has opened."""
 
 
 def open_packets(source: Source, index: PacketIndex) -> PacketReader:
-    """The cheapest reader for the packets of an indexed source."""
-    plain = OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
-    return _SetUpPackets(plain, index) if index.set_ups else plain
+    """Open the fastest reader for the packets of an indexed source."""
+    direct = OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+    return _ParameterSetPackets(direct, index) if index.set_ups else direct
 
 
 class OffsetPackets:
-    """Reads packets by their offsets: no demuxer, no seeking, any number of threads over one source."""
+    """Reader by file offset, without a demuxer; any number of them can share a source."""
 
     def __init__(self, source: Source, index: PacketIndex) -> None:
         self._source = source
@@ -57,7 +58,7 @@ class OffsetPackets:
         self._sizes = index.packets.size
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The packets' bytes, fetched a few megabytes at a time."""
+        """Yield the packets' bytes, read in parts of a few megabytes."""
         for part in self._parts(numbers):
             ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
             for number, (_, size), data in zip(part.tolist(), ranges, self._source.read(ranges), strict=True):
@@ -66,18 +67,18 @@ class OffsetPackets:
                 yield data
 
     def close(self) -> None:
-        """Nothing is held open: the source is shared."""
+        """Do nothing: the source is shared."""
 
     def _parts(self, numbers: IntArray) -> list[IntArray]:
-        """The numbers, in parts that are fetched together."""
+        """Split the numbers into parts that are read together."""
         before = np.cumsum(self._sizes[numbers], dtype=np.int64)
-        if not len(numbers) or before[-1] < _BYTES_AT_ONCE:
+        if not len(numbers) or before[-1] < _READ_BYTES:
             return [numbers] if len(numbers) else []
-        return np.split(numbers, np.flatnonzero(np.diff(before // _BYTES_AT_ONCE)) + 1)
+        return np.split(numbers, np.flatnonzero(np.diff(before // _READ_BYTES)) + 1)
 
 
 class DemuxedPackets:
-    """Reads packets through the demuxer, seeking to key packets, and recognizes by checksum where it has landed."""
+    """Reader through the demuxer: seeks to key packets, and finds its position by the packets' checksums."""
 
     def __init__(self, source: Source, index: PacketIndex) -> None:
         self._source = source
@@ -88,7 +89,7 @@ class DemuxedPackets:
         self._demuxed: Iterator[bytes] = iter(())
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The packets' bytes; whatever lies between them is demuxed and passed over."""
+        """Yield the packets' bytes; packets between them are demuxed and skipped."""
         for number in numbers.tolist():
             yield self._packet(number)
 
@@ -99,7 +100,7 @@ class DemuxedPackets:
             demuxer.close()
 
     def _packet(self, number: int) -> bytes:
-        if self._demuxer is None or number < self._next or number > self._next + _SEEK_FARTHER_THAN:
+        if self._demuxer is None or number < self._next or number > self._next + _MOST_SKIPPED:
             self._go_to(number)
         data = self._advance(number)
         if data is None:
@@ -110,7 +111,7 @@ class DemuxedPackets:
         return data
 
     def _advance(self, number: int) -> bytes | None:
-        """Demux up to a packet; None if what comes is not what was indexed."""
+        """Demux up to a packet; None if a packet differs from the index."""
         try:
             for data in self._demuxed:
                 here = self._next
@@ -120,13 +121,13 @@ class DemuxedPackets:
                 if here == number:
                     return data
         except av.error.FFmpegError as error:
-            # The index ends where the demuxer gave up when it was built; asking for more is an error of its own.
+            # The index ends where the demuxer failed when it was built; reading beyond is a different error.
             if self._next < len(self._table):
                 raise unreadable(self._source, error) from error
         return None
 
     def _go_to(self, number: int) -> None:
-        """Seek to the key packet before a packet, or to the start where seeking does not lead there."""
+        """Seek to the key packet before a packet, or restart where seeking fails."""
         key = int(self._table.gop[number])
         if self._demuxer is not None and self._next <= number and key <= self._next:
             return
@@ -142,7 +143,7 @@ class DemuxedPackets:
         return False
 
     def _recognize(self, key: int) -> bool:
-        """Find out which packet the demuxer stands at, by the checksums of the first two it gives."""
+        """Find the demuxer's position by the checksums of the next two packets."""
         first = next(self._demuxed, None)
         second = None if first is None else next(self._demuxed, None)
         if first is None or second is None:
@@ -164,26 +165,26 @@ class DemuxedPackets:
         return demuxer.container, stream
 
 
-class _SetUpPackets:
-    """Puts before each key packet the parameter sets that hold there: a decoder may come from anywhere in the file."""
+class _ParameterSetPackets:
+    """Reader that prepends the parameter sets in force to each key packet, so that decoding can start at any."""
 
-    def __init__(self, plain: PacketReader, index: PacketIndex) -> None:
-        self._plain = plain
+    def __init__(self, direct: PacketReader, index: PacketIndex) -> None:
+        self._direct = direct
         self._key = index.packets.key
         self._begins = [number for number, _ in index.set_ups]
         self._units = [units for _, units in index.set_ups]
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The packets' bytes."""
-        for number, data in zip(numbers.tolist(), self._plain.read(numbers), strict=True):
+        """Yield the packets' bytes."""
+        for number, data in zip(numbers.tolist(), self._direct.read(numbers), strict=True):
             if self._key[number]:
                 yield self._units[bisect.bisect_right(self._begins, number) - 1] + data
             else:
                 yield data
 
     def close(self) -> None:
-        """Close what reads them."""
-        self._plain.close()
+        """Close the underlying reader."""
+        self._direct.close()
 
 
 def _packets(container: InputContainer, stream: VideoStream) -> Iterator[bytes]:
@@ -200,7 +201,7 @@ def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes
 
 def _changed(source: Source, number: int) -> SourceError:
     return SourceError(
-        f"packet {number} is not where it was when the file was indexed",
+        f"packet {number} differs from the file's index",
         source=source.name,
-        advice="The file has changed while it was open: open it again",
+        advice="The file has changed since it was opened: open it again",
     )

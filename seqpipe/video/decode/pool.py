@@ -1,4 +1,4 @@
-"""Decoder pool: decoders are reused, because creating one costs more than a short run."""
+"""Pool of idle decoders, which are reused because creating one takes longer than a short decode."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["DecoderPool"]
 
 
 class DecoderPool:
-    """Idle decoders by what they were opened for, the least recently used given up first.
+    """Idle decoders by stream parameters; the least recently used are dropped first.
 
-    A decoder is taken, run, and given back; one that has raised is simply not given back. A forked process makes its
-    own in place of those with threads.
+    A decoder is taken, used, and given back; one that has raised is not given back. A forked process does not reuse
+    decoders with threads.
 
     Args:
-        idle: how many idle decoders are kept.
+        idle: maximum number of idle decoders.
         make: opens a decoder for a stream and a number of threads.
     """
 
@@ -32,10 +32,10 @@ class DecoderPool:
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
-        """A decoder for this stream that no one else uses.
+        """Return a decoder for the caller's exclusive use.
 
         Raises:
-            BackendError: there is no decoder for its codec.
+            BackendError: there is no decoder for the stream's codec.
         """
         key = _key(index, threads)
         with self._lock:
@@ -65,7 +65,7 @@ class DecoderPool:
                     del self._idle[oldest]
 
     def clear(self) -> None:
-        """Give up all idle decoders."""
+        """Drop all idle decoders."""
         with self._lock:
             self._idle.clear()
 

@@ -1,7 +1,7 @@
-"""Execution of a decode plan: packets in, frames in presentation order out, lost frames with the reason.
+"""Execution of decode plans: yields frames in presentation order, and lost frames with the reason.
 
-A frame is handed out only once everything that it may be predicted from has come out of the decoder undamaged: a
-decoder reports damage with the damaged frame, and a B-frame is presented before the later frame it was predicted from.
+A frame is delivered only once all frames that it may be predicted from have been decoded undamaged: a decoder reports
+damage with the damaged frame, and a B-frame is presented before the later frame that it is predicted from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ...array import IntArray, distinct
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
-from ..plan.plan import Segment, awaited, damaged_by, make_plan, undecodable
+from ..plan.plan import Segment, damaged_by, make_plan, tracked, undecodable
 from .fork_guard import is_inherited
 from .kinds import HeldPackets, learn, parts
 from .packet_decoder import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder
@@ -25,16 +25,17 @@ from .packets import PacketReader
 __all__ = ["Decoding", "Lost"]
 
 _EARLIER_KEYS_TO_TRY = 1
-_FED_AT_ONCE = 128
+_FEED_PACKETS = 128
+_NO_FRAME = "the decoder outputs no frame for it"
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A frame that cannot be delivered.
+    """Frame that cannot be delivered.
 
     Attributes:
         number: the frame number.
-        reason: what happened, as one clause.
+        reason: the cause, as one clause.
     """
 
     number: int
@@ -42,20 +43,18 @@ class Lost:
 
 
 class Decoding:
-    """The delivery of some frames of one video.
-
-    Iterate over it: sound frames come as surfaces, ascending within the file; lost ones as soon as they are known.
+    """Iterable over frames of one video: undamaged ones as surfaces in file order, lost ones as soon as they are known.
 
     Args:
         index: the video's index.
-        reader: where its packets come from.
-        decoders: where decoders are taken from. After the last frame they are given back, unless they have raised, or
-            this is left midway; so whoever still uses the pictures of a GPU lets go of them before asking on.
+        reader: reads the video's packets.
+        decoders: pool of decoders. A decoder is returned to it after the last frame, unless it has raised or the
+            iteration was abandoned; surfaces in GPU memory must be released before the iteration continues.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
 
     Attributes:
-        damaged: the packets that were found damaged so far.
+        damaged: packets found damaged so far.
     """
 
     def __init__(
@@ -85,8 +84,8 @@ class Decoding:
             before = len(self._missing) - len(self.damaged)
             yield from self._attempt(threads, earlier)
             if not self._thorough:
-                # Threads blur which packet was at fault, and some flags of damage come too late: one sees it through.
-                # And what is lost may not depend on what else was asked for: no packet is left out any more.
+                # With frame threads the damaged packet is not known, and damage may be reported too late: decode with
+                # one thread. Feed all packets, so that the lost frames do not depend on the requested ones.
                 threads, self._thorough = 1, True
             elif len(self._missing) - len(self.damaged) < before:
                 earlier = 0
@@ -97,7 +96,7 @@ class Decoding:
         self._give_back()
 
     def _attempt(self, threads: int, earlier: int) -> Iterator[AnySurface | Lost]:
-        """Run a plan for all that is missing, up to its end or to the first complaint of the decoder."""
+        """Run a plan for all missing frames, up to its end or to the first error of the decoder."""
         decoder = self._decoder(threads)
         for segment in self._segments(earlier):
             run = _DecodingRun(self._table, segment)
@@ -110,7 +109,7 @@ class Decoding:
         self._flushed = threads, decoder
 
     def _segments(self, earlier: int) -> Iterator[Segment]:
-        """The runs that deliver what is missing; what has to be known of packets for that is learned on the way."""
+        """Plan the missing frames, part by part, after learning the kinds of the packets that this takes."""
         for wanted in parts(self._table, np.sort(np.fromiter(self._missing, dtype=np.int64))):
             learn(self._index, self._reader, wanted, earlier=earlier)
             plan = make_plan(
@@ -119,7 +118,7 @@ class Decoding:
             yield from plan.segments
 
     def _decoder(self, threads: int) -> PacketDecoder:
-        """The decoder of the attempt before, if it has as many threads, or another one."""
+        """Return the decoder of the previous attempt if it has as many threads, else another one."""
         if self._flushed is not None and self._flushed[0] == threads:
             (_, decoder), self._flushed = self._flushed, None
             return decoder
@@ -133,31 +132,31 @@ class Decoding:
 
     def _run(self, run: _DecodingRun, decoder: PacketDecoder) -> Iterator[AnySurface | Lost]:
         data = self._reader.read(run.segment.packets)
-        while part := run.part(list(islice(data, _FED_AT_ONCE))):
-            yield from self._sort(run, decoder, decoder.feed(part))
-        yield from self._sort(run, decoder, decoder.flush())
-        for packet in run.swallowed():
+        while packets := run.next_packets(list(islice(data, _FEED_PACKETS))):
+            yield from self._process(run, decoder, decoder.feed(packets))
+        yield from self._process(run, decoder, decoder.flush())
+        for packet in run.missing():
             if not self._thorough:
-                raise DecodeError("the decoder gives no picture for it")
-            yield from self._lose(packet, "the decoder gives no picture for it")
+                raise DecodeError(_NO_FRAME)
+            yield from self._lose(packet, _NO_FRAME)
         yield from self._release(run, everything=True)
 
-    def _sort(
-        self, run: _DecodingRun, decoder: PacketDecoder, steps: Iterator[DecodeResult]
+    def _process(
+        self, run: _DecodingRun, decoder: PacketDecoder, results: Iterator[DecodeResult]
     ) -> Iterator[AnySurface | Lost]:
-        for result in steps:
-            run.hear(result)
+        for result in results:
+            run.add(result)
             damaged = result.damaged
-            del result  # it holds pictures, of which a GPU has few
+            del result  # releases its frames, of which a GPU has few
             for packet in damaged:
                 if packet not in run.undecodable:
                     if not self._thorough:
-                        raise DecodeError("the decoder had to invent parts of a picture")
-                    yield from self._lose(packet, "the decoder had to invent parts of its picture")
+                        raise DecodeError("the decoder concealed an error in a frame")
+                    yield from self._lose(packet, "the decoder concealed an error in its frame")
             if run.held:
                 yield from self._release(run)
-            if is_inherited(decoder):  # this was left at a picture, and is gone on with in a forked process
-                raise DecodeError("the threads of its decoder are another process's")
+            if is_inherited(decoder):  # the iteration continues in a process forked after the last yield
+                raise DecodeError("the decoder's threads belong to the parent process")
 
     def _release(self, run: _DecodingRun, *, everything: bool = False) -> Iterator[AnySurface]:
         for packet, surface in run.release(everything=everything):
@@ -166,7 +165,7 @@ class Decoding:
                 yield surface(int(self._frame[packet]))
 
     def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
-        """Give up the frames that a damaged packet has a part in."""
+        """Mark the missing frames that depend on a damaged packet as lost."""
         self.damaged.add(packet)
         for victim in damaged_by(self._table, packet).tolist():
             if victim in self._missing:
@@ -175,23 +174,23 @@ class Decoding:
 
     def _lose_damaged_packets(self) -> Iterator[Lost]:
         for packet in np.flatnonzero(self._table.damaged).tolist():
-            yield from self._lose(packet, "it was found so when the file was indexed")
+            yield from self._lose(packet, "indexing found it damaged")
 
     def _lose_the_rest(self) -> Iterator[Lost]:
         for packet in sorted(self._missing):
-            yield Lost(int(self._frame[packet]), "the decoder gives no picture for it")
+            yield Lost(int(self._frame[packet]), _NO_FRAME)
         self._missing.clear()
 
 
 class _DecodingRun:
-    """One segment on its way through a decoder.
+    """State of one segment during decoding.
 
     Attributes:
-        segment: what is fed and wanted.
-        wanted: the packets whose frames are wanted.
-        undecodable: leading pictures of this run's key frame, fed for their place among the others only.
+        segment: the segment.
+        wanted: packets whose frames are wanted.
+        undecodable: packets that are fed although they cannot be decoded.
         at: the packet fed last.
-        held: pictures that came out, in the order in which they came.
+        held: decoded frames that are not delivered yet, in presentation order.
     """
 
     def __init__(self, table: PacketTable, segment: Segment) -> None:
@@ -202,34 +201,35 @@ class _DecodingRun:
         self.at = int(packets[0])
         self.held: deque[DecodedFrame] = deque()
         self._packets: list[int] = packets.tolist()
-        self._keys, self._awaited = table.key[packets].tolist(), awaited(table, segment).tolist()
-        self._begun = 0
-        self._inside: dict[int, None] = {}
+        self._keys, self._tracked = table.key[packets].tolist(), tracked(table, segment).tolist()
+        self._fed = 0
+        # Reference frames that were fed and not reported yet, in decode order; a dict serves as an ordered set.
+        self._pending: dict[int, None] = {}
 
-    def part(self, data: list[bytes]) -> list[FedPacket]:
-        """Note the next packets on their way in."""
-        some = slice(self._begun, self._begun + len(data))
-        packets = self._packets[some]
-        self._begun = some.stop
-        self._inside.update(dict.fromkeys(compress(packets, self._awaited[some])))
+    def next_packets(self, data: list[bytes]) -> list[FedPacket]:
+        """Return the next packets for the decoder, and mark them as fed."""
+        rows = slice(self._fed, self._fed + len(data))
+        packets = self._packets[rows]
+        self._fed = rows.stop
+        self._pending.update(dict.fromkeys(compress(packets, self._tracked[rows])))
         if packets:
             self.at = packets[-1]
         wanted = map(self.wanted.__contains__, packets)
-        return list(map(FedPacket._make, zip(packets, data, self._keys[some], wanted, strict=True)))
+        return list(map(FedPacket._make, zip(packets, data, self._keys[rows], wanted, strict=True)))
 
-    def hear(self, result: DecodeResult) -> None:
-        """Note what came of them."""
+    def add(self, result: DecodeResult) -> None:
+        """Add a result of the decoder."""
         for packet in result.decoded:
-            self._inside.pop(packet, None)
-        self.held.extend(picture for picture in result.pictures if picture.packet in self.wanted)
+            self._pending.pop(packet, None)
+        self.held.extend(frame for frame in result.frames if frame.packet in self.wanted)
 
     def release(self, *, everything: bool = False) -> Iterator[DecodedFrame]:
-        """The pictures that nothing still inside could have damaged, in the order in which they came."""
+        """Remove and yield the frames that no pending reference frame precedes in decode order."""
         while self.held and (
-            everything or not self._inside or self.held[0].packet <= next(iter(self._inside))
+            everything or not self._pending or self.held[0].packet <= next(iter(self._pending))
         ):
             yield self.held.popleft()
 
-    def swallowed(self) -> list[int]:
-        """The reference frames that never came out of the flushed decoder."""
-        return list(self._inside)
+    def missing(self) -> list[int]:
+        """Return the reference frames that the flushed decoder has not reported."""
+        return list(self._pending)

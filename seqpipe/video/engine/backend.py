@@ -1,4 +1,4 @@
-"""Decode backends: which decoders and which painter put frames on a device."""
+"""Decode backends: the decoders, the painter and the scheduling rules that deliver frames on a device."""
 
 from __future__ import annotations
 
@@ -15,83 +15,83 @@ from ..decode.packets import PacketReader
 from ..decode.run import Lost
 from ..plan.jobs import Job, PlannedVideo
 
-__all__ = ["DecodeBackend", "DecodedElsewhere", "Helpers", "WholeRun"]
+__all__ = ["DecodeBackend", "DecodedFrames", "FusedDecode", "Helpers"]
 
 
-class DecodedElsewhere(Protocol):
-    """The delivery of some frames, as :class:`~seqpipe.video.decode.run.Decoding` is one, to be closed."""
+class DecodedFrames(Protocol):
+    """Iterable of decoded frames like :class:`~seqpipe.video.decode.run.Decoding`; the caller closes it."""
 
     def __iter__(self) -> Iterator[AnySurface | Lost]:
-        """The frames."""
+        """Yield each frame, or why it is lost."""
 
     def close(self) -> None:
-        """Ask for no more of them."""
+        """Stop decoding and release the helper."""
 
 
 class Helpers(Protocol):
-    """Who may decode in place of a backend's own decoders."""
+    """Pool of worker processes that decode in place of a backend's own decoders."""
 
     @property
     def count(self) -> int:
-        """How many there are at most."""
+        """Maximum number of processes."""
 
     def fit(self, video: PlannedVideo) -> bool:
-        """Whether a video may be left to them."""
+        """Return whether the processes can decode a video."""
 
-    def decode(self, video: PlannedVideo, frames: IntArray) -> DecodedElsewhere | None:
-        """Begin to decode frames, perhaps once another one's are done; None where they are not ready yet."""
+    def decode(self, video: PlannedVideo, frames: IntArray) -> DecodedFrames | None:
+        """Start to decode frames, waiting for a free process; None while the processes are starting."""
 
     def close(self) -> None:
-        """Let them go."""
+        """End the processes."""
 
 
-class WholeRun(Protocol):
-    """What decodes and paints all of a job at once, as long as nothing is wrong."""
+class FusedDecode(Protocol):
+    """Fused decode loop: decodes and paints all frames of a job in one call, as long as nothing is damaged."""
 
     def __call__(
         self, video: PlannedVideo, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Do it, and say whether it is done; where it is not, all of it is left to other decoders.
+        """Decode and paint the targets; False where it failed, and all of them have to be decoded step by step.
 
         Raises:
             BackendError: the backend cannot decode such a stream.
-            SourceError: the stream cannot be read, or not be converted to what is asked for.
+            SourceError: the stream cannot be read, or not be converted to the requested output.
         """
 
 
-def _foremost(jobs: Iterable[Job], _waiting: Seq[Job]) -> Job | None:
+def _first(jobs: Iterable[Job], _waiting: Seq[Job]) -> Job | None:
     return next(iter(jobs), None)
 
 
-def _every(_job: Job) -> bool:
+def _fits_every(_job: Job) -> bool:
     return True
 
 
-def _unmeasured(_jobs: Seq[Job], _seconds: float) -> None:
-    """Nobody asks how long it takes."""
+def _ignore_duration(_jobs: Seq[Job], _seconds: float) -> None:
+    """Default of ``done``: the duration is not measured."""
 
 
-def _nothing() -> None:
-    """Nothing is held."""
+def _close_nothing() -> None:
+    """Default of ``close``: the backend owns nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecodeBackend:
-    """One kind of worker.
+    """Decoders, painter and scheduling rules of one kind of worker thread.
 
     Attributes:
-        name: of the decoder, for statistics.
-        decoders: where its decoders come from.
-        painter: makes a painter for a thread.
-        helpers: are asked first to decode, or None.
-        threads: of its own; 0 to work on the CPU threads of the engine.
-        frame_threads: of each decoder on the CPU.
-        fits: which jobs are for it; asked often.
-        choose: picks one of those, given also all that wait, or none where they are better left to another backend.
-        whole: is asked first to decode and paint all of a job at once, and says whether that is done; or None.
-        fallback: decoders that are asked about what these have not decoded, or None.
-        done: is told which jobs were done together, and how many seconds that took.
-        close: gives back what it holds, once its threads have ended.
+        name: name of the decoder in the statistics.
+        decoders: pool of its decoders.
+        painter: creates a painter for a thread.
+        helpers: worker processes that decode instead of ``decoders`` where they can, or None.
+        threads: number of its own threads; 0 to run on the engine's CPU threads.
+        frame_threads: frame threads of each CPU decoder.
+        fits: returns whether the backend can take a job; called for every queued job.
+        choose: picks one of the jobs that fit, given also all queued jobs; None to leave them to another backend.
+        fused: fused decode loop, tried first, or None.
+        fallback: decoders for the frames that ``decoders`` failed to decode, or None.
+        done: called with the jobs that were decoded together and the seconds that this took.
+        close: releases what the backend holds, once its threads have ended.
     """
 
     name: str
@@ -100,30 +100,29 @@ class DecodeBackend:
     helpers: Helpers | None = None
     threads: int = 0
     frame_threads: int = 1
-    fits: Callable[[Job], bool] = _every
-    choose: Callable[[Iterable[Job], Seq[Job]], Job | None] = _foremost
-    whole: WholeRun | None = None
+    fits: Callable[[Job], bool] = _fits_every
+    choose: Callable[[Iterable[Job], Seq[Job]], Job | None] = _first
+    fused: FusedDecode | None = None
     fallback: Decoders | None = None
-    done: Callable[[Seq[Job], float], None] = _unmeasured
-    close: Callable[[], None] = _nothing
+    done: Callable[[Seq[Job], float], None] = _ignore_duration
+    close: Callable[[], None] = _close_nothing
 
     def pick(self, jobs: Seq[Job]) -> Job | None:
-        """What one of its workers takes next of the jobs that wait, or None."""
+        """Return the queued job that a worker takes next, or None."""
         return self.choose(filter(self.fits, jobs), jobs)
 
     def only(self, fits: Callable[[Job], bool]) -> DecodeBackend:
-        """This backend, for those of its jobs that fit a further condition."""
+        """Return a copy restricted to the jobs that also meet the given condition."""
         mine = self.fits
         return replace(self, fits=lambda job: mine(job) and fits(job))
 
     def with_helpers(self, helpers: Helpers | None) -> list[DecodeBackend]:
-        """This backend, and where there are helpers one more for what is left to them.
+        """Split the backend in two: one for the jobs of the worker processes, one for all others.
 
-        Some of their workers paint while others wait for a helper, so there are more of them than helpers.
+        The first has twice as many threads as there are processes: some paint while others wait for a process.
         """
         if helpers is None:
             return [self]
-
         return [
             self.only(lambda job: not helpers.fit(job.video)),
             replace(

@@ -1,8 +1,8 @@
-"""Worker process for decoding: a child that decodes for its parent as the parent's own threads would.
+"""Worker process for decoding: the child's side, and the messages of both sides.
 
-Every packet takes a thread of Python through the interpreter's lock a few times. With many threads and small frames
-that is what they wait for; a process has a lock of its own. So it is given whole runs to do, reads the file itself, and
-says but a few words about every frame.
+Each packet makes a Python thread acquire the GIL a few times, which limits many threads with small frames; a process
+has a GIL of its own. The child decodes whole requests, reads the file itself, and sends short messages about frames
+that it writes to shared memory.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
 from ..plan.jobs import PlannedVideo
 from ..source.source import open_source
-from .child_memory import FrameBuffer, LentFrame, Slots
+from .child_memory import BufferAllocator, FrameBuffer, SharedFrame
 
 __all__ = [
     "ChildFrame",
     "ChildResult",
     "DecodeRequest",
     "Failed",
-    "File",
-    "Recent",
+    "IndexedFile",
+    "LruCache",
     "ReleasedBuffers",
     "main",
     "serve",
 ]
 
-_ITEMS_OF_A_MESSAGE: Final = 8
-_MESSAGES_AHEAD: Final = 2  # while one is painted the next is under way; more would only take memory
-_DECODERS: Final = 4  # that wait for another stream of their kind
+_ITEMS_PER_MESSAGE: Final = 8
+_MOST_UNACKNOWLEDGED: Final = (
+    2  # one message is painted while the next is decoded; more would only take memory
+)
+_IDLE_DECODERS: Final = 4
 _FILES: Final = 16
 
 ValueT = TypeVar("ValueT")
 
 
-class Recent(Generic[ValueT]):
-    """What was used last of many things that have numbers: both sides forget the same, for they use the same."""
+class LruCache(Generic[ValueT]):
+    """Cache of the most recently used values by number; parent and child evict the same, as both see the same uses."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[int, ValueT] = OrderedDict()
@@ -57,67 +59,67 @@ class Recent(Generic[ValueT]):
         return number in self._values
 
     def add(self, number: int, value: ValueT) -> None:
-        """Keep a thing, and forget the one that was not used for longest."""
+        """Add a value, and evict the least recently used one if the cache is full."""
         self._values[number] = value
         if len(self._values) > _FILES:
             self._values.popitem(last=False)
 
     def use(self, number: int) -> ValueT:
-        """A thing that is known."""
+        """Return a value that is in the cache."""
         self._values.move_to_end(number)
         return self._values[number]
 
 
-class File(NamedTuple):
-    """A local file and its index, told once; then its number stands for it."""
+class IndexedFile(NamedTuple):
+    """Local file and its index, sent with the first request for it."""
 
     path: str
-    stream: PacketIndex
+    packet_index: PacketIndex
 
 
 class DecodeRequest(NamedTuple):
-    """Decode frames; answered by messages of news, of which the last one says that it is.
+    """Request to decode frames, answered by one or more :class:`ChildResult`.
 
     Attributes:
-        number: of the file.
-        file: the file itself if it is not known yet.
-        frames: the numbers of the frames.
-        used: rooms that were not given back yet.
+        number: number that identifies the file.
+        file: the file, if the child's cache does not hold it.
+        frames: frame numbers.
+        released: frame buffers released since the last message.
     """
 
     number: int
-    file: File | None
+    file: IndexedFile | None
     frames: IntArray
-    used: list[FrameBuffer]
+    released: list[FrameBuffer]
 
 
 class ReleasedBuffers(NamedTuple):
-    """A message of news was heard, and these rooms are free: the answer to all but the last one."""
+    """Acknowledgment of a :class:`ChildResult` other than the last, with the frame buffers released since."""
 
     buffers: list[FrameBuffer]
 
 
 class ChildFrame(NamedTuple):
-    """A frame that was decoded.
+    """Decoded frame.
 
     Attributes:
-        number: of the frame.
-        frame: where it is; the frame itself if there was no room.
+        number: frame number.
+        frame: reference to the shared memory; the surface itself if that was full.
     """
 
     number: int
-    picture: LentFrame | Surface
+    frame: SharedFrame | Surface
 
 
 class ChildResult(NamedTuple):
-    """What became known; more follows unless this is the last message about what was asked for."""
+    """Decode results; ``last`` marks the last message of a request."""
 
     items: list[ChildFrame | Lost]
     last: bool
 
 
 class Failed(NamedTuple):
-    """Why it went no further."""
+    """Error that ended a request."""
 
     error: SeqpipeError
 
@@ -125,16 +127,16 @@ class Failed(NamedTuple):
 Answer: TypeAlias = ChildResult | Failed
 
 
-class _Decoding:
-    """The state of a child."""
+class _Server:
+    """Decoders, files and shared memory of a child."""
 
     def __init__(self, memory: mmap.mmap) -> None:
-        self.slots = Slots(memory)
-        self._pool, self._videos = DecoderPool(idle=_DECODERS), Recent[PlannedVideo]()
+        self.buffers = BufferAllocator(memory)
+        self._pool, self._videos = DecoderPool(idle=_IDLE_DECODERS), LruCache[PlannedVideo]()
 
     def answers(self, request: DecodeRequest) -> Iterator[Answer]:
-        """What to say to a request."""
-        self.slots.take_back(request.used)
+        """Yield the messages that answer a request."""
+        self.buffers.release(request.released)
         try:
             yield from self._results(self._video(request), request.frames)
         except SeqpipeError as error:
@@ -142,49 +144,48 @@ class _Decoding:
 
     def _video(self, request: DecodeRequest) -> PlannedVideo:
         if request.file is not None:
-            self._videos.add(
-                request.number, PlannedVideo(open_source(request.file.path), request.file.stream)
-            )
+            video = PlannedVideo(open_source(request.file.path), request.file.packet_index)
+            self._videos.add(request.number, video)
         return self._videos.use(request.number)
 
     def _results(self, video: PlannedVideo, frames: IntArray) -> Iterator[ChildResult]:
         items: list[ChildFrame | Lost] = []
         with contextlib.closing(open_packets(video.source, video.index)) as packets:
             for found in Decoding(video.index, packets, self._pool, frames):
-                if len(items) == _ITEMS_OF_A_MESSAGE:
+                if len(items) == _ITEMS_PER_MESSAGE:
                     yield ChildResult(items, last=False)
                     items = []
                 items.append(found if isinstance(found, Lost) else self._frame(found))
-                del found  # as in fill: no frame is held on to
+                del found  # as in fill.py: a referenced frame buffer is not reused
         yield ChildResult(items, last=True)
 
     def _frame(self, surface: Surface) -> ChildFrame:
-        return ChildFrame(surface.number, self.slots.put(surface) or surface)
+        return ChildFrame(surface.number, self.buffers.put(surface) or surface)
 
 
 def serve(connection: Connection, memory: mmap.mmap) -> None:
-    """Answer until the other side is gone."""
-    decoding, unheard = _Decoding(memory), 0
+    """Answer requests until the parent closes the connection."""
+    server, unacknowledged = _Server(memory), 0
     try:
         connection.send(None)  # ready
         while True:
             request: DecodeRequest | ReleasedBuffers = connection.recv()
             if isinstance(request, ReleasedBuffers):
-                decoding.slots.take_back(request.buffers)
-                unheard -= 1
+                server.buffers.release(request.buffers)
+                unacknowledged -= 1
                 continue
-            for answer in decoding.answers(request):
+            for answer in server.answers(request):
                 connection.send(answer)
-                unheard += isinstance(answer, ChildResult) and not answer.last
-                while unheard >= _MESSAGES_AHEAD:
-                    decoding.slots.take_back(connection.recv().buffers)
-                    unheard -= 1
+                unacknowledged += isinstance(answer, ChildResult) and not answer.last
+                while unacknowledged >= _MOST_UNACKNOWLEDGED:
+                    server.buffers.release(connection.recv().buffers)
+                    unacknowledged -= 1
     except (EOFError, ConnectionError):
         return
 
 
 def main() -> None:
-    """What a child runs; its arguments are how nice it is, and the descriptors of the connection and the memory."""
+    """Run a child; its arguments are its niceness and the descriptors of the connection and the shared memory."""
     nice, connection, memory = map(int, sys.argv[-3:])
     os.nice(nice)
     serve(Connection(connection), mmap.mmap(memory, 0))

@@ -1,4 +1,4 @@
-"""Shared memory of a process and its child: frame buffers that the child fills and the parent releases."""
+"""Memory shared with a worker process: frame buffers that the child fills and the parent releases."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..convert.surface import Plane, Surface, SurfaceFormat
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 
-__all__ = ["BufferLayout", "FrameBuffer", "LentFrame", "SharedFrames", "Slots"]
+__all__ = ["BufferAllocator", "BufferLayout", "FrameBuffer", "FrameMemory", "SharedFrame"]
 
 _BYTES: Final = 512 << 20
-"""Of addresses; memory is taken as it is used, so what is never needed costs nothing."""
-_ALIGNED: Final = 64
+"""Size of the address range; the system allocates its pages on first use."""
+_ALIGNMENT: Final = 64
 
 
 class FrameBuffer(NamedTuple):
-    """A part of the shared memory.
+    """Range of the shared memory that holds one frame.
 
     Attributes:
-        offset: where it begins.
-        size: bytes; a power of two, so that few kinds of rooms fit all frames.
+        offset: first byte.
+        size: size in bytes, a power of two, so that frames of similar sizes reuse each other's buffers.
     """
 
     offset: int
@@ -33,24 +33,24 @@ class FrameBuffer(NamedTuple):
 
 
 class _PlaneAt(NamedTuple):
-    """Where in its room a plane lies."""
+    """Position of a plane in its frame buffer."""
 
     offset: int
     shape: tuple[int, ...]
     dtype: str
 
     def view(self, memory: npt.NDArray[np.uint8], start: int = 0) -> Plane:
-        """The plane in memory where its room begins at ``start``."""
+        """Return the plane as a view, for a frame buffer that begins at ``start``."""
         return np.ndarray(self.shape, self.dtype, memory, start + self.offset)
 
 
 class BufferLayout(NamedTuple):
-    """How a frame lies in its room: the same for all frames of a stream, which a message then tells once.
+    """Layout of a frame in its buffer; equal for all frames of a stream, so a message pickles it once.
 
     Attributes:
-        planes: where they are.
-        format: how to read them.
-        size: bytes of the room.
+        planes: positions of the planes.
+        format: format of the surface.
+        size: size of the buffer in bytes.
     """
 
     planes: tuple[_PlaneAt, ...]
@@ -59,28 +59,28 @@ class BufferLayout(NamedTuple):
 
     @classmethod
     def of(cls, surface: Surface) -> BufferLayout:
-        """How such a frame is laid down."""
-        places, size = [], 0
+        """Return the layout of a surface's planes, one after the other."""
+        planes, size = [], 0
         for plane in surface.planes:
-            places.append(_PlaneAt(size, plane.shape, plane.dtype.str))
-            size += -(-plane.nbytes // _ALIGNED) * _ALIGNED
-        return cls(tuple(places), surface.format, 1 << max(size - 1, _ALIGNED).bit_length())
+            planes.append(_PlaneAt(size, plane.shape, plane.dtype.str))
+            size += -(-plane.nbytes // _ALIGNMENT) * _ALIGNMENT
+        return cls(tuple(planes), surface.format, 1 << max(size - 1, _ALIGNMENT).bit_length())
 
 
-class LentFrame(NamedTuple):
-    """A frame in the shared memory, as a message tells of it.
+class SharedFrame(NamedTuple):
+    """Reference to a frame in the shared memory, sent in a message.
 
     Attributes:
-        buffer: where it is.
-        layout: how it lies there.
+        buffer: frame buffer.
+        layout: layout of the frame in it.
     """
 
     buffer: FrameBuffer
     layout: BufferLayout
 
 
-class Slots:
-    """The child's side: finds room for frames; what was used last is used first, so that few pages are touched.
+class BufferAllocator:
+    """Child's side: allocates frame buffers, most recently released first, so that few pages are touched.
 
     Args:
         memory: the shared memory.
@@ -89,47 +89,47 @@ class Slots:
     def __init__(self, memory: mmap.mmap) -> None:
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._free: defaultdict[int, list[FrameBuffer]] = defaultdict(list)
-        self._end = self._lent = 0
+        self._end = self._in_use = 0
         self._layout = BufferLayout((), SurfaceFormat("", 0, "", 0, 0), 0)
 
-    def put(self, surface: Surface) -> LentFrame | None:
-        """Copy a frame into the shared memory; None if there is no room."""
+    def put(self, surface: Surface) -> SharedFrame | None:
+        """Copy a frame into the shared memory; None if the memory is full."""
         layout = BufferLayout.of(surface)
         if layout == self._layout:
-            layout = self._layout  # the very same, so that pickling finds it again
+            layout = self._layout  # the same object, which pickle writes only once per message
         self._layout = layout
         buffer = self._buffer(layout.size)
         if buffer is None:
             return None
-        for place, plane in zip(layout.planes, surface.planes, strict=True):
-            np.copyto(place.view(self._bytes, buffer.offset), plane)
-        return LentFrame(buffer, layout)
+        for position, plane in zip(layout.planes, surface.planes, strict=True):
+            np.copyto(position.view(self._bytes, buffer.offset), plane)
+        return SharedFrame(buffer, layout)
 
-    def take_back(self, buffers: list[FrameBuffer]) -> None:
-        """Use rooms again."""
+    def release(self, buffers: list[FrameBuffer]) -> None:
+        """Make frame buffers available again."""
         for buffer in buffers:
             self._free[buffer.size].append(buffer)
-        self._lent -= len(buffers)
+        self._in_use -= len(buffers)
 
     def _buffer(self, size: int) -> FrameBuffer | None:
-        if not self._lent:  # frames of another size shall not need memory of their own for good
+        if not self._in_use:  # start over, so that buffers of other sizes do not keep their memory
             self._free.clear()
             self._end = 0
         if free := self._free[size]:
-            self._lent += 1
+            self._in_use += 1
             return free.pop()
         if self._end + size > len(self._bytes):
             return None
         self._end += size
-        self._lent += 1
+        self._in_use += 1
         return FrameBuffer(self._end - size, size)
 
 
-class SharedFrames:
-    """The parent's side: frames as views of the shared memory, which is given back when they are forgotten.
+class FrameMemory:
+    """Parent's side: frames as views of the shared memory, whose buffers are released when the views are dropped.
 
     Raises:
-        OSError: the system has no such memory to give.
+        OSError: the system cannot provide the memory.
     """
 
     def __init__(self) -> None:
@@ -142,38 +142,38 @@ class SharedFrames:
             raise
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self._address = self._bytes.ctypes.data
-        self._used: deque[FrameBuffer] = deque()
+        self._released: deque[FrameBuffer] = deque()
 
-    def borrow(self, lent: LentFrame) -> tuple[Plane, ...]:
-        """The planes of a frame; any thread may forget them."""
-        buffer = np.asarray(_Lease(self._bytes, self._address, lent.buffer, self._used))
-        return tuple(place.view(buffer) for place in lent.layout.planes)
+    def borrow(self, frame: SharedFrame) -> tuple[Plane, ...]:
+        """Return the planes of a frame as views; any thread may drop them."""
+        buffer = np.asarray(_Lease(self._bytes, self._address, frame.buffer, self._released))
+        return tuple(position.view(buffer) for position in frame.layout.planes)
 
-    def used(self) -> list[FrameBuffer]:
-        """The rooms of frames that were forgotten since it was asked last."""
+    def released(self) -> list[FrameBuffer]:
+        """Return the buffers whose views were dropped since the last call."""
         buffers = []
-        while self._used:
-            buffers.append(self._used.popleft())
+        while self._released:
+            buffers.append(self._released.popleft())
         return buffers
 
     def close(self) -> None:
-        """Close the descriptor; the memory lives as long as frames in it do."""
+        """Close the descriptor; the memory stays mapped as long as views of it exist."""
         os.close(self.descriptor)
 
 
-class _Lease(Afterwards):
-    """The memory of a room, for NumPy: its arrays hold it for as long as one of them lives."""
+class _Lease(Finalizer):
+    """Memory of one frame buffer, as the base object of NumPy views; notes its release when the last view is gone."""
 
     __slots__ = ("__array_interface__", "_bytes")
     __array_interface__: dict[str, Any]
     _bytes: npt.NDArray[np.uint8]
 
     def __new__(
-        cls, whole: npt.NDArray[np.uint8], address: int, buffer: FrameBuffer, used: deque[FrameBuffer]
+        cls, memory: npt.NDArray[np.uint8], address: int, buffer: FrameBuffer, released: deque[FrameBuffer]
     ) -> _Lease:
-        """A room of all the memory, which begins at an address; it is noted where it is used no longer."""
-        self = super().__new__(cls, used.append, buffer)
-        self._bytes = whole
+        """Create the lease of a buffer in memory that begins at an address."""
+        self = super().__new__(cls, released.append, buffer)
+        self._bytes = memory
         self.__array_interface__ = {
             "version": 3,
             "shape": (buffer.size,),

@@ -1,4 +1,4 @@
-"""ChildProcess: the parent's side of a worker process."""
+"""Parent's side of a worker process for decoding."""
 
 from __future__ import annotations
 
@@ -16,75 +16,84 @@ from ...array import IntArray
 from ...errors import BackendError
 from ..convert.surface import Surface
 from ..plan.jobs import PlannedVideo
-from .child import Answer, ChildFrame, ChildResult, DecodeRequest, Failed, File, Recent, ReleasedBuffers
-from .child_memory import SharedFrames
+from .child import (
+    Answer,
+    ChildFrame,
+    ChildResult,
+    DecodeRequest,
+    Failed,
+    IndexedFile,
+    LruCache,
+    ReleasedBuffers,
+)
+from .child_memory import FrameMemory
 from .processes import PROCESSES
 
 __all__ = ["ChildProcess"]
 
 _RUN: Final = "import sys; sys.path.append(sys.argv[1]); from seqpipe.video.engine.child import main; main()"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
-_ENDING_S: Final = 5.0
+_EXIT_TIMEOUT_S: Final = 5.0
 
 
 class ChildProcess:
-    """A process that decodes.
+    """Worker process that decodes.
 
     Args:
-        nice: how far it stands back behind others that want a core, as ``nice`` counts.
+        nice: niceness (scheduling priority) of the process, as in ``nice(1)``.
 
     Attributes:
-        asked: whether it has still to say something.
+        busy: whether a request is pending.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
 
     def __init__(self, nice: int = 0) -> None:
-        self.asked = False
-        self._pictures, self._files = SharedFrames(), Recent[None]()
+        self.busy = False
+        self._memory, self._files = FrameMemory(), LruCache[None]()
         here, there = socketpair()
         with there:
-            given = there.fileno(), self._pictures.descriptor
-            command = [sys.executable, "-c", _RUN, _ROOT, str(nice), *map(str, given)]
+            descriptors = there.fileno(), self._memory.descriptor
+            command = [sys.executable, "-c", _RUN, _ROOT, str(nice), *map(str, descriptors)]
             try:
-                with _deaf_to_ctrl_c():
-                    self._process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL)
+                with _sigint_blocked():
+                    self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL)
             except OSError:
                 here.close()
                 raise
             finally:
-                self._pictures.close()
+                self._memory.close()
         self._connection = Connection(here.detach())
 
     def is_ready(self, timeout_s: float | None) -> bool:
-        """Whether it has said so; asked until it has.
+        """Wait for the message that the process has started; call it again only after False.
 
         Raises:
-            BackendError: it has ended.
+            BackendError: the process has ended.
         """
         try:
             return self._connection.poll(timeout_s) and self._connection.recv() is None
         except (EOFError, OSError) as error:
-            raise self._ended() from error
+            raise self._exit_error() from error
 
-    def ask(self, number: int, video: PlannedVideo, frames: IntArray) -> None:
-        """Ask for frames of a video, whose number stands for it from now on.
+    def request(self, number: int, video: PlannedVideo, frames: IntArray) -> None:
+        """Request frames of a video; ``number`` identifies the video in all requests.
 
         Raises:
-            BackendError: it has ended.
+            BackendError: the process has ended.
         """
         if number in self._files:
             self._files.use(number)
             file = None
         else:
             self._files.add(number, None)
-            file = File(str(video.source.path), video.index.plain())
-        self._send(DecodeRequest(number, file, frames, self._pictures.used()))
-        self.asked = True
+            file = IndexedFile(str(video.source.path), video.index.plain())
+        self._send(DecodeRequest(number, file, frames, self._memory.released()))
+        self.busy = True
 
-    def hear(self) -> ChildResult:
-        """Its next message.
+    def receive(self) -> ChildResult:
+        """Wait for the next message of results.
 
         Raises:
             SeqpipeError: the source cannot be read, or there is no decoder for it.
@@ -93,39 +102,39 @@ class ChildProcess:
         try:
             answer: Answer = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise self._ended() from error
-        self.asked = isinstance(answer, ChildResult) and not answer.last
+            raise self._exit_error() from error
+        self.busy = isinstance(answer, ChildResult) and not answer.last
         if isinstance(answer, Failed):
             raise answer.error
         return answer
 
     def acknowledge(self) -> None:
-        """Tell it that its message was used, unless it was the last.
+        """Acknowledge a message of results other than the last, so that the process continues.
 
         Raises:
             BackendError: the process has ended.
         """
-        self._send(ReleasedBuffers(self._pictures.used()))
+        self._send(ReleasedBuffers(self._memory.released()))
 
-    def surface(self, told: ChildFrame) -> Surface:
-        """A frame that it told of."""
-        picture = told.picture
-        if isinstance(picture, Surface):
-            return picture
-        return Surface(told.number, self._pictures.borrow(picture), picture.layout.format)
+    def surface(self, item: ChildFrame) -> Surface:
+        """Return the surface of a frame in the shared memory."""
+        frame = item.frame
+        if isinstance(frame, Surface):
+            return frame
+        return Surface(item.number, self._memory.borrow(frame), frame.layout.format)
 
-    def leave(self) -> None:
-        """Let it end."""
+    def disconnect(self) -> None:
+        """Close the connection, upon which the process ends."""
         self._connection.close()
 
     def end(self) -> None:
-        """Wait until it has ended, if it still has something to do not for long."""
-        busy, self.asked = self.asked, False
-        self.leave()
+        """End the process and wait for it; a process with a pending request is killed."""
+        busy, self.busy = self.busy, False
+        self.disconnect()
         if busy:
             self._process.kill()
         try:
-            self._process.wait(_ENDING_S)
+            self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -134,26 +143,26 @@ class ChildProcess:
         try:
             self._connection.send(message)
         except OSError as error:
-            raise self._ended() from error
+            raise self._exit_error() from error
 
-    def _ended(self) -> BackendError:
-        self.asked = True  # so that nobody uses it again
+    def _exit_error(self) -> BackendError:
+        self.busy = True  # the pool ends a busy process instead of reusing it
         try:
-            code: int | None = self._process.wait(_ENDING_S)
+            code: int | None = self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             code = None
-        how = "does not answer" if code is None else f"has ended with {code}"
+        how = "does not answer" if code is None else f"has ended with exit code {code}"
         return BackendError(
-            f"the process that decoded it {how}",
-            advice=f"It may have been short of memory; {PROCESSES.name}=0 decodes in this process instead",
+            f"the worker process that decoded it {how}",
+            advice=f"It may have run out of memory; {PROCESSES.name}=0 decodes in this process instead",
         )
 
 
 @contextlib.contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Let processes that this thread starts be without it from their first line on: a terminal sends it to all."""
-    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT for processes that this thread starts: a terminal sends Ctrl-C to all of them."""
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)

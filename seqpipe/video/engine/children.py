@@ -22,42 +22,42 @@ from .processes import processes
 
 __all__ = ["ChildDecoding", "Children", "children"]
 
-_RUNS_BEFORE: Final = 4  # for each child, so that programs which are soon done start none
-_MOST_PIXELS: Final = 1 << 20  # of a frame: larger ones take so long that threads rarely meet
+_JOBS_BEFORE: Final = 4  # per process, so that short programs start none
+_MOST_PIXELS: Final = 1 << 20  # larger frames take so long to decode that threads rarely wait for the GIL
 
 _log = logging.getLogger(__name__)
 
 
 def children(threads: int, count: int | None = None, *, nice: int = 0) -> Children | None:
-    """Children of an engine, or None where there are to be none.
+    """Create the worker processes of an engine, or None if it has none.
 
     Args:
-        threads: how many would decode without them.
-        count: how many children; None for what :func:`seqpipe.video.engine.processes.processes` says.
-        nice: how far they stand back behind others that want a core.
+        threads: number of the engine's threads.
+        count: number of processes; None for the default of :func:`seqpipe.video.engine.processes.processes`.
+        nice: niceness (scheduling priority) of the processes.
     """
     count = processes(threads) if count is None else count
-    return Children(count, runs_before=_RUNS_BEFORE * count, nice=nice) if count else None
+    return Children(count, jobs_before=_JOBS_BEFORE * count, nice=nice) if count else None
 
 
 class Children:
-    """Children, started as they are needed; what they cannot take, or not yet, is for the threads of this process.
+    """Pool of worker processes, started on demand; until they are ready, threads of this process decode.
 
     Args:
-        count: how many at most.
-        pixels: of the largest frames that are left to them.
-        runs_before: what the threads decode before the first one is started.
-        nice: how far they stand back behind others that want a core.
+        count: maximum number of processes.
+        pixels: pixels of the largest frames that they decode.
+        jobs_before: number of jobs that threads decode before the first process is started.
+        nice: niceness (scheduling priority) of the processes.
 
     Attributes:
-        count: how many at most; 0 once one could not be started.
+        count: maximum number of processes; 0 once one failed to start.
     """
 
     def __init__(
-        self, count: int, *, pixels: float = _MOST_PIXELS, runs_before: int = 0, nice: int = 0
+        self, count: int, *, pixels: float = _MOST_PIXELS, jobs_before: int = 0, nice: int = 0
     ) -> None:
         self.count, self._pixels, self._nice = count, pixels, nice
-        self._runs_left = runs_before
+        self._jobs_left = jobs_before
         self._starting: list[ChildProcess] = []
         self._idle: list[ChildProcess] = []
         self._living: set[ChildProcess] = set()
@@ -67,33 +67,33 @@ class Children:
         self._process = os.getpid()
 
     def fit(self, video: PlannedVideo) -> bool:
-        """Whether a video may be left to them: a local file of small frames."""
+        """Return whether the processes can decode a video: a local file of small frames."""
         info = video.index.info
         return video.source.path is not None and info.width * info.height <= self._pixels
 
     def decode(self, video: PlannedVideo, frames: IntArray) -> ChildDecoding | None:
-        """Let a child decode frames; once all of them have started, wait until one is free.
+        """Let a process decode frames; once all have started, wait until one is free.
 
         Args:
             video: the video.
             frames: frame numbers, in any order.
 
         Returns:
-            What comes of it, to be closed; None if this is not for children, or they are still starting.
+            The frames, to be closed by the caller; None if the video does not fit or the processes are starting.
         """
-        # those of its parent are nothing to a forked process
+        # A forked process cannot use its parent's worker processes.
         if os.getpid() != self._process or not self.fit(video) or (child := self._ready()) is None:
             return None
         try:
-            child.ask(self._number(video.index), video, frames)
+            child.request(self._number(video.index), video, frames)
         except BackendError:
             self._end(child)
             return None
         return ChildDecoding(self, child)
 
-    def take_back(self, child: ChildProcess) -> None:
-        """A child is no longer needed; one that has still something to say is ended, for it would be for nobody."""
-        if child.asked:
+    def give_back(self, child: ChildProcess) -> None:
+        """Return a process to the pool; one with a pending request is ended, as its results have no reader."""
+        if child.busy:
             self._end(child)
         else:
             with self._lock:
@@ -101,20 +101,20 @@ class Children:
                 self._lock.notify()
 
     def wait(self) -> None:
-        """Start all, and return when they are ready."""
+        """Start all processes, and return when they are ready."""
         with self._lock:
             while self.count > len(self._living):
                 self._start()
-            self._sort(None)
+            self._collect_ready(None)
 
     def close(self) -> None:
-        """End all that are idle."""
+        """End all idle and starting processes."""
         if os.getpid() != self._process:
             return
         with self._lock:
             ending, self._idle, self._starting = self._idle + self._starting, [], []
         for child in ending:
-            child.leave()
+            child.disconnect()
         for child in ending:
             self._end(child)
 
@@ -127,11 +127,11 @@ class Children:
     def _ready(self) -> ChildProcess | None:
         with self._lock:
             while True:
-                self._sort(0)
+                self._collect_ready(0)
                 if self._idle:
                     return self._idle.pop()
-                if self._runs_left:
-                    self._runs_left -= 1
+                if self._jobs_left:
+                    self._jobs_left -= 1
                     return None
                 if self.count > len(self._living):
                     self._start()
@@ -139,8 +139,8 @@ class Children:
                     return None
                 self._lock.wait()
 
-    def _sort(self, timeout_s: float | None) -> None:
-        """See who has started."""
+    def _collect_ready(self, timeout_s: float | None) -> None:
+        """Move the processes that have started to the idle ones."""
         for child in list(self._starting):
             try:
                 if not child.is_ready(timeout_s):
@@ -149,6 +149,7 @@ class Children:
             except BackendError as error:
                 self._give_up(error.fact)
                 self._living.discard(child)
+                child.end()
             self._starting.remove(child)
 
     def _start(self) -> None:
@@ -161,9 +162,9 @@ class Children:
         self._starting.append(child)
 
     def _give_up(self, why: str) -> None:
-        """Start no more: what has failed once would fail every time."""
+        """Start no more processes: the next one would most likely fail too."""
         self.count = 0
-        _log.warning("no process can be started to decode in, threads do it: %s", why)
+        _log.warning("worker processes cannot be started, threads decode instead: %s", why)
 
     def _end(self, child: ChildProcess) -> None:
         child.end()
@@ -173,14 +174,14 @@ class Children:
 
 
 class ChildDecoding:
-    """What a child decodes: an iterable like :class:`~seqpipe.video.decode.run.Decoding`, to be closed."""
+    """Frames that a worker process decodes, see :class:`~seqpipe.video.engine.backend.DecodedFrames`."""
 
     def __init__(self, owner: Children, child: ChildProcess) -> None:
         self._owner, self._child = owner, child
         self._closed = False
 
     def __iter__(self) -> Iterator[Surface | Lost]:
-        """The frames; others may have the child while the last ones are painted.
+        """Yield the frames; the process is back in the pool while the last ones are painted.
 
         Raises:
             SeqpipeError: the source cannot be read, or there is no decoder for it.
@@ -188,8 +189,8 @@ class ChildDecoding:
         """
         child = self._child
         while not self._closed:
-            result = child.hear()
-            # all at once: the memory of what was never asked for would not be given back
+            result = child.receive()
+            # All are borrowed at once: only a borrowed buffer is released when the caller stops early.
             items = deque(item if isinstance(item, Lost) else child.surface(item) for item in result.items)
             if result.last:
                 self.close()
@@ -199,7 +200,7 @@ class ChildDecoding:
                 child.acknowledge()
 
     def close(self) -> None:
-        """Leave the child to others."""
+        """Return the process to its pool."""
         if not self._closed:
             self._closed = True
-            self._owner.take_back(self._child)
+            self._owner.give_back(self._child)

@@ -26,13 +26,13 @@ from ..convert.paint import HostPainter, Painter, Targets
 from ..decode.kinds import RefutedError
 from ..decode.pool import DecoderPool
 from ..index.library import Library
-from ..interruptible import Awaited
+from ..interruptible import InterruptibleFuture
 from ..memory import host_array
-from ..plan.jobs import Job, JobQueue, PlannedVideo, cut
-from ..plan.request import Outcomes, Request, assembled, check_memory
+from ..plan.jobs import Job, JobQueue, PlannedVideo, cut_jobs
+from ..plan.request import Outcomes, Request, assemble, check_memory
 from .backend import DecodeBackend
 from .fill import fill
-from .processes import processes as worth_processes
+from .processes import processes as default_processes
 from .read_ahead import ReadAhead
 from .workers import CLOSED_MEANWHILE, Workers
 
@@ -45,31 +45,31 @@ _log = logging.getLogger(__name__)
 
 
 class PendingRead:
-    """Sequences being read; :meth:`result` waits for them."""
+    """Sequences that are being read; :meth:`result` waits for them."""
 
     def __init__(self, numbers: range, planning: Future[list[Future[Outcomes]]]) -> None:
         self._numbers, self._planning = numbers, planning
 
     def result(self) -> list[Sequence | SeqpipeError]:
-        """One entry per request, in their order: the sequence, or why there is none.
+        """Return one entry per request, in order: the sequence, or the error that replaced it.
 
         Raises:
-            BackendError: the reader was closed by another thread before they had begun to be read.
+            BackendError: another thread closed the reader before reading had started.
         """
         found: Outcomes = {}
         try:
             for future in self._planning.result():
                 found.update(future.result())
         except CancelledError as error:
-            raise BackendError("it was closed while it was being read", advice=CLOSED_MEANWHILE) from error
+            raise BackendError("the reader was closed during a read", advice=CLOSED_MEANWHILE) from error
         return [found[number] for number in self._numbers]
 
     def part(self, first: int, end: int) -> PendingRead:
-        """The requests with numbers from ``first`` to before ``end`` alone; cancelling it cancels all."""
+        """Return a view of the requests ``first`` to ``end`` (exclusive); cancelling it cancels all requests."""
         return PendingRead(range(first, end), self._planning)
 
     def cancel(self) -> None:
-        """Do not begin what has not begun."""
+        """Cancel the requests that no thread has started on."""
         if not self._planning.cancel():
             self._planning.add_done_callback(_cancel_planned)
 
@@ -81,17 +81,17 @@ def _cancel_planned(planning: Future[list[Future[Outcomes]]]) -> None:
 
 
 class Engine:
-    """Threads that decode, one sequence each, and the decoders and files they use.
+    """Thread pool that decodes one sequence per thread, and owner of the decoders and open files.
 
     Args:
-        threads: how many on the CPU; by default one per core that this process may use.
-        cache_dir: where indexes are kept, see :func:`seqpipe.video.index.open.open_index`.
+        threads: number of CPU threads; by default one per core available to this process.
+        cache_dir: folder of cached indexes, see :func:`seqpipe.video.index.open.open_index`.
         stream: which stream of each video, by its number in the container; None for the best one.
-        register: the path of a register of indexes, if there is one, see :mod:`seqpipe.video.index.shared`.
-        processes: how many decode small frames for these threads; None for what the threads are worth,
-            see :func:`seqpipe.video.engine.processes.processes`.
-        backends: how to decode beside or instead of the CPU, each with threads of its own; by default the CPU alone.
-        allocate: allocates memory where these backends paint.
+        register: path of a shared index register, see :mod:`seqpipe.video.index.shared`.
+        processes: number of worker processes that decode small frames; None for the default of
+            :func:`seqpipe.video.engine.processes.processes`.
+        backends: decode backends, in order of preference; by default the CPU alone.
+        allocate: allocates arrays on the device of these backends.
     """
 
     def __init__(
@@ -106,14 +106,15 @@ class Engine:
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], Array] = host_array,
     ) -> None:
         self.threads = threads or available_cores()
-        self._ahead = ReadAhead()  # before those who wait for it: at the program's end the last come first
+        # Created before the threads that wait for it: exit handlers run in reverse order of registration.
+        self._ahead = ReadAhead()
         self._executor = Workers(self.threads, "seqpipe")
         self._closing = contextlib.ExitStack()
         if backends is None:
             own = DecoderPool(idle=4 * self.threads)
             helpers = None
-            if count := worth_processes(self.threads) if processes is None else processes:
-                from .children import children  # here: it brings along what processes talk by
+            if count := default_processes(self.threads) if processes is None else processes:
+                from .children import children  # imported late: it loads multiprocessing
 
                 helpers = children(self.threads, count)
             backends = DecodeBackend("cpu", own, HostPainter, close=own.clear).with_helpers(helpers)
@@ -137,7 +138,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Begin nothing more, wait for what has begun, and give back decoders and files."""
+        """Cancel queued work, wait for running work, and release decoders and files."""
         self._queue.clear()
         for _, executor in self._backends:
             executor.close()
@@ -154,11 +155,11 @@ class Engine:
 
         Args:
             function: called with one item, on any of the threads.
-            items: taken one by one, never further ahead than ``ahead``.
-            ahead: how many results may be under way or waiting; by default twice the threads.
+            items: consumed lazily, at most ``ahead`` items before the result that is yielded next.
+            ahead: maximum number of results that are pending or not yet yielded; by default twice the threads.
 
         Raises:
-            Exception: what the function raised, at the place of that item's result.
+            Exception: what the function raised, when that item's result is due.
         """
         limit = ahead or 2 * self.threads
         waiting: deque[Future[ResultT]] = deque()
@@ -177,16 +178,17 @@ class Engine:
         """Read sequences in parallel; requests whose GOPs overlap share one decode.
 
         Returns:
-            One entry per request, in their order: the sequence, or the error that it ended in. The others are complete.
+            One entry per request, in order: the sequence, or the error that replaced it. An error of one request
+            leaves the others complete.
         """
         return self.submit(requests).result()
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
-        """Begin to read sequences; the costliest runs first, so that none is left over at the end."""
+        """Start to read sequences; the most expensive job runs first, so that the threads finish together."""
         return PendingRead(range(len(requests)), self._executor.submit(partial(self._begin, requests)))
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """What was done so far: frames by decode backend, and the reasons of fallbacks with a count."""
+        """Return the frames decoded so far by each backend, and how often each reason caused a fallback to the CPU."""
         with self._lock:
             reasons = {reason: count for reason, count in self._fallbacks.items() if reason}
             return {"frames": dict(self._frames), "fallbacks": reasons}
@@ -197,32 +199,32 @@ class Engine:
         return Workers(backend.threads, f"seqpipe-{backend.name}")
 
     def _begin(self, requests: Seq[Request]) -> list[Future[Outcomes]]:
-        """Open the videos, and put the runs that the requests need in the threads' queue."""
+        """Open the videos, plan the requests as jobs, and queue these."""
         by_video: dict[int, list[tuple[int, Request]]] = defaultdict(list)
         failed: Outcomes = {}
         videos: dict[int, PlannedVideo] = {}
-        for place, request in enumerate(requests):
+        for number, request in enumerate(requests):
             try:
                 video = self._library.video(request.origin)
                 video.index.check(request.frames[request.frames >= 0])
             except SeqpipeError as error:
-                failed[place] = error
+                failed[number] = error
                 continue
             videos[id(video)] = video
-            by_video[id(video)].append((place, request))
-        jobs = [job for key, group in by_video.items() for job in cut(videos[key], group)]
+            by_video[id(video)].append((number, request))
+        jobs = [job for key, group in by_video.items() for job in cut_jobs(videos[key], group)]
         for job in jobs:
             self._ahead.begin(job)
         self._queue.put(jobs)
         for backend, executor in self._backends:
             for _ in filter(backend.fits, jobs):
                 executor.submit(partial(self._work, backend))
-        done: Future[Outcomes] = Awaited()
+        done: Future[Outcomes] = InterruptibleFuture()
         done.set_result(failed)
         return [done, *(job.future for job in jobs)]
 
     def _work(self, backend: DecodeBackend) -> None:
-        """Take what waits, if something still does, and tell those who wait for it how it ended."""
+        """Take a job and those that overlap it from the queue, decode them, and set their futures."""
         try:
             jobs = self._queue.take(backend.pick)
         except BaseException as error:
@@ -235,7 +237,7 @@ class Engine:
             outcomes = OPENCV.single_threaded(self._decode, jobs, backend)
             backend.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
-            outcomes = [{place: error for place, _ in job.requests} for job in jobs]
+            outcomes = [{number: error for number, _ in job.requests} for job in jobs]
         except BaseException as error:
             for job in jobs:
                 job.future.set_exception(error)
@@ -249,33 +251,33 @@ class Engine:
         arrays: list[dict[int, Array]] = [{} for _ in jobs]
         targets: Targets = defaultdict(list)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
-            for place, request in job.requests:
+            for number, request in job.requests:
                 try:
-                    memory[place] = self._prepare(video, request, painter, targets)
+                    memory[number] = self._prepare(video, request, painter, targets)
                 except SeqpipeError as error:
-                    outcome[place] = error
+                    outcome[number] = error
         reader = partial(self._ahead.reader, jobs)
-        note = partial(self._note, video)
+        count = partial(self._count, video)
         try:
-            lost = fill(video, targets, backend, painter, note, reader=reader, threads=backend.frame_threads)
+            lost = fill(video, targets, backend, painter, count, reader=reader, threads=backend.frame_threads)
         except RefutedError:
             video = self._library.reindexed(video)
             return self._decode([replace(job, video=video) for job in jobs], backend)
         if self._library.due(video):
-            self._keep(video)
+            self._save(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
-            for place, request in job.requests:
-                if place in memory:
-                    outcome[place] = assembled(video.index, request, memory[place], lost)
+            for number, request in job.requests:
+                if number in memory:
+                    outcome[number] = assemble(video.index, request, memory[number], lost)
         return outcomes
 
-    def _keep(self, video: PlannedVideo) -> None:
-        """Keep what was learned of a video, on a thread that no GPU waits for: a file is written."""
-        with contextlib.suppress(BackendError):  # closing keeps it as well
+    def _save(self, video: PlannedVideo) -> None:
+        """Write a video's updated index to the cache, on a CPU thread: a GPU's thread must not wait for the disk."""
+        with contextlib.suppress(BackendError):  # the engine is closing, which saves the index too
             self._executor.submit(partial(self._library.keep, video))
 
     def _prepare(self, video: PlannedVideo, request: Request, painter: Painter, targets: Targets) -> Array:
-        """Memory for a request, its padding filled, and its frames noted among the targets."""
+        """Allocate the pixels of a request, fill its padding, and register its frames among the targets."""
         info = video.index.info
         converter = painter.converter(info, request.output)
         shape = (len(request.frames), *converter.shape)
@@ -285,17 +287,17 @@ class Engine:
             pixels = request.out
             check_memory(pixels, shape, converter.dtype, info.source)
             painter.admit(pixels)
-        for place, (frame, target) in enumerate(
-            zip(request.frames.tolist(), painter.pictures(pixels), strict=True)
+        for position, (frame, target) in enumerate(
+            zip(request.frames.tolist(), painter.frame_targets(pixels), strict=True)
         ):
             if frame >= 0:
                 targets[frame].append((converter, target))
             else:
-                for part, value in request.filled(place):
+                for part, value in request.fill_values(position):
                     painter.fill(pixels, part, value)
         return pixels
 
-    def _note(self, video: PlannedVideo, name: str, frames: int, reason: str) -> None:
+    def _count(self, video: PlannedVideo, name: str, frames: int, reason: str) -> None:
         with self._lock:
             self._frames[name] += frames
             self._fallbacks[reason] += 1
@@ -304,13 +306,13 @@ class Engine:
             _log.info("%s: decoded on the CPU, because %s", video.source.name, reason)
 
     def _painter(self, backend: DecodeBackend) -> Painter:
-        """This thread's painter: it holds buffers, so no two threads may share one."""
-        known: dict[int, Painter] = self._local.__dict__.setdefault("painters", {})
-        if id(backend) not in known:
-            known[id(backend)] = backend.painter()
-        return known[id(backend)]
+        """Return this thread's painter: it holds buffers, so threads cannot share one."""
+        painters: dict[int, Painter] = self._local.__dict__.setdefault("painters", {})
+        if id(backend) not in painters:
+            painters[id(backend)] = backend.painter()
+        return painters[id(backend)]
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Device executors: an engine with threads, or the context of a single reader."""
+"""Factories of device executors: a thread pool for many readers, or the context of a single reader."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def engine_for(
     stream: int | None = None,
     register: str | None = None,
 ) -> Engine:
-    """An engine whose sequences are on a device.
+    """Create an engine that delivers sequences on a device.
 
     Args:
-        device: where.
-        decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
-        threads: CPU threads; by default one per core that this process may use.
-        cache_dir: where indexes are kept.
+        device: device of the sequences.
+        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
+        threads: CPU threads; by default one per core available to this process.
+        cache_dir: folder of cached indexes.
         stream: which stream of each video, by its number in the container; None for the best one.
-        register: the path of a register of indexes, if there is one.
+        register: path of a shared index register, or None.
     """
     if device.kind == "cpu":
         return Engine(threads, cache_dir=cache_dir, stream=stream, register=register)
@@ -46,11 +46,11 @@ def engine_for(
 
 
 def reader_context(device: Device, *, decode: Decode) -> ReaderContext:
-    """What a single reader works with.
+    """Create the decoders and painter of a single reader, which decodes in the calling thread.
 
     Args:
-        device: where frames are to be.
-        decode: who decodes, see :data:`DECODE`; without meaning on the CPU.
+        device: device of the frames.
+        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
     """
     if device.kind == "cpu":
         return cpu_reader_context()

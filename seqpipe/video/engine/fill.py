@@ -1,4 +1,4 @@
-"""Decoding of one video's frames into their target arrays, with a fallback decoder for lost frames."""
+"""Decoding of one video's frames into their target arrays, with a fallback decoder for frames that fail."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ..decode.run import Decoding, Lost
 from ..plan.jobs import PlannedVideo
 from .backend import DecodeBackend, Helpers
 
-__all__ = ["Note", "fill"]
+__all__ = ["Count", "fill"]
 
-Note: TypeAlias = Callable[[str, int, str], None]
-"""Told who has decoded how many frames, and why they were not left to the one before, or ""."""
+Count: TypeAlias = Callable[[str, int, str], None]
+"""Called with a backend's name, its number of decoded frames, and why the backend before it failed, or ""."""
 
 
 def fill(
@@ -29,77 +29,77 @@ def fill(
     targets: Targets,
     backend: DecodeBackend,
     painter: Painter,
-    note: Note,
+    count: Count,
     *,
     reader: Callable[[], PacketReader] | None = None,
     threads: int = 1,
 ) -> dict[int, str]:
-    """Paint all targets; what a backend cannot decode, or finds damaged, its fallback decodes.
+    """Decode and paint all targets; frames that the backend cannot decode are left to its fallback.
 
     Args:
         video: the video.
-        targets: what is wanted; what was painted is taken out.
-        backend: who decodes.
-        painter: the calling thread's.
-        note: is told what was done.
-        reader: opens what its packets are read by; by default they are read where they lie.
+        targets: the targets; painted frames are removed from it.
+        backend: decode backend.
+        painter: the calling thread's painter.
+        count: called with the number of decoded frames.
+        reader: opens a packet reader; by default packets are read from the video's source.
         threads: frame threads of the decoder.
 
     Returns:
-        The frames that are lost, with the reason for each.
+        The reason for each lost frame, by frame number.
 
     Raises:
         BackendError: the backend cannot decode such a stream, and has no fallback.
-        SourceError: the stream cannot be read, or not be converted to what is asked for.
+        SourceError: the stream cannot be read, or not be converted to the requested output.
     """
     reader = reader or partial(open_packets, video.source, video.index)
-    decode = partial(_painted, video, targets, painter, reader, threads)
+    decode = partial(_decode_and_paint, video, targets, painter, reader, threads)
     try:
         try:
-            if backend.whole is None:
-                return _judged(video, targets, backend, note, decode)
-            whole = partial(backend.whole, video, targets, painter, reader)
-            return _judged(video, targets, backend, note, decode, whole)
+            if backend.fused is None:
+                return _decode_with_fallback(video, targets, backend, count, decode)
+            fused = partial(backend.fused, video, targets, painter, reader)
+            return _decode_with_fallback(video, targets, backend, count, decode, fused)
         finally:
-            # Also after an error: frames that a painter still holds would end in memory that is someone else's.
+            # Also after an error: the painter would write pending frames later, into arrays that are freed by then.
             painter.finish()
     except SourceError as error:
-        # The painter's converter may have been made for another stream like this one.
+        # The painter's converter may have been created for another stream of the same kind, which the error names.
         error.source = video.index.info.source
         raise
 
 
-def _judged(
+def _decode_with_fallback(
     video: PlannedVideo,
     targets: Targets,
     backend: DecodeBackend,
-    note: Note,
+    count: Count,
     decode: Callable[..., dict[int, str]],
-    whole: Callable[[], bool] = lambda: False,
+    fused: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:
-        if whole():
+        if fused():
             targets.clear()
         else:
             lost = decode(backend.decoders, backend.helpers)
         reason = next(iter(lost.values()), "")
     except BackendError as error:
         if backend.fallback is None:
-            if not isinstance(error, DeviceMemoryError):  # a full GPU is no fault of the video's
+            if not isinstance(error, DeviceMemoryError):  # a full GPU has nothing to do with the video
                 error.source = video.index.info.source
             raise
         reason = error.fact
-    note(backend.name, wanted - len(targets), "")
+    count(backend.name, wanted - len(targets), "")
     if targets and backend.fallback is not None:
         wanted = len(targets)
         lost = decode(backend.fallback)
-        note("cpu", wanted - len(targets), reason)
+        count("cpu", wanted - len(targets), reason)
     return lost
 
 
-def _painted(
+def _decode_and_paint(
     video: PlannedVideo,
     targets: Targets,
     painter: Painter,
@@ -108,17 +108,17 @@ def _painted(
     decoders: Decoders,
     helpers: Helpers | None = None,
 ) -> dict[int, str]:
-    """Take from the targets what is decoded and painted; returns the rest with the reason for each."""
+    """Decode and paint targets, which are removed; returns the reason for each frame that is lost."""
     lost: dict[int, str] = {}
     frames = np.fromiter(targets, dtype=np.int64, count=len(targets))
-    elsewhere = None if helpers is None else helpers.decode(video, frames)
+    by_helper = None if helpers is None else helpers.decode(video, frames)
     with contextlib.ExitStack() as stack:
         items: Iterable[AnySurface | Lost]
-        if elsewhere is None:
+        if by_helper is None:
             packets = stack.enter_context(contextlib.closing(reader()))
             items = Decoding(video.index, packets, decoders, frames, threads=threads)
         else:
-            items = stack.enter_context(contextlib.closing(elsewhere))
+            items = stack.enter_context(contextlib.closing(by_helper))
         left = len(frames)
         for item in items:
             left -= 1
@@ -126,10 +126,10 @@ def _painted(
                 lost[item.number] = item.reason
             else:
                 painter.put(item, targets.pop(item.number))
-            # A frame that is held on to decides which memory the next ones come into; what damage leaves undecoded of
-            # them shows what was there. It may not depend on what was asked for.
+            # A frame buffer that is still referenced is not reused. Where damage leaves part of a frame undecoded, the
+            # old content of its buffer shows, which must not depend on the set of requested frames.
             del item
             if not left:
-                painter.finish()  # its decoder is for others from now on
+                painter.finish()  # the decoder is returned to its pool with the last frame, and may be reused
         assert not left, "some frames were neither delivered nor lost"
     return lost

@@ -1,9 +1,8 @@
-"""WholeRuns: decoding and painting of a job by the engines, with nothing of Python between its packets.
+"""Fused decode loop: decoding and conversion of a job by NVDEC in one C call without the GIL.
 
-A thread of Python that takes its lock again waits for all others. Step by step, a window of 16 small frames needed it
-some 30 times, and seven engines waited. So what nearly always goes well is done in one call of C, which finds out
-whether it did; the few runs that did not are done once more step by step, where it is known what is wrong and what
-follows from it.
+Step by step, a window of 16 small frames acquires the GIL some 30 times, and the seven NVDEC engines of a GPU wait for
+it. The C call decodes a whole segment and reports whether any packet was damaged; the few segments with damage are
+decoded again step by step, which finds the damaged packet and the frames that depend on it.
 """
 
 from __future__ import annotations
@@ -21,40 +20,40 @@ from ..decode.kinds import HeldPackets, learn
 from ..decode.packets import PacketReader
 from ..nvdec.arrays import PendingFrames
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
-from ..nvdec.painting import PaintingOf
+from ..nvdec.painting import Painting
 from ..plan.jobs import PlannedVideo
-from ..plan.plan import Segment, awaited, make_plan, undecodable
+from ..plan.plan import Segment, make_plan, tracked, undecodable
 
-__all__ = ["WholeRuns"]
+__all__ = ["FusedDecoder"]
 
-# what is read before any of it is decoded, and what nobody can interrupt
+# A segment is read before any of it is decoded, and its C call cannot be interrupted.
 _MOST_BYTES: Final = 16 << 20
 _MOST_PACKETS: Final = 1024
 
 
-class WholeRuns:
-    """Runs by one GPU's engines; see :class:`seqpipe.video.engine.backend.WholeRun`. Any thread may ask.
+class FusedDecoder:
+    """Fused decode loop of one GPU, see :class:`seqpipe.video.engine.backend.FusedDecode`; thread-safe.
 
     Args:
-        decoders: those of the GPU.
+        decoders: decoders of the GPU.
     """
 
     def __init__(self, decoders: NvdecDecoders) -> None:
         self._decoders = decoders
-        # where something was wrong with one run, it most likely is with the next one
-        self._odd: weakref.WeakSet[PlannedVideo] = weakref.WeakSet()
+        # Where one segment failed, the next one most likely fails too.
+        self._failed: weakref.WeakSet[PlannedVideo] = weakref.WeakSet()
 
     def __call__(
         self, video: PlannedVideo, targets: Targets, painter: Any, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Do a job, if it is a plain one and nothing is wrong.
+        """Decode and paint the targets; False where they need several converters, are too large, or are damaged.
 
         Raises:
             BackendError: the GPU cannot decode such a stream.
-            SourceError: the stream cannot be read, or not be converted to what is asked for.
+            SourceError: the stream cannot be read, or not be converted to the requested output.
         """
         table, converter = video.index.packets, _only_converter(targets)
-        if converter is None or video in self._odd or table.damaged.any():
+        if converter is None or video in self._failed or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
         with contextlib.closing(HeldPackets(reader())) as packets:
@@ -64,45 +63,45 @@ class WholeRuns:
                 return False
             decoder = self._decoders.take(video.index, 1)
             done, usable = False, True
-            if decoder.runs_whole:
+            if decoder.can_fuse:
                 painting = painter.painting(converter, video.index.info)
-                done, usable = _run(video, segments, targets, painting, decoder, packets)
+                done, usable = _decode(video, segments, targets, painting, decoder, packets)
                 if not done and painting.fits:
-                    self._odd.add(video)
+                    self._failed.add(video)
         if usable:
             self._decoders.give_back(video.index, 1, decoder)
         return done
 
 
-def _run(
+def _decode(
     video: PlannedVideo,
     segments: Iterable[Segment],
     targets: Targets,
-    painting: PaintingOf,
+    painting: Painting,
     decoder: NvdecDecoder,
     packets: PacketReader,
 ) -> tuple[bool, bool]:
-    """Do some runs; returns whether nothing was wrong, and whether the decoder is ready for another."""
+    """Decode segments; returns whether all were undamaged, and whether the decoder can be reused."""
     table = video.index.packets
     for segment in segments:
         numbers = segment.packets
-        awaits = PendingFrames(
+        pending = PendingFrames(
             np.searchsorted(numbers, segment.wanted),
             [
                 [address for _, address in targets[frame]]
                 for frame in table.packet_frame[segment.wanted].tolist()
             ],
-            awaited(table, segment),
+            tracked(table, segment),
             undecodable(table, segment),
         )
-        clean, ended = decoder.whole_run(numbers, list(packets.read(numbers)), awaits, painting)
-        if not (clean and ended):
-            return False, ended
+        undamaged, flushed = decoder.fused_run(numbers, list(packets.read(numbers)), pending, painting)
+        if not (undamaged and flushed):
+            return False, flushed
     return True, True
 
 
 def _only_converter(targets: Targets) -> DeviceConverter | None:
-    """The converter, if there is one for all."""
+    """Return the converter if all targets share it."""
     converters = {id(converter): converter for wanted in targets.values() for converter, _ in wanted}
     return next(iter(converters.values())) if len(converters) == 1 else None
 

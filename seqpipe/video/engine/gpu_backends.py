@@ -1,4 +1,4 @@
-"""Decode backends of a GPU: NVDEC, the CPU's cores, or both at the same time."""
+"""Decode backends of a GPU: NVDEC, the CPU, or both concurrently."""
 
 from __future__ import annotations
 
@@ -17,44 +17,47 @@ from ..cuda.streams import Streams
 from ..cuda.upload import forget_uploads
 from ..decode.pool import DecoderPool
 from ..device import Decode
-from ..nvdec.caps import engines, mistrust
+from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend
 from .children import Children, children
-from .fused_decode import WholeRuns
+from .fused_decode import FusedDecoder
 from .single_reader import ReaderContext
-from .work_split import Cores, WorkSplit
+from .work_split import CpuShare, WorkSplit
 
 __all__ = ["gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
 
-_STREAMED_AT_ONCE = 16
-# One decodes while the other waits for its last frames, or begins with the next file. With small frames an engine
-# is done so soon that it waits for Python, too: of 340×256, seven gave 6,113 frames/s with two workers for each, and
-# 6,421 with three, all that they can. With large ones a third would be no faster, and take some 40 MB of the GPU.
+_STREAM_BATCH = 16
+# One worker decodes while the other waits for its last frames or opens the next file. With small frames the engines
+# also wait for the GIL: seven engines decode 6,113 frames/s of 340×256 with two workers each, and 6,421, their maximum,
+# with three. With large frames a third worker adds no speed and takes 40 MB of GPU memory.
 _WORKERS_PER_ENGINE = 2
 _WORKERS_PER_ENGINE_OF_SMALL = 3
 _MOST_PIXELS_OF_SMALL = 1 << 20
-# feeding seven engines takes 1.4 to 2 cores
+# Feeding seven engines takes 1.4 to 2 cores.
 _FEEDING_CORES = 2
 _FRAME_THREADS = 7
-# Processes that decode small frames beside the engines. They stand back behind the threads that feed these, and
-# leave them some cores: 16 cores and 7 engines read 6,719 frames of 340×256 a second with 10 of them, 6,421 without.
-# When the engines waited for Python more, 14 were slower than 10, and 10 that do not stand back slower than those.
+# Worker processes that decode small frames concurrently with the engines. They run at a lower priority than the threads
+# that feed the engines, and leave these some cores: 16 cores and 7 engines read 6,719 frames/s of 340×256 with 10
+# processes, 6,421 without.
 _PROCESSES_PER_CORE = 5 / 8
-_STANDING_BACK = 10
+_PROCESS_NICENESS = 10
 
 
 def gpu_decode_backends(
     device: int, decode: Decode, cores: int
 ) -> tuple[list[DecodeBackend], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
-    """The workers for one GPU, and what allocates its memory.
+    """Create the decode backends of one GPU.
 
     Args:
         device: the GPU's number.
-        decode: who decodes.
+        decode: decode backend, see :data:`~seqpipe.video.device.DECODE`.
         cores: CPU threads of the engine.
+
+    Returns:
+        The backends, and a function that allocates arrays on the GPU.
 
     Raises:
         BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
@@ -69,7 +72,7 @@ def gpu_decode_backends(
     with streams.bound():
         workers = partial(_workers, engines(device) or 1)
     nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
-    gpu = DecodeBackend("nvdec", nvdec, painter, whole=WholeRuns(nvdec))
+    gpu = DecodeBackend("nvdec", nvdec, painter, fused=FusedDecoder(nvdec))
     if decode == "nvdec":
         return _by_size(gpu, workers), streams.allocate
     split = WorkSplit(_refusals(streams), lambda job: workers(_is_small(job)))
@@ -79,8 +82,8 @@ def gpu_decode_backends(
         return [*_by_size(gpu, workers), *cpu.with_helpers(helpers)], streams.allocate
     count, frame_threads = mixed_cpu_workers(cores)
     cpu = replace(cpu, threads=count, frame_threads=frame_threads)
-    beside = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers))
-    return [*_by_size(gpu, workers), *beside], streams.allocate
+    on_cpu = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers))
+    return [*_by_size(gpu, workers), *on_cpu], streams.allocate
 
 
 def _is_small(job: Job) -> bool:
@@ -93,32 +96,32 @@ def _workers(engine_count: int, small: bool) -> int:
 
 
 def _by_size(gpu: DecodeBackend, workers: Callable[[bool], int]) -> list[DecodeBackend]:
-    """The backend for large frames, and that for small ones."""
+    """Split a backend in one for large frames and one for small frames."""
     large, small = gpu.only(lambda job: not _is_small(job)), gpu.only(_is_small)
     return [replace(large, threads=workers(False)), replace(small, threads=workers(True))]
 
 
 def _mixed_children(cores: int) -> Children | None:
-    return children(int(_PROCESSES_PER_CORE * cores), nice=_STANDING_BACK)
+    return children(int(_PROCESSES_PER_CORE * cores), nice=_PROCESS_NICENESS)
 
 
 def _mixed_cpu_backend(split: WorkSplit, backend: DecodeBackend) -> DecodeBackend:
-    """A CPU backend that takes jobs beside a GPU."""
-    cores = Cores(split, backend.frame_threads)
-    return replace(backend, choose=cores.choose, done=cores.done)
+    """Return a CPU backend that shares the queue with a GPU."""
+    share = CpuShare(split, backend.frame_threads)
+    return replace(backend, choose=share.choose, done=share.done)
 
 
 def mixed_cpu_workers(cores: int) -> tuple[int, int]:
-    """How the cores help where the engines decode.
+    """Choose the CPU workers of mixed decoding.
 
-    With several frame threads, a worker on the cores is as soon done with a sequence as one of the GPU's, so that
-    whoever waits for it waits no longer; and few threads of Python stand in each other's way.
+    With several frame threads a CPU worker finishes a sequence about as soon as a GPU worker, which keeps the latency
+    of a batch; and fewer Python threads compete for the GIL.
 
     Args:
-        cores: of the CPU.
+        cores: number of CPU cores.
 
     Returns:
-        Workers, and the frame threads of each.
+        Number of workers, and the number of frame threads of each.
     """
     spare = max(1, cores - _FEEDING_CORES)
     frame_threads = min(spare, _FRAME_THREADS)
@@ -126,21 +129,21 @@ def mixed_cpu_workers(cores: int) -> tuple[int, int]:
 
 
 def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
-    """What says why a GPU should not decode a stream; any thread may ask, often."""
-    known: dict[Hashable, str] = {}
+    """Return a thread-safe, memoized function that says why a GPU should not decode a stream, or ""."""
+    reasons: dict[Hashable, str] = {}
 
     def refusal(info: StreamInfo) -> str:
         key = info.codec, info.pixel_format, info.width, info.height
-        if key not in known:
+        if key not in reasons:
             with streams.bound():
-                known[key] = mistrust(streams.device, info)
-        return known[key]
+                reasons[key] = exact_refusal(streams.device, info)
+        return reasons[key]
 
     return refusal
 
 
 def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
-    """What a single reader works with.
+    """Create the decoders and painter of a single reader.
 
     Raises:
         BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
@@ -153,19 +156,19 @@ def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
         fallback = None if decode == "nvdec" else cpu
         nvdec = NvdecDecoders(_pool(device), streams.address, exact=decode != "nvdec")
         backend = DecodeBackend("nvdec", nvdec, painter, fallback=fallback, close=cpu.clear)
-    return ReaderContext(backend, streams.ready, _STREAMED_AT_ONCE)
+    return ReaderContext(backend, streams.ready, _STREAM_BATCH)
 
 
 @cache
 def _pool(device: int) -> NvdecPool:
-    """The sessions of a GPU, shared by all readers of the process: making one takes longer than most runs."""
+    """Return the decoder sessions of a GPU, shared by the process: creating one takes longer than most jobs."""
     pool = NvdecPool(device, memory=idle_bytes())
     atexit.register(pool.clear)
-    when_full(device, partial(_give_back, device, pool))
+    when_full(device, partial(_free_idle, device, pool))
     return pool
 
 
-def _give_back(device: int, pool: NvdecPool) -> None:
-    """Give back what is idle on a GPU."""
+def _free_idle(device: int, pool: NvdecPool) -> None:
+    """Free the idle decoders and upload buffers of a GPU."""
     pool.clear()
     forget_uploads(device)

@@ -1,4 +1,4 @@
-"""How many worker processes decode small frames for an engine."""
+"""Default number of worker processes that decode small frames for an engine."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ __all__ = ["PROCESSES", "processes"]
 
 PROCESSES: Final = Param(
     name="SEQPIPE_PROCESSES",
-    doc="Processes that decode small pictures on the CPU for each reader of many files; 0 for none; "
-    "by default one for each of 8 threads or more, 16 at most",
+    doc="Worker processes that decode small frames on the CPU for each reader of many files; 0 for none; "
+    "by default one per thread (at most 16) from 8 threads on, none below",
     kind=int,
     lo=0,
 )
-# threads that wait for Python's lock: on 16 cores as many children read 340×256 in half the time, on 2 they only cost
-_WORTH_THREADS: Final = 8
+# Processes pay where threads wait for the GIL: on 16 cores, 16 of them halve the time for 340×256; on 2 they only cost.
+_FROM_THREADS: Final = 8
 _MOST_BY_DEFAULT: Final = 16
 
 
 def processes(threads: int) -> int:
-    """How many processes decode for an engine: ``SEQPIPE_PROCESSES``, else as many as its threads are worth.
+    """Return the number of worker processes of an engine: ``SEQPIPE_PROCESSES``, else a default by its threads.
 
     Args:
-        threads: how many would decode without them.
+        threads: number of the engine's CPU threads.
 
     Raises:
-        ParameterError: the variable is no whole number of at least 0.
-        BackendError: the variable asks for some, but the system has no memory that processes can share in this backend.
+        ParameterError: the variable is not a whole number of at least 0.
+        BackendError: the variable asks for processes, but the system has no ``memfd_create``.
     """
     text = os.environ.get(PROCESSES.name)
     if text is None:
-        # who has many processes already, such as the workers of a loader, is not given as many for each of them
-        if threads < _WORTH_THREADS or not hasattr(os, "memfd_create"):
+        # None in a process of multiprocessing: its siblings, such as a DataLoader's workers, use the other cores.
+        if threads < _FROM_THREADS or not hasattr(os, "memfd_create"):
             return 0
         from multiprocessing import parent_process
 
@@ -44,6 +44,6 @@ def processes(threads: int) -> int:
     if count and not hasattr(os, "memfd_create"):
         raise BackendError(
             f"{PROCESSES.name}={count}, but this system has no memfd_create",
-            advice=f"Leave {PROCESSES.name} out: threads decode, in the same way",
+            advice=f"Unset {PROCESSES.name}: threads decode instead, with the same result",
         )
     return count

@@ -1,4 +1,4 @@
-"""ReadAhead: packets of queued jobs, read before a decoder is free where reading is slow."""
+"""Read-ahead of queued jobs' packets, for sources with a high latency."""
 
 from __future__ import annotations
 
@@ -21,64 +21,64 @@ from .workers import Workers
 __all__ = ["ReadAhead"]
 
 _THREADS: Final = 16
-_ROOM: Final = 256 << 20
+_MOST_BYTES: Final = 256 << 20
 
-_Read = dict[int, bytes]
+_Packets = dict[int, bytes]
 
 
 class ReadAhead:
-    """Reads for jobs on a few threads of its own; no more bytes than there is room for.
+    """Threads that read the packets of queued jobs, up to a limit of bytes.
 
-    A job that finds no room, or whose reading failed, is read for by whoever decodes it.
+    Where the limit is reached, or reading fails, the thread that decodes the job reads its packets.
     """
 
     def __init__(self) -> None:
         self._workers = Workers(_THREADS, "seqpipe-read")
-        self._begun: dict[Job, Future[_Read]] = {}
+        self._pending: dict[Job, Future[_Packets]] = {}
         self._held = 0
         self._lock = threading.Lock()
 
     @property
     def held(self) -> int:
-        """Bytes of packets that are read, or being read."""
+        """Bytes of packets that are held or being read."""
         return self._held
 
     def begin(self, job: Job) -> None:
-        """Begin to read a job's packets, if its source is slow to answer."""
+        """Start to read a job's packets, if its source has a high latency."""
         video = job.video
         if not (video.source.slow and video.index.by_offset):
             return
         size = int(video.index.packets.size[job.packets].sum())
         with self._lock:
-            if self._held + size > _ROOM:
+            if self._held + size > _MOST_BYTES:
                 return
+            self._pending[job] = self._workers.submit(partial(_read, job))
             self._held += size
-            self._begun[job] = self._workers.submit(partial(_read, job))
-        job.future.add_done_callback(partial(self._end, job, size))
+        job.future.add_done_callback(partial(self._release, job, size))
 
     def reader(self, jobs: Seq[Job]) -> PacketReader:
-        """What reads for jobs of one video that are decoded together."""
-        plain = open_packets(jobs[0].video.source, jobs[0].video.index)
+        """Open a packet reader for jobs of one video that are decoded together."""
+        direct = open_packets(jobs[0].video.source, jobs[0].video.index)
         with self._lock:
-            begun = [self._begun[job] for job in jobs if job in self._begun]
-        return _Prepared(plain, begun) if begun else plain
+            pending = [self._pending[job] for job in jobs if job in self._pending]
+        return _PrefetchedPackets(direct, pending) if pending else direct
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what is being read."""
+        """Cancel queued reads, and wait for running ones."""
         self._workers.close()
 
-    def _end(self, job: Job, size: int, _future: Future[Any]) -> None:
+    def _release(self, job: Job, size: int, _future: Future[Any]) -> None:
         with self._lock:
             self._held -= size
-            reading = self._begun.pop(job)
+            reading = self._pending.pop(job)
         reading.cancel()
 
 
-class _Prepared:
-    """Packets that were read ahead, and the others from where they lie."""
+class _PrefetchedPackets:
+    """PacketReader that serves prefetched packets from memory and reads the others."""
 
-    def __init__(self, plain: PacketReader, begun: Seq[Future[_Read]]) -> None:
-        self._plain, self._begun = plain, begun
+    def __init__(self, direct: PacketReader, pending: Seq[Future[_Packets]]) -> None:
+        self._direct, self._pending = direct, pending
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         """The bytes of the packets with the given ascending numbers.
@@ -86,21 +86,21 @@ class _Prepared:
         Raises:
             SourceError: the source cannot be read, or is not what was indexed.
         """
-        known: _Read = {}
-        for future in self._begun:
-            # whoever asks reads once more, and sees what is wrong if it still is
+        prefetched: _Packets = {}
+        for future in self._pending:
+            # The packets are read again below, which raises the error if it persists.
             with contextlib.suppress(SourceError, CancelledError):
-                known.update(future.result())
-        missing = [number for number in numbers.tolist() if number not in known]
-        others = self._plain.read(np.array(missing, dtype=np.int64))
+                prefetched.update(future.result())
+        missing = [number for number in numbers.tolist() if number not in prefetched]
+        others = self._direct.read(np.array(missing, dtype=np.int64))
         for number in numbers.tolist():
-            yield known[number] if number in known else next(others)
+            yield prefetched[number] if number in prefetched else next(others)
 
     def close(self) -> None:
-        """Give back what is held open."""
-        self._plain.close()
+        """Close the underlying reader."""
+        self._direct.close()
 
 
-def _read(job: Job) -> _Read:
+def _read(job: Job) -> _Packets:
     with contextlib.closing(open_packets(job.video.source, job.video.index)) as packets:
         return dict(zip(job.packets.tolist(), packets.read(job.packets), strict=True))

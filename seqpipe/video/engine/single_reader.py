@@ -1,4 +1,4 @@
-"""Single-reader context: decoders and painter of one reader, which work in the calling thread."""
+"""Single-reader context: decoders and painter of one reader, which decodes in the calling thread."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ __all__ = ["ReaderContext", "cpu_reader_context"]
 
 @dataclass(frozen=True)
 class ReaderContext:
-    """A decode backend without threads of its own, with the context of its device.
+    """Decode backend without threads, with the context of its device.
 
     Attributes:
-        backend: the decoders and the painter.
-        active: within this context the device is the thread's current one.
-        at_once: how many frames a stream paints before it hands out the first of them.
+        backend: decoders and painter.
+        active: context manager that makes the device the thread's current one.
+        stream_batch: number of frames that a stream paints before it yields the first of them.
     """
 
     backend: DecodeBackend
     active: Callable[[], AbstractContextManager[Any]]
-    at_once: int
+    stream_batch: int
 
     @cached_property
     def painter(self) -> Painter:
-        """The painter of random access."""
+        """Painter of random access."""
         return self.backend.painter()
 
     def new_painter(self) -> Painter:
-        """A painter for a stream, which may be left open while frames are asked for."""
+        """Create a painter for a stream, which may stay open while other frames are requested."""
         with self.active():
             return self.backend.painter()
 
     def close(self) -> None:
-        """Give back the decoders."""
+        """Release the decoders."""
         self.backend.close()
 
 
 def cpu_reader_context() -> ReaderContext:
-    """In main memory."""
+    """Create a context that delivers frames in main memory."""
     decoders = DecoderPool()
     return ReaderContext(
         DecodeBackend("cpu", decoders, HostPainter, close=decoders.clear), contextlib.nullcontext, 1

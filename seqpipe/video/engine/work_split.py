@@ -1,4 +1,4 @@
-"""Work split between GPU and CPU: which of them takes which job."""
+"""Work split between GPU and CPU by measured decode rates."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from collections.abc import Sequence as Seq
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
 
-__all__ = ["Cores", "WorkSplit"]
+__all__ = ["CpuShare", "WorkSplit"]
 
 _SMOOTHING = 0.2
-# pixels per second until it is measured: of a worker of the GPU 700 frames of 1080p, of a thread on the cores 200
-_FIRST_GPU, _FIRST_CORE = 1.4e9, 4e8
+# Pixels per second until measured: 700 frames of 1080p of a GPU worker, 200 of a CPU thread.
+_INITIAL_GPU_RATE, _INITIAL_CPU_RATE = 1.4e9, 4e8
 
 
 class WorkSplit:
-    """What the GPU does, and how soon.
+    """Jobs that the GPU can decode, and an estimate of when it would finish them.
 
     Args:
-        refusal: says why the GPU cannot decode a stream, or "".
-        gpu_workers: how many decode on the GPU what is like a job.
+        refusal: returns why the GPU cannot decode a stream, or "".
+        gpu_workers: returns the number of GPU workers for jobs like the given one.
     """
 
     def __init__(self, refusal: Callable[[StreamInfo], str], gpu_workers: Callable[[Job], int]) -> None:
         self._refusal, self._gpu_workers = refusal, gpu_workers
-        self._rate = _Rate(_FIRST_GPU)
+        self._rate = _Rate(_INITIAL_GPU_RATE)
 
     def takes(self, job: Job) -> bool:
-        """Whether the GPU can decode it."""
+        """Return whether the GPU can decode a job."""
         return not self._refusal(job.video.index.info)
 
     def refuses(self, job: Job) -> bool:
-        """Whether it cannot."""
-        return bool(self._refusal(job.video.index.info))
+        """Return whether the GPU cannot decode a job."""
+        return not self.takes(job)
 
     def gpu_done(self, jobs: Seq[Job], seconds: float) -> None:
-        """Learn from what a worker has done on the GPU."""
-        self._rate.learn(jobs, seconds)
+        """Update the GPU's rate with the duration of jobs that one worker decoded."""
+        self._rate.update(jobs, seconds)
 
     def seconds(self, job: Job, waiting: Seq[Job]) -> float:
-        """How soon the GPU is done with a job, if all that waits is left to it."""
+        """Estimate when the GPU would finish a job if it decoded all queued jobs first."""
         ahead = sum([job.pixels for job in waiting]) / self._gpu_workers(job)
         return (ahead + job.pixels) / self._rate.value
 
 
-class Cores:
-    """Lets a worker on the cores take a job only where that ends sooner than leaving it to the GPU.
+class CpuShare:
+    """Rule for CPU workers: take a job only where the CPU finishes it sooner than the GPU would.
 
     Args:
-        split: of the GPU.
-        threads: with how many threads such a worker decodes.
+        split: estimates of the GPU.
+        threads: frame threads of a CPU worker.
     """
 
     def __init__(self, split: WorkSplit, threads: int = 1) -> None:
         self._split = split
-        self._rate = _Rate(threads * _FIRST_CORE)
+        self._rate = _Rate(threads * _INITIAL_CPU_RATE)
 
     def choose(self, jobs: Iterable[Job], waiting: Seq[Job]) -> Job | None:
-        """A job that the GPU cannot decode; else the last one, if a core is done with it before the GPU would be.
+        """Return a job that the GPU cannot decode; else the last one, if the CPU finishes it before the GPU would.
 
         Args:
-            jobs: those to choose from.
-            waiting: all that wait.
+            jobs: the jobs to choose from.
+            waiting: all queued jobs.
         """
         last = None
         for job in jobs:
@@ -72,22 +72,22 @@ class Cores:
             last = job
         if last is None:
             return None
-        by_core = last.pixels / self._rate.value
-        return last if by_core <= self._split.seconds(last, waiting) else None
+        on_cpu = last.pixels / self._rate.value
+        return last if on_cpu <= self._split.seconds(last, waiting) else None
 
     def done(self, jobs: Seq[Job], seconds: float) -> None:
-        """Learn from what a core has done."""
-        self._rate.learn(jobs, seconds)
+        """Update the CPU's rate with the duration of jobs that one worker decoded."""
+        self._rate.update(jobs, seconds)
 
 
 class _Rate:
-    """Pixels that a worker decodes in a second, as far as it is known; any thread may learn."""
+    """Smoothed decode rate of a worker in pixels per second; thread-safe."""
 
-    def __init__(self, first: float) -> None:
-        self.value = first
+    def __init__(self, initial: float) -> None:
+        self.value = initial
         self._lock = threading.Lock()
 
-    def learn(self, jobs: Seq[Job], seconds: float) -> None:
+    def update(self, jobs: Seq[Job], seconds: float) -> None:
         rate = sum([job.pixels for job in jobs]) / max(seconds, 1e-6)
         with self._lock:
             self.value += _SMOOTHING * (rate - self.value)

@@ -1,4 +1,4 @@
-"""Worker threads that outlive the main thread while another thread reads, and end with the program."""
+"""Thread pool that keeps working after the main thread has ended, and stops when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...errors import BackendError
-from ..finalizers import Afterwards
-from ..interruptible import Awaited
+from ..finalizers import Finalizer
+from ..interruptible import InterruptibleFuture
 
 __all__ = ["CLOSED_MEANWHILE", "Workers"]
 
-CLOSED_MEANWHILE: Final = "Let all threads that read come to an end before anything is closed"
-"""What to do about reading that was overtaken by closing."""
+CLOSED_MEANWHILE: Final = "Wait for all threads that read before the reader is closed"
+"""Advice for reads that were canceled because the reader was closed."""
 
 ResultT = TypeVar("ResultT")
 
 
 class _Task(NamedTuple):
-    """A call and who waits for it."""
+    """A call and the future of its result."""
 
     future: Future[Any]
     call: Callable[[], Any]
@@ -34,14 +34,14 @@ _Tasks = SimpleQueue["_Task | None"]
 
 
 class Workers:
-    """Threads that take calls in turn.
+    """Pool of daemon threads that run calls in the order of submission.
 
-    Those of ``concurrent.futures`` take no more calls once the main thread has ended, although other threads of the
-    program may still read; and they make all calls that wait before they let a program end.
+    A ``ThreadPoolExecutor`` takes no more calls once the main thread has ended, although other threads of the program
+    may still read; and it runs all queued calls before it lets a program end.
 
     Args:
-        count: how many; each starts when it is needed.
-        name: begins the names of the threads.
+        count: maximum number of threads; each is started when it is needed.
+        name: prefix of the threads' names.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -51,69 +51,70 @@ class Workers:
         self._threads: list[threading.Thread] = []
         self._closed = False
         self._lock = threading.Lock()
-        # After all threads that the program waits for, before the interpreter is taken down.
+        # Runs after all non-daemon threads have ended and before the interpreter is torn down.
         self._at_exit = _at_exit(weakref.ref(self))
-        # Forgotten: the threads end by themselves. No lock is asked for, whoever it is that collects garbage.
-        self._afterwards = [Afterwards(atexit.unregister, self._at_exit)]
+        # Stop the threads when the pool is collected; finalizers take no lock, so any thread may collect it.
+        self._finalizers = [Finalizer(atexit.unregister, self._at_exit)]
 
     def submit(self, call: Callable[[], ResultT]) -> Future[ResultT]:
-        """Make a call on one of the threads.
+        """Run a call on one of the threads.
 
         Raises:
-            BackendError: they have been shut down, or the program is ending.
+            BackendError: the pool is closed, or the program is ending.
         """
-        future: Awaited[ResultT] = Awaited()
+        future: InterruptibleFuture[ResultT] = InterruptibleFuture()
         with self._lock:
             if self._closed:
                 raise BackendError(
-                    "nothing can be begun: this was closed, or the program is ending", advice=CLOSED_MEANWHILE
+                    "no work can be started: the reader was closed, or the program is ending",
+                    advice=CLOSED_MEANWHILE,
                 )
             self._tasks.put(_Task(future, call))
             if len(self._threads) < self._count:
                 name = f"{self._name}_{len(self._threads)}"
-                # A daemon, or the interpreter would wait for it before it lets us tell it to end.
+                # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
                 thread = threading.Thread(target=_serve, args=(self._tasks,), name=name, daemon=True)
                 self._threads.append(thread)
-                self._afterwards.append(Afterwards(self._tasks.put, None))
+                self._finalizers.append(Finalizer(self._tasks.put, None))
                 thread.start()
         return future
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for what has."""
-        for task in self._leave():
+        """Cancel queued calls, and wait for running ones."""
+        for task in self._shut_down():
             task.future.cancel()
         atexit.unregister(self._at_exit)
         for thread in self._threads:
             thread.join()
 
     def end(self) -> None:
-        """The program ends: whoever still waits is not waited for."""
+        """Drop queued calls and wait for running ones: the program ends."""
         if self._process == os.getpid():
-            self._leave()
+            self._shut_down()
             for thread in self._threads:
                 thread.join()
 
-    def _leave(self) -> list[_Task]:
-        """Let the threads end; returns what will not be done."""
-        left: list[_Task] = []
+    def _shut_down(self) -> list[_Task]:
+        """Tell the threads to end, and return the tasks that none of them has taken."""
+        dropped: list[_Task] = []
         with self._lock:
             self._closed = True
             while (task := _next(self._tasks)) is not None:
-                left.append(task)
+                dropped.append(task)
             for _ in self._threads:
                 self._tasks.put(None)
-        return left
+        return dropped
 
 
 def _serve(tasks: _Tasks) -> None:
-    """What a thread does; it must not hold the workers themselves, or they could not be forgotten."""
+    """Run tasks until None comes; holds no reference to the pool, which could otherwise never be collected."""
     while (task := tasks.get()) is not None:
         if task.future.set_running_or_notify_cancel():
             try:
                 task.future.set_result(task.call())
             except BaseException as error:
                 task.future.set_exception(error)
-        del task  # what it holds must not wait for the next one
+        del task  # releases what it references before the next one is waited for
 
 
 def _next(tasks: _Tasks) -> _Task | None:
@@ -125,8 +126,8 @@ def _next(tasks: _Tasks) -> _Task | None:
 
 def _at_exit(workers: weakref.ref[Workers]) -> Callable[[], None]:
     def end() -> None:
-        if (found := workers()) is not None:
-            found.end()
+        if (pool := workers()) is not None:
+            pool.end()
 
     atexit.register(end)
     return end

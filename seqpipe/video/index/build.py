@@ -36,7 +36,7 @@ from ..probe.probe import (
     unreadable,
     video_stream,
 )
-from ..source.outside import parsing
+from ..source.parsing import parsing
 from ..source.source import Source
 from .assemble import DEFAULT_RATE, finish
 from .order import drop_head, order_by_decoding
@@ -265,7 +265,7 @@ def _locate(source: Source, packet: av.Packet[Any]) -> int:
     position = packet.pos
     if position is None or position < 0:
         return -1
-    near = source.read_on(position, packet.size + _HEADER_BEFORE_DATA)
+    near = source.read_sequential(position, packet.size + _HEADER_BEFORE_DATA)
     found = near.find(memoryview(packet))
     return position + found if found >= 0 else -1
 

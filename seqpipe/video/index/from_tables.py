@@ -9,7 +9,7 @@ import numpy as np
 
 from ...limits import check_image_size
 from ..bitstream import classifier, droppable
-from ..decode.kinds import HeldPackets, RefutedError, learn, note_kinds, read_kind
+from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
@@ -80,7 +80,7 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
         packets = _looked_at(source, tables, codec, extradata)
     elif codec in ALIKE:
         packets = _unknown(tables)
-        note_kinds(
+        store_kinds(
             packets, 0, [classifier(codec, extradata).classify(b"")] * len(tables), [False] * len(tables)
         )
     else:
@@ -134,8 +134,8 @@ def _blocks_of(source: Source, film: matroska.Film, *, through: bool) -> Tables:
         return matroska.read_tables(source, film)
     if not through or film.codec in matroska.READ_THROUGH:
         raise Distrusted("all of it must be read, which the scan does once for all that is to be known")
-    note_pass(source.plain)
-    return matroska.read_tables(source.plain, film)
+    note_pass(source.wrapped)
+    return matroska.read_tables(source.wrapped, film)
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
@@ -188,7 +188,7 @@ def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> 
         raise Distrusted("decoding cannot start at the first packet")
     table.shown[:] &= [kind.shown for kind in kinds]
     table = replace(table, key=key)
-    note_kinds(table, 0, kinds, droppable(kinds))
+    store_kinds(table, 0, kinds, droppable(kinds))
     return table
 
 

@@ -17,7 +17,7 @@ from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
 from ..plan.plan import damaged_by
-from ..source.outside import parsing
+from ..source.parsing import parsing
 from ..source.source import Source
 
 __all__ = ["lost_frames", "verify"]

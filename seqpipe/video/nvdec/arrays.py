@@ -1,4 +1,4 @@
-"""Packet arrays in the form that the C feeder takes."""
+"""Arrays of packets and pending frames, as the C feeder reads them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .feeder import PacketBatch
 
 __all__ = ["PacketArrays", "PendingFrames"]
 
-# as feeder.c has them
-_AS_IT_IS, _MARKED, _NOT_PLAIN = 0, 1, 6
-# as whole_run.c has them
-_WANTED, _AWAITED, _UNDECODABLE = 1, 2, 4
+# Forms of a packet, see feeder.c.
+_READY, _LENGTH_PREFIXED, _UNSUPPORTED = 0, 1, 6
+# Flags of a packet, see fused_run.c.
+_WANTED, _TRACKED, _UNDECODABLE = 1, 2, 4
 _LENGTH_BYTES = 4
 
 
 class PacketArrays:
-    """Some packets; C puts start codes in the place of lengths that are as long.
+    """Packets as C arrays; C replaces length prefixes of 4 bytes by start codes.
 
     Args:
-        numbers: of the packets.
-        data: their bytes.
-        wanted: for each, whether its picture is to be handed over.
-        stream: which form they have.
+        numbers: packet numbers.
+        data: bytes of the packets.
+        wanted: whether each packet's frame is wanted.
+        stream: form of the packets.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class PacketArrays:
         self._data = _array(ctypes.c_char_p, count)(*data)
         self._sizes = integers(*map(len, data))
         self._numbers, self._wanted = integers(*numbers), bytes(wanted)
-        marked = _MARKED if stream.lengths == _LENGTH_BYTES else _NOT_PLAIN
-        self._forms = _array(ctypes.c_uint8, count)(*[marked if stream.lengths else _AS_IT_IS] * count)
+        prefixed = _LENGTH_PREFIXED if stream.lengths == _LENGTH_BYTES else _UNSUPPORTED
+        self._forms = _array(ctypes.c_uint8, count)(*[prefixed if stream.lengths else _READY] * count)
         self._roles = stream.roles(data)
 
     @classmethod
     def of(cls, batch: PacketBatch) -> PacketArrays:
-        """The packets of a batch.
+        """Return the arrays of a batch.
 
         Raises:
-            DecodeError: decoding starts with the first packet, which is not what the container promises.
+            DecodeError: decoding starts with the first packet, and this is malformed.
         """
         numbers, data, _, wanted = zip(*batch.packets, strict=True)
         arrays = cls(numbers, data, wanted, batch.stream)
@@ -60,13 +60,13 @@ class PacketArrays:
             arrays.replace(0, batch.payload(0))
         return arrays
 
-    def replace(self, place: int, payload: bytes) -> None:
-        """Give a packet as the parser takes it."""
-        self._data[place], self._sizes[place], self._forms[place] = payload, len(payload), _AS_IT_IS
+    def replace(self, index: int, payload: bytes) -> None:
+        """Replace a packet by the form that the parser takes."""
+        self._data[index], self._sizes[index], self._forms[index] = payload, len(payload), _READY
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What C is told of them."""
+        """Arguments of the C functions."""
         return (
             len(self._wanted),
             self._data,
@@ -79,39 +79,39 @@ class PacketArrays:
 
 
 class PendingFrames:
-    """What is to come of the packets of a whole run.
+    """Frames and reports that a fused run has to produce.
 
     Args:
-        wanted: the places of those whose pictures are wanted.
-        addresses: for each of these, all places where it is painted.
-        decoded: of which packets it has to become known how decoding went.
-        undecodable: which are fed for their place only.
+        wanted: indices of the packets whose frames are wanted.
+        addresses: for each of these, the addresses of all its target frames.
+        tracked: for each packet, whether the decoder must report the state of its frame.
+        undecodable: for each packet, whether its frame cannot be decoded and may be reported as damaged.
     """
 
     def __init__(
-        self, wanted: IntArray, addresses: Seq[Seq[int]], decoded: BoolArray, undecodable: BoolArray
+        self, wanted: IntArray, addresses: Seq[Seq[int]], tracked: BoolArray, undecodable: BoolArray
     ) -> None:
-        self._left = decoded * np.uint8(_AWAITED) | undecodable * np.uint8(_UNDECODABLE)
-        self._left[wanted] |= _WANTED
-        self._begins = np.zeros(len(decoded) + 1, np.int64)
+        self._flags = tracked * np.uint8(_TRACKED) | undecodable * np.uint8(_UNDECODABLE)
+        self._flags[wanted] |= _WANTED
+        self._begins = np.zeros(len(tracked) + 1, np.int64)
         self._begins[wanted + 1] = list(map(len, addresses))
         np.cumsum(self._begins, out=self._begins)
         self._outs = np.fromiter(chain.from_iterable(addresses), np.uint64, int(self._begins[-1]))
 
     @property
     def wanted(self) -> Iterable[bool]:
-        """Whether each packet's picture is wanted."""
-        wanted: list[bool] = (self._left & _WANTED).tolist()
+        """Whether each packet's frame is wanted."""
+        wanted: list[bool] = (self._flags & _WANTED).tolist()
         return wanted
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What C is told of it; it strikes out what has come."""
-        return buffer_of(self._left), buffer_of(self._begins), buffer_of(self._outs)
+        """Arguments of the C function, which clears the flags of what it has produced."""
+        return buffer_of(self._flags), buffer_of(self._begins), buffer_of(self._outs)
 
 
 @cache
 def _array(kind: Any, count: int) -> Callable[..., Any]:
-    """The type of an array; ctypes makes it anew where nobody keeps it, and that takes longer than to fill it."""
-    made: Callable[..., Any] = kind * count
-    return made
+    """Return a ctypes array type, memoized: creating the type takes longer than filling an array."""
+    array: Callable[..., Any] = kind * count
+    return array

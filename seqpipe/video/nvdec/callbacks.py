@@ -1,6 +1,6 @@
-"""PythonFeeder: the parser's callbacks in Python, for machines without a C compiler, and to be read.
+"""Feeder with the parser's callbacks in Python: the fallback without a C compiler, and the reference of feeder.c.
 
-No exception can pass through the driver: what the callbacks raise is kept, and raised when the driver has returned.
+Exceptions cannot propagate through the driver: they are stored in the callback and raised after the driver's call.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ctypes
 from collections import deque
 from typing import Any
 
-from ..bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
+from ..bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST
 from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
 from .cuvid import (
     DISPLAY,
@@ -25,32 +25,32 @@ from .cuvid import (
     PictureParams,
 )
 from .feeder import PacketBatch
-from .hardware import HardwareDecoder, Mapped
+from .hardware import HardwareDecoder, MappedFrame
 
 __all__ = ["PythonFeeder"]
 
 _SURFACE_AT = PictureParams.surface.offset
 _SECOND_FIELD_AT = PictureParams.is_second_field.offset
 _ANY_SURFACE = -1
-_NOBODYS = -1
+_NO_PACKET = -1
 
 
-class _PendingReports:
-    """A picture whose turn has come.
+class _WaitingFrame:
+    """Frame that the parser has released for display and that is not handed out yet.
 
     Args:
-        number: its packet.
-        decoder: where it is.
-        display: what the parser said of it.
+        number: packet number.
+        decoder: decoder that holds the frame.
+        display: the parser's display parameters.
     """
 
     def __init__(self, number: int, decoder: HardwareDecoder, display: Display) -> None:
         self.number, self.decoder, self.shape = number, decoder, decoder.shape
         self.display = Display.from_buffer_copy(display)
-        self._mapped: Mapped | None = None
+        self._mapped: MappedFrame | None = None
 
-    def map(self) -> Mapped:
-        """Map it, unless it is mapped already.
+    def map(self) -> MappedFrame:
+        """Map the frame unless it is mapped already.
 
         Raises:
             BackendError: the GPU refuses.
@@ -61,12 +61,12 @@ class _PendingReports:
 
 
 class PythonFeeder:
-    """A feeder; see :class:`seqpipe.video.nvdec.feeder.Feeder`.
+    """Feeder in Python, see :class:`seqpipe.video.nvdec.feeder.Feeder`.
 
     Args:
         cuvid: the library.
-        in_order: whether the codec shows pictures in the order of their packets.
-        step: after how many pictures feeding pauses.
+        in_order: whether the codec shows frames in packet order.
+        step: number of frames after which feeding pauses.
     """
 
     user_data: int | None = None
@@ -81,118 +81,118 @@ class PythonFeeder:
         self._inside: dict[int, int] = {}
         self._undecided: dict[int, int] = {}
         self._role = 0
-        self._due: dict[int, int] = {}  # by packet, the surface of the picture that it is to show
-        self._waiting: deque[_PendingReports] = deque()
-        self._news = _nothing()
+        self._due: dict[int, int] = {}  # surface of the frame that each packet is expected to show
+        self._waiting: deque[_WaitingFrame] = deque()
+        self._results = _no_results()
         self._packet = Packet()
         self._packet_address = ctypes.addressof(self._packet)
         self.on_picture: Any = PICTURE(self._on_picture)
         self.on_display: Any = DISPLAY(self._on_display)
 
-    def asks(self, announce: Any) -> Any:
-        """It is asked about every stream."""
+    def sequence_callback(self, announce: Any) -> Any:
+        """Return ``announce`` itself, which is called for every stream."""
         return announce
 
     def start(self, parser: int) -> None:
-        """Use a parser that was made with these callbacks."""
+        """Use a parser that was created with these callbacks."""
         self._parser = parser
 
     def use(self, decoder: HardwareDecoder | None) -> None:
-        """Decode with another decoder from now on."""
+        """Use another decoder from now on."""
         self._decoder = decoder
 
     def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
-        """Feed packets from a place on, until enough pictures have come.
+        """Feed packets from an index on, until a step of frames is mapped.
 
         Raises:
-            DecodeError: the GPU or its parser refused the last one that was fed, or the next one cannot be.
-            BackendError: the GPU could not hand over a picture.
+            DecodeError: the GPU or its parser refused the last packet fed, or the next one is malformed.
+            BackendError: the GPU could not map a frame.
         """
         self._stopped, fed = False, 0
-        self._hand_over()
-        for place in range(begin, len(batch)):
-            if self._enough() or self._stopped:
+        self._map_waiting()
+        for index in range(begin, len(batch)):
+            if self._step_is_full() or self._stopped:
                 break
-            packet = batch.packets[place]
+            packet = batch.packets[index]
             try:
-                data = batch.payload(place)
+                data = batch.payload(index)
             except DecodeError:
-                if fed or self._news[2]:  # first what came of those before it
+                if fed or self._results[2]:  # the results of earlier packets are returned first
                     break
                 raise
             if packet.wanted:
                 self._wanted.add(packet.number)
-            self._number, self._role = packet.number, batch.role(place)
+            self._number, self._role = packet.number, batch.role(index)
             self._touched = self._in_order and bool(self._role & SHOWS_EARLIER)
             if self._touched:
                 self._due[packet.number] = _ANY_SURFACE
             self._parse(TIMESTAMP | END_OF_PICTURE, data, packet.number)
             if not self._touched:
                 self._report(packet.number, damaged=True)
-            self._hand_over()
+            self._map_waiting()
             fed += 1
-        return fed, self._taken()
+        return fed, self._take_results()
 
     def finish(self) -> tuple[bool, DecodeResult]:
-        """Hand over some of what is left; with the last of it, make ready for another stream.
+        """Map some of the remaining frames; after the last of them, prepare for another stream.
 
         Raises:
             DecodeError: the GPU or its parser refused something.
-            BackendError: the GPU could not hand over a picture.
+            BackendError: the GPU could not map a frame.
         """
         if not self._ended:
             self._ended = True
             self._parse(END_OF_STREAM, b"", 0)
-        self._hand_over()
+        self._map_waiting()
         if self._waiting:
-            return False, self._taken()
+            return False, self._take_results()
         self.wait_decoded()
-        for known in (self._undecided, self._wanted, self._inside):
-            known.clear()
+        for state in (self._undecided, self._wanted, self._inside):
+            state.clear()
         self._ended = False
-        return True, self._taken()
+        return True, self._take_results()
 
     def wait_decoded(self) -> None:
-        """Wait for all that is being decoded, and report on it."""
+        """Wait for all frames that are being decoded, and report their states."""
         for surface in list(self._undecided):
-            self._judge(surface, wait=True)
-        self._pass_over(list(self._due))
+            self._report_surface(surface, wait=True)
+        self._skip_due(list(self._due))
 
     @property
-    def anew(self) -> bool:
-        """Whether the packet that is being parsed needs none before it."""
-        return bool(self._role & ANEW)
+    def at_key(self) -> bool:
+        """Whether the packet being parsed begins with a key frame."""
+        return bool(self._role & AT_KEY)
 
     def stop(self) -> None:
-        """Feed nothing more of what was given."""
+        """Stop feeding the packets of the current call."""
         self._stopped = True
 
     def close(self) -> None:
-        """Break the circle of callbacks."""
+        """Break the reference cycle through the callbacks."""
         self._decoder, self.on_picture, self.on_display = None, None, None
         self._waiting.clear()
 
-    def _enough(self) -> bool:
-        return len(self._news[2]) >= self._step
+    def _step_is_full(self) -> bool:
+        return len(self._results[2]) >= self._step
 
-    def _hand_over(self) -> None:
-        """Hand over what waits, until it is enough."""
-        while self._waiting and not self._enough():
+    def _map_waiting(self) -> None:
+        """Map waiting frames, up to a step of them."""
+        while self._waiting and not self._step_is_full():
             waiting = self._waiting.popleft()
-            self._news[2].append(DecodedFrame(waiting.number, waiting.map().surface))
+            self._results[2].append(DecodedFrame(waiting.number, waiting.map().surface))
             for surface in list(self._undecided):
-                if not self._judge(surface, wait=False):
+                if not self._report_surface(surface, wait=False):
                     break
 
-    def _taken(self) -> DecodeResult:
-        # what is given out holds pictures, which must not be held here
-        (decoded, damaged, pictures), self._news = self._news, _nothing()
-        return DecodeResult(decoded, damaged, pictures)
+    def _take_results(self) -> DecodeResult:
+        # The feeder must not reference the frames that the caller is to release.
+        (decoded, damaged, frames), self._results = self._results, _no_results()
+        return DecodeResult(decoded, damaged, frames)
 
     def _report(self, number: int, *, damaged: bool) -> None:
-        self._news[0].append(number)
+        self._results[0].append(number)
         if damaged:
-            self._news[1].append(number)
+            self._results[1].append(number)
 
     def _parse(self, flags: int, data: bytes, number: int) -> None:
         packet = self._packet
@@ -200,11 +200,11 @@ class PythonFeeder:
         code = self._cuvid.parse(self._parser, self._packet_address)
         if self._error is not None:
             try:
-                raise self._error  # a local name for it would be a circle, in which pictures stay
+                raise self._error  # a local variable would form a reference cycle that keeps frames mapped
             finally:
                 self._error = None
         if code:
-            raise DecodeError(f"NVDEC's parser gives up with CUDA error {code}", packet=self._number)
+            raise DecodeError(f"NVDEC's parser fails with CUDA error {code}", packet=self._number)
 
     def _on_picture(self, _: int, picture: int) -> int:
         try:
@@ -214,7 +214,7 @@ class PythonFeeder:
             surface = ctypes.c_int.from_address(picture + _SURFACE_AT).value
             self._map_early(decoder, surface)
             if surface in self._undecided and not ctypes.c_int.from_address(picture + _SECOND_FIELD_AT).value:
-                self._judge(surface, wait=True)
+                self._report_surface(surface, wait=True)
             code = decoder.decode(picture)
             if code:
                 self._error = DecodeError(f"NVDEC refuses it with CUDA error {code}", packet=self._number)
@@ -234,47 +234,47 @@ class PythonFeeder:
             if not display or decoder is None:
                 return 1
             shown = display.contents
-            # No timestamp tells the packet: the parser hands them out sorted, and to hidden pictures as well.
-            number = self._shown_of(shown.surface) if self._in_order else self._inside[shown.surface]
+            # Timestamps do not identify the packet: the parser sorts them, and assigns them to hidden frames as well.
+            number = self._packet_shown(shown.surface) if self._in_order else self._inside[shown.surface]
             self._touched |= not self._in_order
             if number in self._wanted:
-                self._waiting.append(_PendingReports(number, decoder, shown))
+                self._waiting.append(_WaitingFrame(number, decoder, shown))
         except BaseException as error:
             self._error = error
             return 0
         return 1
 
-    def _shown_of(self, surface: int) -> int:
-        """The packet whose picture is shown, where packets show theirs in their order.
+    def _packet_shown(self, surface: int) -> int:
+        """Return the packet whose frame is shown, for codecs that show frames in packet order.
 
-        A surface holds one picture that is still to be shown for the first time. If none, a picture is shown once more,
-        or one that was hidden until now: for the first packet that has to show an earlier one. Packets before it whose
-        turn is over have shown nothing.
+        A surface holds at most one frame that is due to be shown for the first time. If it holds none, a frame is shown
+        again, or a hidden one is shown at last: by the first packet that shows an earlier frame. Due packets before it
+        have shown nothing.
         """
         packets, surfaces = list(self._due), list(self._due.values())
         wanted = surface if surface in surfaces else _ANY_SURFACE
         if wanted not in surfaces:
-            return _NOBODYS
-        place = surfaces.index(wanted)
-        self._pass_over(packets[:place])
-        if self._due.pop(packets[place]) == _ANY_SURFACE:
-            self._report(packets[place], damaged=False)
-        return packets[place]
+            return _NO_PACKET
+        index = surfaces.index(wanted)
+        self._skip_due(packets[:index])
+        if self._due.pop(packets[index]) == _ANY_SURFACE:
+            self._report(packets[index], damaged=False)
+        return packets[index]
 
-    def _pass_over(self, packets: list[int]) -> None:
-        """These have shown nothing; an earlier picture that one had to show is missing."""
+    def _skip_due(self, packets: list[int]) -> None:
+        """Drop due packets that have shown nothing; one that was to show an earlier frame is damaged."""
         for packet in packets:
             if self._due.pop(packet) == _ANY_SURFACE:
                 self._report(packet, damaged=True)
 
     def _map_early(self, decoder: HardwareDecoder, surface: int) -> None:
-        """Map what waits in a surface that is about to be decoded into."""
+        """Map frames that wait in a surface that is about to be overwritten."""
         for waiting in self._waiting:
             if waiting.decoder is decoder and waiting.display.surface == surface:
                 waiting.map()
 
-    def _judge(self, surface: int, *, wait: bool) -> bool:
-        """Report whether the picture in a surface was decoded without an error; False if that is not known yet."""
+    def _report_surface(self, surface: int, *, wait: bool) -> bool:
+        """Report whether the frame in a surface was decoded without an error; False if it is still in progress."""
         decoder = self._decoder
         if decoder is None:
             return False
@@ -285,5 +285,5 @@ class PythonFeeder:
         return True
 
 
-def _nothing() -> tuple[list[int], list[int], list[DecodedFrame]]:
+def _no_results() -> tuple[list[int], list[int], list[DecodedFrame]]:
     return [], [], []

@@ -1,4 +1,4 @@
-"""NVDEC capabilities: what a GPU can decode, and the reason in words where it cannot."""
+"""NVDEC capabilities: the streams that a GPU can decode, and the reason why it cannot decode others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...errors import BackendError
-from ..convert.surface import SurfaceFormat, surface_format
+from ..convert.surface import surface_format
 from ..probe.info import StreamInfo
 from .cuvid import CHROMA, CODECS, Caps, load
 
-__all__ = ["Ability", "ability", "engines", "mistrust", "refusal"]
+__all__ = ["Ability", "ability", "engines", "exact_refusal", "refusal"]
 
 
-# codecs whose parser tells the picture's size for the coded one
+# Codecs whose parser reports the display size as the coded size.
 _UNALIGNED = frozenset(CODECS[name] for name in ("mpeg1video", "mpeg2video", "mpeg4", "vp8"))
 _INEXACT = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _LOSSLESS = "High 4:4:4 Predictive"
@@ -22,14 +22,14 @@ _LOSSLESS = "High 4:4:4 Predictive"
 
 @dataclass(frozen=True)
 class Ability:
-    """What the current device's engines do with one kind of stream.
+    """Limits of the current device's engines for one codec, chroma format and bit depth.
 
     Attributes:
-        supported: whether they decode it at all.
-        engines: how many engines there are.
-        max_size: the most columns and rows.
-        min_size: the fewest columns and rows.
-        max_macroblocks: the most blocks of 16×16 pixels.
+        supported: whether the engines decode such streams.
+        engines: number of engines.
+        max_size: maximum (width, height).
+        min_size: minimum (width, height).
+        max_macroblocks: maximum number of 16×16 macroblocks.
     """
 
     supported: bool
@@ -41,14 +41,14 @@ class Ability:
 
 @cache
 def ability(device: int, codec: int, chroma: int, bits: int) -> Ability:
-    """Ask the driver; ``device`` must be the current one, with a context, and is remembered by its number.
+    """Query the driver; memoized by ``device``, which must be the current device, with a context.
 
     Raises:
-        BackendError: the driver's decoder library is not there, or does not answer.
+        BackendError: the driver's decoder library is missing, or the query fails.
     """
     caps = Caps(codec=codec, chroma=chroma, bits_minus_8=bits - 8)
     if code := load().get_decoder_caps(ctypes.byref(caps)):
-        raise BackendError(f"the driver does not tell what cuda:{device} decodes: CUDA error {code}")
+        raise BackendError(f"the decoder capabilities of cuda:{device} cannot be queried: CUDA error {code}")
     return Ability(
         supported=bool(caps.supported),
         engines=caps.engines,
@@ -59,12 +59,12 @@ def ability(device: int, codec: int, chroma: int, bits: int) -> Ability:
 
 
 def engines(device: int) -> int:
-    """How many decoder engines the current device has."""
+    """Return the number of decoder engines of the current device."""
     return ability(device, CODECS["h264"], CHROMA["4:2:0"], 8).engines
 
 
 def refusal(device: int, info: StreamInfo) -> str:
-    """Why the current device cannot decode a stream, as one clause; "" if it can."""
+    """Return why the current device cannot decode a stream, as one clause; "" if it can."""
     codec, form = CODECS.get(info.codec), surface_format(info.pixel_format)
     if codec is None:
         return f"NVDEC does not decode {info.codec}"
@@ -72,33 +72,30 @@ def refusal(device: int, info: StreamInfo) -> str:
         return f"NVDEC does not decode {form.chroma} chroma"
     found = ability(device, codec, CHROMA[form.chroma], form.bits)
     if not found.supported:
-        return f"this GPU does not decode {info.codec} with {_named(form)}"
+        return f"this GPU does not decode {info.codec} with {form.bits} bits and {form.chroma} chroma"
     size = (info.width, info.height)
     if codec in _UNALIGNED and (size[0] % 2 or size[1] % 2):
-        return f"NVDEC does not give {info.codec} of odd size as it is"
+        return f"NVDEC does not decode {info.codec} of odd width or height correctly"
     if any(side < least for side, least in zip(size, found.min_size, strict=True)):
-        return f"this GPU decodes {info.codec} from {found.min_size[0]}×{found.min_size[1]} pixels on"
+        return f"this GPU decodes {info.codec} only from {found.min_size[0]}×{found.min_size[1]} pixels on"
     blocks = -(-size[0] // 16) * -(-size[1] // 16)
     if blocks > found.max_macroblocks or any(
         side > most for side, most in zip(size, found.max_size, strict=True)
     ):
-        return f"this GPU decodes {info.codec} up to {found.max_size[0]}×{found.max_size[1]} pixels"
+        return f"this GPU decodes {info.codec} only up to {found.max_size[0]}×{found.max_size[1]} pixels"
     return ""
 
 
-def mistrust(device: int, info: StreamInfo) -> str:
-    """Why a stream is better left to the CPU although the GPU may decode it, or cannot; "" if it is not.
+def exact_refusal(device: int, info: StreamInfo) -> str:
+    """Return why the current device cannot decode a stream to the CPU decoder's frames; "" if it can.
 
-    The inverse transforms of MPEG-1, 2 and 4 are not exact by their standards, so that frames differ from decoder to
-    decoder, and the GPU does not tell of damage in them. NVDEC ignores the transform bypass of H.264's lossless
-    profile.
+    The inverse transforms of MPEG-1, 2 and 4 are not exact by their standards, so that frames differ between decoders,
+    and the GPU does not report damage in them. NVDEC ignores the transform bypass of H.264's lossless profile.
     """
     if info.codec == "h264" and info.profile == _LOSSLESS:
-        return f"lossless macroblocks of H.264's profile {_LOSSLESS} come out of NVDEC up to 3 levels off"
+        return (
+            f"NVDEC decodes lossless macroblocks of H.264's profile {_LOSSLESS} with errors of up to 3 values"
+        )
     if info.codec in _INEXACT:
-        return f"the frames of {info.codec} from NVDEC are not those of the CPU, and damage in them goes unnoticed"
+        return f"NVDEC decodes {info.codec} to other frames than the CPU does, and does not report damage in them"
     return refusal(device, info)
-
-
-def _named(form: SurfaceFormat) -> str:
-    return f"{form.bits} bits and {form.chroma} chroma"

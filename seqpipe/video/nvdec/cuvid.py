@@ -1,7 +1,7 @@
-"""ctypes binding of the driver's NVDECODE interface (libnvcuvid): structures, functions, codes.
+"""ctypes binding of the driver's NVDECODE interface (libnvcuvid): structures, functions, constants.
 
-Written after NVIDIA's public headers cuviddec.h and nvcuvid.h (Video Codec SDK 9 to 13, whose layouts agree in what is
-used here) and the NVDEC Video Decoder API Programming Guide. The library comes with the driver.
+The structures follow NVIDIA's public headers cuviddec.h and nvcuvid.h (Video Codec SDK 9 to 13, whose layouts agree in
+the fields used here) and the NVDEC Video Decoder API Programming Guide. The library is part of the driver.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CODECS: Final = {
     "vp9": 10,
     "av1": 11,
 }
-"""cudaVideoCodec by FFmpeg's names, for the codecs whose frames are compared with the CPU's."""
+"""cudaVideoCodec by FFmpeg's codec names, for the supported codecs."""
 CHROMA: Final = {"gray": 0, "4:2:0": 1, "4:2:2": 2, "4:4:4": 3}
 """cudaVideoChromaFormat by the chroma of :class:`seqpipe.video.convert.surface.SurfaceFormat`."""
 
@@ -131,7 +131,7 @@ class CreateInfo(Structure):
 
 
 class VideoFormat(Structure):
-    """CUVIDEOFORMAT: what the parser has found in the sequence header."""
+    """CUVIDEOFORMAT: a stream as the parser reads it from the sequence header."""
 
     _fields_ = [
         ("codec", c_int),
@@ -153,7 +153,7 @@ class VideoFormat(Structure):
 
 
 class PictureParams(Structure):
-    """The head of CUVIDPICPARAMS; the codec's own part follows and is passed on unread."""
+    """First fields of CUVIDPICPARAMS; the codec's own part follows and is passed on unread."""
 
     _fields_ = [
         ("width_in_macroblocks", c_int),
@@ -166,7 +166,7 @@ class PictureParams(Structure):
 
 
 class Display(Structure):
-    """CUVIDPARSERDISPINFO: a picture whose turn on screen has come."""
+    """CUVIDPARSERDISPINFO: a frame released for display."""
 
     _fields_ = [
         ("surface", c_int),
@@ -178,7 +178,7 @@ class Display(Structure):
 
 
 class ProcParams(Structure):
-    """CUVIDPROCPARAMS: how a picture is handed over."""
+    """CUVIDPROCPARAMS: how a frame is mapped."""
 
     _fields_ = [
         ("progressive", c_int),
@@ -236,11 +236,11 @@ class ParserParams(Structure):
 
 
 class Cuvid:
-    """The library's functions. Those that may wait for the GPU let other threads of Python run meanwhile.
+    """Functions of the library; those that may wait for the GPU release the GIL.
 
     Args:
-        waiting: the library, opened so that calls release Python's lock.
-        quick: the same, opened so that calls keep it: for those that return at once.
+        waiting: the library, loaded so that calls release the GIL.
+        quick: the library, loaded so that calls hold the GIL, for functions that return immediately.
     """
 
     def __init__(self, waiting: ctypes.CDLL, quick: ctypes.PyDLL) -> None:
@@ -256,22 +256,22 @@ class Cuvid:
         self.map_frame = _function(
             waiting, "cuvidMapVideoFrame64", c_void_p, c_int, c_void_p, c_void_p, c_void_p
         )
-        # Parsing takes some microseconds itself; what waits for the GPU are the calls that it calls back for.
+        # Parsing takes microseconds; only the functions that its callbacks call wait for the GPU.
         self.parse = _function(quick, "cuvidParseVideoData", c_void_p, c_void_p)
         self.unmap_frame = _function(quick, "cuvidUnmapVideoFrame64", c_void_p, c_uint64)
 
     def addresses(self) -> tuple[int, ...]:
-        """Where parse, decode_picture, status, map_frame and unmap_frame are."""
+        """Return the addresses of parse, decode_picture, status, map_frame and unmap_frame."""
         functions = self.parse, self.decode_picture, self.status, self.map_frame, self.unmap_frame
         return tuple(ctypes.cast(function, c_void_p).value or 0 for function in functions)
 
 
 @cache
 def load() -> Cuvid:
-    """The driver's decoder library.
+    """Load the driver's decoder library.
 
     Raises:
-        BackendError: it is not there.
+        BackendError: the library cannot be loaded.
     """
     try:
         return Cuvid(ctypes.CDLL(_LIBRARY), ctypes.PyDLL(_LIBRARY))

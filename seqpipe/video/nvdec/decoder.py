@@ -1,4 +1,4 @@
-"""NvdecDecoder: the PacketDecoder of a GPU, and the pool of idle sessions."""
+"""PacketDecoder of a GPU, and the pool of idle NVDEC sessions."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ...array import IntArray
 from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
-from ..cuda.device_surface import at_once
+from ..cuda.device_surface import frames_per_launch
 from ..decode.packet_decoder import DecodeResult, FedPacket, PacketDecoder
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 from ..packet_index import PacketIndex
 from .arrays import PacketArrays, PendingFrames
-from .caps import mistrust, refusal
+from .caps import exact_refusal, refusal
 from .cuvid import CODECS
-from .feeder import MOST_OF_A_STEP
-from .hardware import Forgotten
-from .painting import PaintingOf
+from .feeder import MOST_FRAMES_PER_STEP
+from .hardware import ReleasedDecoders
+from .painting import Painting
 from .session import Session
 
 __all__ = ["NvdecDecoder", "NvdecDecoders", "NvdecPool"]
 
 
 class NvdecDecoder:
-    """A session for one stream.
+    """Session that decodes one stream.
 
     Args:
-        session: a session for its codec.
+        session: a session for the stream's codec.
         index: the stream's index.
-        given_up: where the session goes when nothing refers to this any more.
+        abandoned: receives the session if this decoder is dropped without :meth:`release`.
     """
 
-    def __init__(self, session: Session, index: PacketIndex, given_up: deque[list[Session]]) -> None:
+    def __init__(self, session: Session, index: PacketIndex, abandoned: deque[list[Session]]) -> None:
         self.session = session
-        self._held = [session]
-        self._afterwards = Afterwards(given_up.append, self._held)
+        self._owned = [session]
+        self._finalizer = Finalizer(abandoned.append, self._owned)
         self._stream = ElementaryStream(index.info.codec, index.extradata)
         self._first = True
 
@@ -55,7 +55,7 @@ class NvdecDecoder:
         yield from self.session.feed(packets, self._stream, first=first)
 
     def flush(self) -> Iterator[DecodeResult]:
-        """Drain the session; the next packet begins another run.
+        """Drain the session; the next packet starts another run.
 
         Raises:
             DecodeError: the GPU refused something.
@@ -64,90 +64,90 @@ class NvdecDecoder:
         yield from self.session.finish()
 
     @property
-    def runs_whole(self) -> bool:
-        """Whether :meth:`whole_run` can be tried."""
-        return self.session.runs_whole
+    def can_fuse(self) -> bool:
+        """Whether :meth:`fused_run` is available."""
+        return self.session.can_fuse
 
-    def whole_run(
-        self, numbers: IntArray, data: Seq[bytes], awaited: PendingFrames, painting: PaintingOf
+    def fused_run(
+        self, numbers: IntArray, data: Seq[bytes], pending: PendingFrames, painting: Painting
     ) -> tuple[bool, bool]:
-        """Decode a run, and convert what is wanted of it, without Python in between.
+        """Decode a run of packets and convert the wanted frames in one C call.
 
         Args:
-            numbers: the packets, ascending; the first is a key packet.
-            data: their bytes, as the container has them.
-            awaited: what is to come of them.
-            painting: how pictures are converted.
+            numbers: packet numbers, ascending; the first is a key packet.
+            data: the packets' bytes as stored in the container.
+            pending: wanted frames and expected reports.
+            painting: conversion of the frames.
 
         Returns:
-            As of :meth:`seqpipe.video.nvdec.session.Session.whole_run`.
+            As :meth:`seqpipe.video.nvdec.session.Session.fused_run`.
 
         Raises:
             BackendError: the GPU refused the stream.
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the requested one.
         """
-        arrays = PacketArrays(numbers.tolist(), data, awaited.wanted, self._stream)
+        arrays = PacketArrays(numbers.tolist(), data, pending.wanted, self._stream)
         try:
             arrays.replace(0, self._stream.packet(data[0], first=True))
         except BitstreamError:
             return False, True
-        return self.session.whole_run(arrays, awaited, painting)
+        return self.session.fused_run(arrays, pending, painting)
 
     def release(self) -> Session:
-        """Give the session to others."""
-        self._held.clear()
+        """Return the session, and give up its ownership."""
+        self._owned.clear()
         return self.session
 
 
 class NvdecPool:
-    """Idle sessions of one GPU by what they decode, the least recently used given up first.
+    """Idle sessions of one GPU by codec and frame size; the least recently used are closed first.
 
     Args:
         device: the GPU's number.
-        memory: bytes of the GPU that idle sessions may hold.
+        memory: GPU memory in bytes that idle sessions may hold.
     """
 
     def __init__(self, device: int, *, memory: int) -> None:
         self._device, self._memory, self._process = device, memory, os.getpid()
-        self._forgotten = Forgotten()
+        self._released = ReleasedDecoders()
         self._idle: list[tuple[Hashable, Session]] = []
-        # of sessions that have raised, or that were left in the middle of a run; whoever comes next closes them
-        self._given_up: deque[list[Session]] = deque()
+        # Sessions that raised, or were dropped in the middle of a run; closed by the next thread that uses the pool.
+        self._abandoned: deque[list[Session]] = deque()
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
-        """A decoder for a stream that no one else uses; the GPU must be the current one.
+        """Return a decoder for the caller's exclusive use; the GPU must be the current one.
 
         Args:
             index: the stream's index.
-            stream: address of the CUDA stream on which pictures are handed over.
-            exact: whether to refuse what does not come out as on the CPU.
+            stream: address of the CUDA stream that frames are mapped on.
+            exact: whether to refuse streams whose frames differ from the CPU decoder's.
 
         Raises:
             BackendError: the GPU does not decode such a stream.
         """
-        if reason := (mistrust if exact else refusal)(self._device, index.info):
+        if reason := (exact_refusal if exact else refusal)(self._device, index.info):
             raise BackendError(reason, advice="Use decode='auto', which leaves such files to the CPU")
-        self._close_given_up()
+        self._close_abandoned()
         key = _key(index)
         with self._lock:
-            place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
-            session = None if place is None else self._idle.pop(place)[1]
+            newest = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
+            session = None if newest is None else self._idle.pop(newest)[1]
         if session is None:
-            session = self._made(index, stream)
+            session = self._create(index, stream)
         session.use(stream)
-        return NvdecDecoder(session, index, self._given_up)
+        return NvdecDecoder(session, index, self._abandoned)
 
-    def _made(self, index: PacketIndex, stream: int) -> Session:
-        converted = at_once(index.info.width, index.info.height)
-        step = min(converted, MOST_OF_A_STEP)
-        # some are being converted, and of the next ones the last is missing
+    def _create(self, index: PacketIndex, stream: int) -> Session:
+        converted = frames_per_launch(index.info.width, index.info.height)
+        step = min(converted, MOST_FRAMES_PER_STEP)
+        # One launch is being converted, and the next one lacks only its last frame.
         in_use = 2 * converted - 1
         codec = CODECS[index.info.codec]
-        return Session(codec, stream, in_use=in_use, step=step, forgotten=self._forgotten)
+        return Session(codec, stream, in_use=in_use, step=step, released=self._released)
 
     def give_back(self, index: PacketIndex, decoder: NvdecDecoder) -> None:
-        """Keep a flushed session for the next run, and close the oldest ones where they hold too much."""
+        """Keep a flushed session for the next run, and close the oldest ones beyond the memory limit."""
         surplus = []
         with self._lock:
             self._idle.append((_key(index), decoder.release()))
@@ -155,43 +155,43 @@ class NvdecPool:
                 surplus.append(self._idle.pop(0)[1])
         for session in surplus:
             session.close()
-        self._close_given_up()
-        self._forgotten.destroy()
+        self._close_abandoned()
+        self._released.destroy()
 
     def clear(self) -> None:
-        """Close all idle sessions; those of its parent are nothing to a forked process."""
+        """Close all idle sessions; a forked process leaves its parent's alone."""
         if os.getpid() != self._process:
             return
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:
             session.close()
-        self._close_given_up()
+        self._close_abandoned()
 
-    def _close_given_up(self) -> None:
+    def _close_abandoned(self) -> None:
         while True:
             try:
-                sessions = self._given_up.popleft()
-            except IndexError:  # to look first would not do: another thread may take the last one
+                sessions = self._abandoned.popleft()
+            except IndexError:  # no check beforehand: another thread may take the last one
                 return
             for session in sessions:
                 session.close()
 
 
 class NvdecDecoders:
-    """The pool as those who decode on some streams see it.
+    """Adapter of the pool to the :class:`~seqpipe.video.decode.packet_decoder.Decoders` protocol.
 
     Args:
         pool: the GPU's pool.
-        stream: makes the GPU current, and gives the address of the stream to decode on.
-        exact: whether to refuse what does not come out as on the CPU.
+        stream: makes the GPU current, and returns the address of the CUDA stream to decode on.
+        exact: whether to refuse streams whose frames differ from the CPU decoder's.
     """
 
     def __init__(self, pool: NvdecPool, stream: Callable[[], int], *, exact: bool) -> None:
         self._pool, self._stream, self._exact = pool, stream, exact
 
     def take(self, index: PacketIndex, threads: int) -> NvdecDecoder:  # noqa: ARG002  the GPU has no frame threads
-        """A decoder for this stream that no one else uses.
+        """Return a decoder for the caller's exclusive use.
 
         Raises:
             BackendError: the GPU does not decode such a stream.
@@ -204,6 +204,6 @@ class NvdecDecoders:
 
 
 def _key(index: PacketIndex) -> Hashable:
-    """What a session's decoder was created for."""
+    """Return the properties that a session's hardware decoder was created for."""
     info = index.info
     return info.codec, info.pixel_format, info.width, info.height

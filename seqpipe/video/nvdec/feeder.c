@@ -1,8 +1,8 @@
-/* Feeder: packets into the driver's parser, pictures out of the decoder, for many packets at a time without Python.
+/* Feeder of the driver's parser: feeds a few dozen packets and maps their frames in one call without the GIL.
  *
- * It does what callbacks.py does, and is tested by the same tests; that module says why each thing is done. All that
- * can wait for the GPU happens here, so Python's lock is let go once for a few dozen packets instead of several times
- * for each. What is called of the driver comes in as pointers: nothing of CUDA is needed to compile this.
+ * The C version of callbacks.py, which explains each step and is tested by the same tests. All functions that may wait
+ * for the GPU are called from here, so the GIL is released once for a few dozen packets, not several times for each.
+ * The driver's functions are passed as pointers: the file compiles without CUDA.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,19 +11,19 @@
 enum { SURFACES = 256, RECENT = 256 };
 enum { END_OF_STREAM = 1, TIMESTAMP = 2, END_OF_PICTURE = 8 };
 enum { IN_PROGRESS = 1, FAILED = 8, FAILED_CONCEALED = 9 };
-enum { PARSER_FAILED = 1, PICTURE_REFUSED = 2, MAP_FAILED = 3, NO_ROOM = 4, STOPPED = 5, NOT_PLAIN = 6 };
-/* how packets come: as the parser takes them, with lengths of four bytes before their units, or for Python to convert */
-enum { AS_IT_IS = 0, MARKED = 1, START_CODE = 4 };
-/* what a packet shows, and whether it begins anew, as bitstream/display.py has it */
-enum { SHOWS_LAST = 1, SHOWS_EARLIER = 2, ANEW = 4, ANY_SURFACE = -1 };
+enum { PARSER_FAILED = 1, FRAME_REFUSED = 2, MAP_FAILED = 3, TOO_MANY = 4, STOPPED = 5, UNSUPPORTED = 6 };
+/* forms of a packet: as the parser takes it, or with 4-byte length prefixes; Python converts any other form */
+enum { READY = 0, LENGTH_PREFIXED = 1, PREFIX_BYTES = 4 };
+/* display roles, see bitstream/display.py */
+enum { SHOWS_LAST = 1, SHOWS_EARLIER = 2, AT_KEY = 4, ANY_SURFACE = -1 };
 
-/* heads of the driver's structures, as cuvid.py has them; what follows in them is passed on unread */
+/* first fields of the driver's structures, see cuvid.py; the rest is passed on unread */
 typedef struct { unsigned long flags, size; const void *payload; long long timestamp; } Packet;
 typedef struct { int width, height, surface, is_field, is_bottom_field, is_second_field; } Picture;
 typedef struct { int surface, progressive, top_field_first, repeat_first_field; long long timestamp; } Display;
 typedef struct { int progressive, second_field, top_field_first, unpaired_field; } Proc;
 typedef struct { int state, reserved[31]; void *reserved_pointers[8]; } Status;
-typedef struct { uint8_t bytes[64]; } Format; /* CUVIDEOFORMAT is plain values from end to end */
+typedef struct { uint8_t bytes[64]; } Format; /* CUVIDEOFORMAT holds no pointers, so that it can be compared as bytes */
 
 typedef int (*Parse)(void *, void *);
 typedef int (*Decode)(void *, void *);
@@ -33,7 +33,7 @@ typedef int (*Unmap)(void *, uint64_t);
 typedef int (*Announce)(void *, void *);
 
 typedef struct { int64_t packet, pointer, pitch, sequence; void *decoder; } Shown;
-/* a picture whose turn has come: in its surface still, or mapped early, for another is decoded into that */
+/* a frame released for display: still in its surface, or mapped early because the surface is decoded into again */
 typedef struct {
     Display display;
     int64_t packet, sequence;
@@ -45,7 +45,7 @@ typedef struct {
 } Waiting;
 typedef struct { int surface; int64_t packet; } Undecided;
 typedef struct { int64_t packet; int wanted; } Fed;
-/* a packet whose picture is to be shown, and the surface that it is in; ANY_SURFACE if it is one from before */
+/* a packet that is due to show a frame, and the frame's surface; ANY_SURFACE for an earlier packet's frame */
 typedef struct { int64_t packet; int surface; } Due;
 
 typedef struct {
@@ -53,26 +53,26 @@ typedef struct {
     Announce announce;
     void *parser, *decoder;
     Proc *proc;
-    Format format;            /* of the stream before, and how many surfaces were made for it */
+    Format format;            /* of the last stream, and the number of surfaces created for it */
     int surfaces;
-    int64_t sequence;         /* Python's number for the decoder, and for how its pictures are to be read */
+    int64_t sequence;         /* Python's number for the decoder and the shape of its stream */
     int in_order;
-    int64_t number;           /* the packet that is being parsed */
-    int role;                 /* what it shows */
-    int touched;              /* whether anything came of it */
+    int64_t number;           /* the packet being parsed */
+    int role;                 /* its display role */
+    int touched;              /* whether it decoded or showed a frame */
     int64_t inside[SURFACES]; /* the packet of each surface */
     Undecided undecided[SURFACES];
     int undecided_count;
-    Due due[RECENT];          /* where pictures are shown in the order of their packets */
+    Due due[RECENT];          /* used where frames are shown in packet order */
     int due_count;
     Fed recent[RECENT];
     unsigned recent_count;
-    int64_t *decoded, *damaged; /* packets, in the order in which they were reported */
+    int64_t *decoded, *damaged; /* packets in the order of their reports */
     Shown *shown;
-    int decoded_count, damaged_count, shown_count, room;
+    int decoded_count, damaged_count, shown_count, capacity;
     Waiting waiting[SURFACES];
     int waiting_begin, waiting_end;
-    int handed_over, ended;
+    int mapped_count, ended;
     int failure, code;
     uint8_t *scratch;
     int64_t scratch_size;
@@ -84,7 +84,7 @@ static int fail(Feeder *f, int failure, int code) {
 }
 
 static int report(Feeder *f, int64_t packet, int damaged) {
-    if (f->decoded_count >= f->room) return fail(f, NO_ROOM, 0);
+    if (f->decoded_count >= f->capacity) return fail(f, TOO_MANY, 0);
     f->decoded[f->decoded_count++] = packet;
     if (damaged) f->damaged[f->damaged_count++] = packet;
     return 1;
@@ -107,7 +107,7 @@ static int map(Feeder *f, Waiting *waiting) {
     return code ? fail(f, MAP_FAILED, code) : 1;
 }
 
-/* Wait until the picture in a surface is decoded: handing it over waits. */
+/* Wait until the frame in a surface is decoded: mapping waits. */
 static int wait_for(Feeder *f, int surface) {
     Waiting waiting = {.display = {surface, 1, 0, 0, 0}, .decoder = f->decoder, .proc = f->proc};
     if (state_of(f, surface) != IN_PROGRESS) return 1;
@@ -116,8 +116,8 @@ static int wait_for(Feeder *f, int surface) {
     return 1;
 }
 
-/* Report on the oldest undecided picture; 0 if it is not known yet how decoding it went. */
-static int judge_oldest(Feeder *f, int wait) {
+/* Report the state of the oldest undecided frame; 0 if it is still in progress. */
+static int report_oldest(Feeder *f, int wait) {
     Undecided oldest = f->undecided[0];
     if (wait && !wait_for(f, oldest.surface)) return 0;
     int state = state_of(f, oldest.surface);
@@ -127,7 +127,7 @@ static int judge_oldest(Feeder *f, int wait) {
     return report(f, oldest.packet, state == FAILED || state == FAILED_CONCEALED);
 }
 
-static int place_of(const Feeder *f, int surface) {
+static int index_of(const Feeder *f, int surface) {
     for (int i = 0; i < f->undecided_count; i++)
         if (f->undecided[i].surface == surface) return i;
     return -1;
@@ -142,7 +142,7 @@ static int is_wanted(const Feeder *f, int64_t packet) {
     return 0;
 }
 
-/* Map what waits in a surface that is about to be decoded into. */
+/* Map frames that wait in a surface that is about to be overwritten. */
 static int map_early(Feeder *f, int surface) {
     for (int i = f->waiting_begin; i < f->waiting_end; i++) {
         Waiting *waiting = &f->waiting[i];
@@ -153,23 +153,23 @@ static int map_early(Feeder *f, int surface) {
     return 1;
 }
 
-/* Hand over what waits, until it is enough. */
-static void hand_over(Feeder *f, int enough) {
-    while (f->waiting_begin < f->waiting_end && f->handed_over < enough) {
+/* Map waiting frames, up to a step of them. */
+static void map_waiting(Feeder *f, int step) {
+    while (f->waiting_begin < f->waiting_end && f->mapped_count < step) {
         Waiting *waiting = &f->waiting[f->waiting_begin];
         if (!waiting->early && !map(f, waiting)) return;
         Shown shown = {waiting->packet, (int64_t)waiting->pointer, waiting->pitch, waiting->sequence,
                        waiting->decoder};
         f->shown[f->shown_count++] = shown;
         f->waiting_begin++;
-        f->handed_over++;
-        while (f->undecided_count && judge_oldest(f, 0)) {}
+        f->mapped_count++;
+        while (f->undecided_count && report_oldest(f, 0)) {}
     }
     if (f->waiting_begin == f->waiting_end) f->waiting_begin = f->waiting_end = 0;
 }
 
-/* Packets whose turn is over; an earlier picture that one of them had to show was not shown. */
-static int pass_over(Feeder *f, int count) {
+/* Drop due packets that have shown nothing; one that was to show an earlier frame is damaged. */
+static int skip_due(Feeder *f, int count) {
     for (int i = 0; i < count; i++)
         if (f->due[i].surface == ANY_SURFACE && !report(f, f->due[i].packet, 1)) return 0;
     f->due_count -= count;
@@ -177,11 +177,11 @@ static int pass_over(Feeder *f, int count) {
     return 1;
 }
 
-/* Expect a picture of the present packet to be shown; of several, the last. */
-static int expect(Feeder *f, int surface) {
+/* Note that the current packet is due to show a frame; of several frames, the last. */
+static int add_due(Feeder *f, int surface) {
     Due *last = f->due_count ? &f->due[f->due_count - 1] : 0;
     if (!last || last->packet != f->number) {
-        if (f->due_count == RECENT && !pass_over(f, 1)) return 0;
+        if (f->due_count == RECENT && !skip_due(f, 1)) return 0;
         last = &f->due[f->due_count++];
     }
     last->packet = f->number;
@@ -189,22 +189,22 @@ static int expect(Feeder *f, int surface) {
     return 1;
 }
 
-/* The packet whose picture is shown; -1 if it is none's. See PythonFeeder._shown_of. */
+/* The packet whose frame is shown; -1 if it is none's. See PythonFeeder._packet_shown. */
 static int64_t packet_shown(Feeder *f, int surface) {
-    int place = 0;
+    int index = 0;
     int64_t packet;
-    while (place < f->due_count && f->due[place].surface != surface) place++;
-    if (place == f->due_count)
-        for (place = 0; place < f->due_count && f->due[place].surface != ANY_SURFACE;) place++;
-    if (place == f->due_count || !pass_over(f, place)) return -1;
+    while (index < f->due_count && f->due[index].surface != surface) index++;
+    if (index == f->due_count)
+        for (index = 0; index < f->due_count && f->due[index].surface != ANY_SURFACE;) index++;
+    if (index == f->due_count || !skip_due(f, index)) return -1;
     packet = f->due[0].packet;
     if (f->due[0].surface == ANY_SURFACE && !report(f, packet, 0)) return -1;
     f->due[0].surface = surface;
-    pass_over(f, 1);
+    skip_due(f, 1);
     return packet;
 }
 
-/* Python is asked only about a stream unlike the one before: it would have to wait for its lock. */
+/* Call Python only for a stream that differs from the last one: the call acquires the GIL. */
 int seqpipe_on_sequence(void *user, void *address) {
     Feeder *f = user;
     if (f->decoder && f->surfaces && !memcmp(&f->format, address, sizeof f->format)) return f->surfaces;
@@ -216,22 +216,22 @@ int seqpipe_on_sequence(void *user, void *address) {
 int seqpipe_on_picture(void *user, void *address) {
     Feeder *f = user;
     const Picture *picture = address;
-    int surface = picture->surface, place, code;
+    int surface = picture->surface, index, code;
     if (!f->decoder || surface < 0 || surface >= SURFACES || !map_early(f, surface)) return 0;
-    place = place_of(f, surface);
-    if (place >= 0 && !picture->is_second_field) {
-        for (; place >= 0; place--) /* the GPU decodes in order, so the older ones are decided, too */
-            if (!judge_oldest(f, 1)) return 0;
+    index = index_of(f, surface);
+    if (index >= 0 && !picture->is_second_field) {
+        for (; index >= 0; index--) /* the GPU decodes in order, so older frames are finished, too */
+            if (!report_oldest(f, 1)) return 0;
     }
     code = f->decode(f->decoder, address);
-    if (code) return fail(f, PICTURE_REFUSED, code);
-    if (place < 0) {
-        place = f->undecided_count++;
-        f->undecided[place].surface = surface;
+    if (code) return fail(f, FRAME_REFUSED, code);
+    if (index < 0) {
+        index = f->undecided_count++;
+        f->undecided[index].surface = surface;
     }
-    f->undecided[place].packet = f->inside[surface] = f->number;
+    f->undecided[index].packet = f->inside[surface] = f->number;
     f->touched = 1;
-    return f->in_order && f->role & SHOWS_LAST ? expect(f, surface) : 1;
+    return f->in_order && f->role & SHOWS_LAST ? add_due(f, surface) : 1;
 }
 
 int seqpipe_on_display(void *user, void *address) {
@@ -242,23 +242,23 @@ int seqpipe_on_display(void *user, void *address) {
     number = f->in_order ? packet_shown(f, display->surface) : f->inside[display->surface];
     f->touched |= !f->in_order;
     if (!is_wanted(f, number)) return 1;
-    if (f->waiting_end == SURFACES) return fail(f, NO_ROOM, 0);
+    if (f->waiting_end == SURFACES) return fail(f, TOO_MANY, 0);
     Waiting waiting = {*display, number, f->sequence, f->decoder, f->proc, 0, 0, 0};
     f->waiting[f->waiting_end++] = waiting;
     return 1;
 }
 
-/* What is told goes into three arrays, one behind the other, of so many entries each. */
-static void begin(Feeder *f, int64_t *told, int room) {
-    f->decoded = told;
-    f->damaged = told + room;
-    f->shown = (Shown *)(told + 2 * room);
-    f->room = room;
-    f->decoded_count = f->damaged_count = f->shown_count = f->handed_over = f->failure = f->code = 0;
+/* Start an output of three consecutive arrays of the given capacity. */
+static void reset_output(Feeder *f, int64_t *output, int capacity) {
+    f->decoded = output;
+    f->damaged = output + capacity;
+    f->shown = (Shown *)(output + 2 * capacity);
+    f->capacity = capacity;
+    f->decoded_count = f->damaged_count = f->shown_count = f->mapped_count = f->failure = f->code = 0;
 }
 
-/* A packet with start codes in the place of its lengths, which are as long; null if these are not plain. */
-static const void *marked(Feeder *f, const uint8_t *data, int64_t size) {
+/* A packet with its 4-byte length prefixes replaced by start codes; null if the lengths do not add up. */
+static const void *with_start_codes(Feeder *f, const uint8_t *data, int64_t size) {
     int64_t at = 0;
     if (size > f->scratch_size) {
         uint8_t *larger = realloc(f->scratch, (size_t)(2 * size));
@@ -267,12 +267,12 @@ static const void *marked(Feeder *f, const uint8_t *data, int64_t size) {
         f->scratch_size = 2 * size;
     }
     memcpy(f->scratch, data, (size_t)size);
-    while (at + START_CODE <= size) {
+    while (at + PREFIX_BYTES <= size) {
         const uint8_t *length = data + at;
         int64_t unit = (int64_t)length[0] << 24 | length[1] << 16 | length[2] << 8 | length[3];
         if (!unit) return 0;
-        memcpy(f->scratch + at, "\0\0\0\1", START_CODE);
-        at += START_CODE + unit;
+        memcpy(f->scratch + at, "\0\0\0\1", PREFIX_BYTES);
+        at += PREFIX_BYTES + unit;
     }
     return at == size ? f->scratch : 0;
 }
@@ -302,10 +302,10 @@ void seqpipe_feeder_free(void *feeder) {
 
 void seqpipe_feeder_parser(void *feeder, void *parser) { ((Feeder *)feeder)->parser = parser; }
 
-/* What is asked about streams. */
+/* Set the callback for new streams. */
 void seqpipe_feeder_announce(void *feeder, Announce announce) { ((Feeder *)feeder)->announce = announce; }
 
-/* Decode with another decoder from now on; proc says how it hands pictures over, and sequence comes with them. */
+/* Use another decoder from now on; proc holds its mapping parameters, sequence is reported with its frames. */
 void seqpipe_feeder_use(void *feeder, void *decoder, void *proc, int64_t sequence) {
     Feeder *f = feeder;
     f->decoder = decoder;
@@ -313,7 +313,7 @@ void seqpipe_feeder_use(void *feeder, void *decoder, void *proc, int64_t sequenc
     f->sequence = sequence;
 }
 
-/* Let go what waits. */
+/* Drop waiting frames. */
 void seqpipe_drop(void *feeder) {
     Feeder *f = feeder;
     for (int i = f->waiting_begin; i < f->waiting_end; i++)
@@ -321,51 +321,51 @@ void seqpipe_drop(void *feeder) {
     f->waiting_begin = f->waiting_end = 0;
 }
 
-/* Hand over what waits, then feed packets from a place on, until enough pictures are handed over. Returns how many packets
- * were fed. */
-int seqpipe_feed(void *feeder, int place, int count, const void *const data[], const int64_t sizes[],
+/* Map waiting frames, then feed packets from an index on until a step of frames is mapped; returns the packets fed. */
+int seqpipe_feed(void *feeder, int index, int count, const void *const data[], const int64_t sizes[],
                  const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], const uint8_t roles[],
-                 int enough, int64_t *told, int room) {
+                 int step, int64_t *output, int capacity) {
     Feeder *f = feeder;
-    int first = place;
-    begin(f, told, room);
-    hand_over(f, enough);
-    for (; place < count && !f->failure && f->handed_over < enough && f->room - f->decoded_count > SURFACES; place++) {
-        const void *payload = forms[place] == AS_IT_IS ? data[place]
-                              : forms[place] == MARKED ? marked(f, data[place], sizes[place])
-                                                       : 0;
+    int first = index;
+    reset_output(f, output, capacity);
+    map_waiting(f, step);
+    for (; index < count && !f->failure && f->mapped_count < step; index++) {
+        const void *payload = forms[index] == READY             ? data[index]
+                              : forms[index] == LENGTH_PREFIXED ? with_start_codes(f, data[index], sizes[index])
+                                                                : 0;
         Fed *recent;
+        if (f->capacity - f->decoded_count <= SURFACES) break;
         if (!payload) {
-            fail(f, NOT_PLAIN, 0);
+            fail(f, UNSUPPORTED, 0);
             break;
         }
         recent = &f->recent[f->recent_count++ % RECENT];
-        recent->packet = f->number = numbers[place];
-        recent->wanted = wanted[place];
-        f->role = roles[place];
+        recent->packet = f->number = numbers[index];
+        recent->wanted = wanted[index];
+        f->role = roles[index];
         f->touched = f->in_order && f->role & SHOWS_EARLIER;
-        if (f->touched && !expect(f, ANY_SURFACE)) break;
-        parse(f, TIMESTAMP | END_OF_PICTURE, payload, sizes[place], f->number);
+        if (f->touched && !add_due(f, ANY_SURFACE)) break;
+        parse(f, TIMESTAMP | END_OF_PICTURE, payload, sizes[index], f->number);
         if (!f->touched && !f->failure) report(f, f->number, 1);
-        if (!f->failure) hand_over(f, enough);
+        if (!f->failure) map_waiting(f, step);
     }
-    return place - first;
+    return index - first;
 }
 
-/* Report on all that is undecided, at the end of what was reported since feeding or finishing began. */
+/* Wait for all undecided frames, and append their reports to the output. */
 void seqpipe_wait_decoded(void *feeder) {
     Feeder *f = feeder;
-    while (f->undecided_count && judge_oldest(f, 1)) {}
-    pass_over(f, f->due_count);
+    while (f->undecided_count && report_oldest(f, 1)) {}
+    skip_due(f, f->due_count);
 }
 
-/* Whether the packet that is being parsed needs none before it. */
-int seqpipe_anew(const void *feeder) { return (((const Feeder *)feeder)->role & ANEW) != 0; }
+/* Whether the packet being parsed begins with a key frame. */
+int seqpipe_at_key(const void *feeder) { return (((const Feeder *)feeder)->role & AT_KEY) != 0; }
 
-/* Feed nothing more of what was given. */
+/* Stop feeding the packets of the current call. */
 void seqpipe_stop(void *feeder) { fail(feeder, STOPPED, 0); }
 
-/* Take out what was told so far, and how much that is: the decoder that it came from may be about to change. */
+/* Return the sizes of the output so far and restart it; called also before the decoder changes. */
 void seqpipe_drain(void *feeder, int counts[4]) {
     Feeder *f = feeder;
     counts[0] = f->decoded_count;
@@ -375,13 +375,13 @@ void seqpipe_drain(void *feeder, int counts[4]) {
     f->decoded_count = f->damaged_count = f->shown_count = 0;
 }
 
-/* Hand over what is left, and make ready for another stream; 0 if enough is handed over and more is left. */
-int seqpipe_finish(void *feeder, int enough, int64_t *told, int room) {
+/* Map the remaining frames and prepare for another stream; 0 if frames remain after a step of them. */
+int seqpipe_finish(void *feeder, int step, int64_t *output, int capacity) {
     Feeder *f = feeder;
-    begin(f, told, room);
+    reset_output(f, output, capacity);
     if (!f->ended) parse(f, END_OF_STREAM, 0, 0, 0);
     f->ended = 1;
-    if (!f->failure) hand_over(f, enough);
+    if (!f->failure) map_waiting(f, step);
     if (f->failure || f->waiting_end) return 0;
     seqpipe_wait_decoded(f);
     f->undecided_count = f->recent_count = f->ended = 0;

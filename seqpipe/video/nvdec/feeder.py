@@ -10,18 +10,18 @@ from ..bitstream.elementary import ElementaryStream
 from ..decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .hardware import HardwareDecoder
 
-__all__ = ["MOST_OF_A_STEP", "Feeder", "PacketBatch"]
+__all__ = ["MOST_FRAMES_PER_STEP", "Feeder", "PacketBatch"]
 
-MOST_OF_A_STEP = 8
-"""After so many pictures feeding pauses at the latest, so that they can be used before there are too many of them."""
+MOST_FRAMES_PER_STEP = 8
+"""Maximum number of frames after which feeding pauses, so that the caller can use them before more are mapped."""
 
 
 class PacketBatch:
     """Packets to be fed.
 
     Args:
-        packets: the packets, as the container has them.
-        stream: makes an elementary stream of them.
+        packets: the packets, as stored in the container.
+        stream: converts packets to an elementary stream.
         first: whether decoding starts with the first of them.
     """
 
@@ -31,38 +31,37 @@ class PacketBatch:
     def __len__(self) -> int:
         return len(self.packets)
 
-    def role(self, place: int) -> int:
-        """What a packet shows; see :mod:`seqpipe.video.bitstream.display`."""
-        return self.stream.roles([self.packets[place].data])[0]
+    def role(self, index: int) -> int:
+        """Return the display role of a packet, see :mod:`seqpipe.video.bitstream.display`."""
+        return self.stream.roles([self.packets[index].data])[0]
 
-    def payload(self, place: int) -> bytes:
-        """A packet of the elementary stream.
+    def payload(self, index: int) -> bytes:
+        """Return a packet in the form of the elementary stream.
 
         Raises:
-            DecodeError: the packet is not what the container promises.
+            DecodeError: the packet is malformed.
         """
-        packet = self.packets[place]
+        packet = self.packets[index]
         try:
-            return self.stream.packet(packet.data, first=self.first and place == 0)
+            return self.stream.packet(packet.data, first=self.first and index == 0)
         except BitstreamError as error:
             raise DecodeError(str(error), packet=packet.number) from error
 
 
 class Feeder(Protocol):
-    """Belongs to one session. A picture is called sound only on the GPU's word.
+    """Feeds packets of one session to the parser, and reports frames as undamaged only after the GPU has said so.
 
-    The GPU decodes in order, so once a picture has been handed over, all that were decoded before it are finished,
-    and each has said whether it came to an end without an error. These reports come with the picture, or before it.
+    The GPU decodes in order: once a frame is mapped, all frames decoded before it are finished, and their states are
+    known. These reports are delivered with the frame, or before it.
 
-    The parser may say of several pictures at once that their turn has come: of all that a key frame finds inside, or
-    the end of a stream. Handing one over takes memory of the GPU, so they wait in the surfaces that they were decoded
-    into, and nothing is fed until all are handed over, a step at a time. Only with the packet that has brought them may
-    the parser have another picture decoded into such a surface: what waits in it is handed over early.
+    The parser may release several frames for display at once, at a key frame or at the end of a stream. A mapped frame
+    takes GPU memory, so they wait in their decode surfaces, and feeding resumes once all are mapped, a step at a time.
+    The packet that released them may also decode another frame into such a surface; the waiting frame is mapped early.
 
     Attributes:
         on_picture: pfnDecodePicture for the parser.
         on_display: pfnDisplayPicture for the parser.
-        user_data: what the parser gives all of its callbacks.
+        user_data: pointer that the parser passes to its callbacks.
     """
 
     on_picture: Any
@@ -70,49 +69,49 @@ class Feeder(Protocol):
     user_data: int | None
 
     @property
-    def anew(self) -> bool:
-        """Whether the packet that is being parsed needs none before it."""
+    def at_key(self) -> bool:
+        """Whether the packet being parsed begins with a key frame."""
 
-    def asks(self, announce: Any) -> Any:
-        """What the parser calls back with a stream: pfnSequenceCallback.
+    def sequence_callback(self, announce: Any) -> Any:
+        """Return the parser's pfnSequenceCallback.
 
         Args:
-            announce: what is called for a stream, at least if it is unlike the one before; it is to be kept alive.
+            announce: called for a stream, at least if it differs from the one before; the caller keeps it alive.
         """
 
     def start(self, parser: int) -> None:
-        """Use a parser that was made with these callbacks."""
+        """Use a parser that was created with these callbacks."""
 
     def use(self, decoder: HardwareDecoder | None) -> None:
-        """Decode with a decoder from now on, and for its shape; if it is another one, everything is settled."""
+        """Use a decoder for the stream of its shape; before another decoder, all reports are delivered."""
 
     def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
-        """Hand over pictures that wait, and feed packets from a place on, until enough pictures have come.
+        """Map waiting frames, and feed packets from an index on, until a step of frames is mapped.
 
         Returns:
-            How many were fed, at least one unless pictures have come, and what became known.
+            Number of packets fed, at least one unless frames were mapped, and the decode results.
 
         Raises:
-            DecodeError: the GPU or its parser refused the last one that was fed, or the next one cannot be.
-            BackendError: the GPU could not hand over a picture.
+            DecodeError: the GPU or its parser refused the last packet fed, or the next one is malformed.
+            BackendError: the GPU could not map a frame.
         """
 
     def finish(self) -> tuple[bool, DecodeResult]:
-        """Hand over some of what is left; with the last of it, make ready for another stream.
+        """Map some of the remaining frames; after the last of them, prepare for another stream.
 
         Returns:
-            Whether that was the last, and what became known.
+            Whether this was the last step, and the decode results.
 
         Raises:
             DecodeError: the GPU or its parser refused something.
-            BackendError: the GPU could not hand over a picture.
+            BackendError: the GPU could not map a frame.
         """
 
     def wait_decoded(self) -> None:
-        """Wait for all that is being decoded, and report on it; called by the parser, while feeding."""
+        """Wait for all frames that are being decoded, and report their states; called during a callback."""
 
     def stop(self) -> None:
-        """Feed nothing more of what was given: the parser's stream cannot be decoded."""
+        """Stop feeding the packets of the current call: the stream cannot be decoded."""
 
     def close(self) -> None:
-        """Give back what it holds; the parser is gone."""
+        """Release resources, after the parser was destroyed."""

@@ -1,4 +1,4 @@
-"""Hardware decoder of one frame size, reused by consecutive streams of that size."""
+"""Hardware decoder of one coded size, reused by consecutive streams of that size, and its mapped frames."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from ...errors import BackendError
 from ..convert.surface import surface_format
 from ..cuda.device_surface import DeviceSurface, SurfaceShape
 from ..cuda.memory import out_of_memory, release_idle
-from ..finalizers import Afterwards
+from ..finalizers import Finalizer
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
-__all__ = ["Forgotten", "HardwareDecoder", "Mapped", "StreamShape", "planes_of"]
+__all__ = ["HardwareDecoder", "MappedFrame", "ReleasedDecoders", "StreamShape", "plane_layout"]
 
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
 _CHROMA_444 = 3
 _OUT_OF_MEMORY = 2
-_SHAPES = 256  # that are remembered
-# The parser takes one surface for no answer: it goes on with as many as before, and a decoder that has one refuses them
-# with CUDA error 1. It asks for one where all are key frames.
+_CACHED_LAYOUTS = 256
+# The sequence callback's result 1 means "no change" to the parser, which then uses more surfaces than the decoder has,
+# and decoding fails with CUDA error 1. The parser asks for one surface where all frames are key frames.
 _FEWEST_SURFACES = 2
-# what an H200 was seen to take for a decoder besides pictures: 5 MiB at 340×256, 8 at 1080p
-_WITHOUT_PICTURES = 8 << 20
+# Measured on an H200 besides the surfaces of a decoder: 5 MiB at 340×256, 8 MiB at 1080p.
+_DECODER_OVERHEAD = 8 << 20
 
 
 @dataclass(frozen=True)
 class StreamShape:
-    """What of a stream decides whether a decoder can take it.
+    """Properties of a stream that decide whether a hardware decoder can decode it.
 
     Attributes:
         codec: cudaVideoCodec.
         chroma: cudaVideoChromaFormat.
-        bits: bits of a sample.
-        width: coded columns.
-        height: coded rows.
-        area: (x, y, width, height) of the picture within them.
-        surfaces: pictures that a decoder must be able to hold for it.
+        bits: bits per sample.
+        width: coded width in pixels.
+        height: coded height in pixels.
+        area: display area (x, y, width, height) within the coded size.
+        surfaces: minimum number of decode surfaces.
     """
 
     codec: int
@@ -52,7 +52,7 @@ class StreamShape:
 
     @classmethod
     def of(cls, form: VideoFormat) -> StreamShape:
-        """What the parser has found."""
+        """Return the shape of a stream from the parser's sequence header."""
         bits = 8 + max(form.luma_bits_minus_8, form.chroma_bits_minus_8)
         shown = form.display_area
         area = (shown.left, shown.top, shown.right - shown.left, shown.bottom - shown.top)
@@ -60,25 +60,25 @@ class StreamShape:
             form.codec,
             form.chroma,
             bits,
-            _whole(form.coded_width),
-            _whole(form.coded_height),
+            _coded(form.coded_width),
+            _coded(form.coded_height),
             area,
             max(form.min_surfaces, _FEWEST_SURFACES),
         )
 
     @property
     def coded(self) -> tuple[int, int, int, int, int]:
-        """What cannot change without a new decoder."""
+        """Properties that cannot change without a new decoder."""
         return self.codec, self.chroma, self.bits, self.width, self.height
 
 
-class Mapped(Afterwards):
-    """A decoded picture in the GPU's memory. It is handed back when the last reference to it is gone.
+class MappedFrame(Finalizer):
+    """Decoded frame mapped into GPU memory; its address is returned to the decoder when the last reference is dropped.
 
     Attributes:
-        pointer: address of the first luma sample of the coded picture.
-        pitch: bytes from row to row.
-        shape: of its stream; chroma begins after as many rows as the coded picture has.
+        pointer: address of the first luma sample of the coded frame.
+        pitch: bytes per row.
+        shape: shape of its stream; the chroma planes follow the coded rows of luma.
     """
 
     __slots__ = ("_decoder", "pitch", "pointer", "shape")
@@ -87,43 +87,43 @@ class Mapped(Afterwards):
     pitch: int
     shape: StreamShape
 
-    def __new__(cls, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> Mapped:
-        """A picture of a decoder, which lives as long as it does."""
+    def __new__(cls, decoder: HardwareDecoder, pointer: int, pitch: int, shape: StreamShape) -> MappedFrame:
+        """Create a frame of a decoder, and keep the decoder alive as long as the frame."""
         self = super().__new__(cls, decoder.returned.append, pointer)
         self._decoder = decoder
         self.pointer, self.pitch, self.shape = pointer, pitch, shape
         return self
 
     def surface(self, number: int) -> DeviceSurface:
-        """Where its planes lie: luma, then interleaved chroma, or Cb and Cr for 4:4:4.
+        """Return the frame as a surface: luma, then interleaved chroma, or Cb and Cr for 4:4:4.
 
         Args:
             number: the frame's number.
         """
-        form, offsets = planes_of(self.shape, self.pitch)
+        form, offsets = plane_layout(self.shape, self.pitch)
         pointer = self.pointer
         return form.surface(number, tuple([pointer + offset for offset in offsets]), self)
 
 
-class Forgotten:
-    """The decoders of one GPU that nothing refers to any more.
+class ReleasedDecoders:
+    """Decoders of one GPU that are no longer referenced and wait for destruction.
 
-    They are not destroyed when that happens: it takes long, and a forked process may not do it with its parent's.
+    They are not destroyed by their finalizer: that takes long, and a forked process must not destroy its parent's.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Cuvid, ctypes.c_void_p, deque[int]]] = deque()
 
-    def note(self, cuvid: Cuvid, handle: ctypes.c_void_p, returned: deque[int]) -> Afterwards:
-        """What a decoder holds, so that it is noted with those of its pictures that are still mapped."""
-        return Afterwards(self._waiting.append, (cuvid, handle, returned))
+    def note(self, cuvid: Cuvid, handle: ctypes.c_void_p, returned: deque[int]) -> Finalizer:
+        """Return a finalizer for a decoder to hold, which queues the decoder with its mapped frames."""
+        return Finalizer(self._waiting.append, (cuvid, handle, returned))
 
     def destroy(self) -> None:
-        """Destroy them, and what is mapped with them; the GPU must be the current one."""
+        """Unmap the frames of the queued decoders and destroy these; the GPU must be the current one."""
         while True:
             try:
                 cuvid, handle, returned = self._waiting.popleft()
-            except IndexError:  # to look first would not do: another thread may take the last one
+            except IndexError:  # no check beforehand: another thread may take the last one
                 return
             while returned:
                 cuvid.unmap_frame(handle, returned.popleft())
@@ -131,23 +131,23 @@ class Forgotten:
 
 
 class HardwareDecoder:
-    """A CUvideodecoder; belongs to one thread at a time.
+    """Decoder of the driver (CUvideodecoder); belongs to one thread at a time.
 
     Args:
         cuvid: the library.
-        shape: the first stream it is for.
-        stream: the CUDA stream on which pictures are handed over.
-        at_once: pictures that may be mapped while nothing is decoded.
-        several: whether a packet may hold several pictures.
-        forgotten: where it goes when nothing refers to it any more.
+        shape: shape of the first stream.
+        stream: address of the CUDA stream that frames are mapped on.
+        most_mapped: number of frames that may be mapped while nothing is decoded.
+        several: whether a packet may hold several frames.
+        released: queue for decoders that are no longer referenced.
 
     Attributes:
-        returned: the addresses of pictures that are no longer used, and still mapped; any thread may add to them.
-        pitch: bytes from row to row of a picture; 0 as long as none was handed over.
+        returned: addresses of mapped frames that are no longer in use; any thread may append to it.
+        pitch: bytes per row of a mapped frame; 0 until the first one is mapped.
 
     Raises:
-        BackendError: the GPU refuses; the message names the stream and the reason.
-        DeviceMemoryError: the GPU is full, also after idle decoders were given back.
+        BackendError: the GPU refuses the stream.
+        DeviceMemoryError: the GPU is full, even after idle decoders were closed.
     """
 
     def __init__(
@@ -156,9 +156,9 @@ class HardwareDecoder:
         shape: StreamShape,
         *,
         stream: int,
-        at_once: int,
+        most_mapped: int,
         several: bool,
-        forgotten: Forgotten,
+        released: ReleasedDecoders,
     ) -> None:
         self._handle = ctypes.c_void_p()
         self._cuvid = cuvid
@@ -167,9 +167,9 @@ class HardwareDecoder:
         self.pitch = 0
         self.shape = shape
         self.surfaces = shape.surfaces
-        # one more while a packet is parsed, for each picture that is in it: what waits where that is decoded into is
-        # mapped early, and what is still being decoded there is mapped to wait for it
-        self._outputs = at_once + (self.surfaces if several else 1)
+        # One more for each frame of the packet being parsed: a frame that waits in the surface it is decoded into is
+        # mapped early, and mapping is also how to wait for a frame that is still being decoded there.
+        self._outputs = most_mapped + (self.surfaces if several else 1)
         info = CreateInfo(
             width=shape.width,
             height=shape.height,
@@ -186,7 +186,7 @@ class HardwareDecoder:
         )
         info.display_area.right, info.display_area.bottom = shape.width, shape.height
         self._create(info)
-        self._note = forgotten.note(cuvid, self._handle, self.returned)
+        self._note = released.note(cuvid, self._handle, self.returned)
         self._proc = ProcParams(stream=stream)
         self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
         self._map_arguments = (
@@ -198,47 +198,47 @@ class HardwareDecoder:
 
     @property
     def memory(self) -> int:
-        """About how many bytes of the GPU it holds."""
+        """Approximate GPU memory of the decoder in bytes."""
         samples = self.shape.width * self.shape.height * (3 if self.shape.chroma == _CHROMA_444 else 1.5)
-        picture = int(samples * (1 if self.shape.bits == 8 else 2))
-        return _WITHOUT_PICTURES + picture * (self.surfaces + self._outputs)
+        frame = int(samples * (1 if self.shape.bits == 8 else 2))
+        return _DECODER_OVERHEAD + frame * (self.surfaces + self._outputs)
 
     @property
     def addresses(self) -> tuple[int | None, int]:
-        """The driver's handle, and where the parameters of handing over lie."""
+        """The driver's handle, and the address of the mapping parameters (CUVIDPROCPARAMS)."""
         return self._handle.value, ctypes.addressof(self._proc)
 
     def use(self, stream: int) -> None:
-        """Hand pictures over on another CUDA stream from now on."""
+        """Map frames on another CUDA stream from now on."""
         self._proc.stream = stream
 
-    def take(self, shape: StreamShape) -> bool:
-        """Make ready for a stream, if it can be decoded here."""
+    def accept(self, shape: StreamShape) -> bool:
+        """Switch to another stream if its coded size and format fit; returns whether they do."""
         fits = shape.coded == self.shape.coded and shape.surfaces <= self.surfaces
         if fits:
             self.shape = shape
         return fits
 
     def decode(self, picture: int) -> int:
-        """Begin to decode the picture at an address; returns CUDA's error code."""
+        """Start to decode the CUVIDPICPARAMS at an address; returns CUDA's error code."""
         code: int = self._cuvid.decode_picture(self._handle, picture)
         return code
 
     def state(self, surface: int) -> int:
-        """The cuvidDecodeStatus of the picture in a surface; 0 where the codec has none."""
+        """Return the cuvidDecodeStatus of the frame in a surface; 0 for codecs without one."""
         if self._cuvid.status(self._handle, surface, self._status_address):
             return 0
         state: int = self._status.state
         return state
 
-    def map(self, display: Display, shape: StreamShape) -> Mapped:
-        """Wait for a picture of a stream and hand it over.
+    def map(self, display: Display, shape: StreamShape) -> MappedFrame:
+        """Wait for a frame to be decoded and map it.
 
         Raises:
             BackendError: the GPU refuses.
         """
         pointer = self._map(display)
-        return Mapped(self, pointer, self._pitch.value, shape)
+        return MappedFrame(self, pointer, self._pitch.value, shape)
 
     def _map(self, display: Display) -> int:
         self.unmap_returned()
@@ -249,19 +249,19 @@ class HardwareDecoder:
         proc.unpaired_field = display.repeat_first_field < 0
         self.check(
             self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
-            "hand over a picture of",
+            "map a frame of",
         )
         return self._pointer.value
 
     def wait(self, surface: int) -> int:
-        """Wait until a picture is decoded; returns its state."""
+        """Wait until the frame in a surface is decoded; returns its state."""
         if (state := self.state(surface)) != IN_PROGRESS:
             return state
         self.returned.append(self._map(Display(surface=surface, progressive=1)))
         return self.state(surface)
 
     def unmap_returned(self) -> None:
-        """Unmap what was handed back."""
+        """Unmap the frames that are no longer in use."""
         while self.returned:
             self._cuvid.unmap_frame(self._handle, self.returned.popleft())
 
@@ -274,11 +274,11 @@ class HardwareDecoder:
         self.check(code, "create a decoder for")
 
     def check(self, code: int, what: str) -> None:
-        """Raise what a code of CUDA means, if it is not 0.
+        """Raise an error for a CUDA error code other than 0.
 
         Raises:
             DeviceMemoryError: the GPU is full.
-            BackendError: anything else.
+            BackendError: any other error.
         """
         if not code:
             return
@@ -292,14 +292,14 @@ class HardwareDecoder:
         )
 
 
-def _whole(side: int) -> int:
-    """Some parsers tell the picture's size for the coded one; what is coded are whole macroblocks."""
+def _coded(side: int) -> int:
+    """Round a side up to whole macroblocks where the parser reports the display size as the coded size."""
     return side if side % 2 == 0 else -(-side // 16) * 16
 
 
-@lru_cache(_SHAPES)
-def planes_of(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[int, ...]]:
-    """How the pictures of a stream are to be read, and where their planes begin: the same for all of them."""
+@lru_cache(_CACHED_LAYOUTS)
+def plane_layout(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[int, ...]]:
+    """Return the surface shape and the plane offsets of a stream's mapped frames."""
     x, y, width, height = shape.area
     size = 1 if shape.bits == 8 else 2
     plane = pitch * shape.height

@@ -1,4 +1,4 @@
-"""Signal handling in driver callbacks, where exceptions of handlers would be lost."""
+"""Deferral of Ctrl-C during driver callbacks, where exceptions of signal handlers are lost."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["interrupts_later"]
+__all__ = ["defer_sigint"]
 
 
 @contextmanager
-def interrupts_later() -> Iterator[None]:
-    """Hold back Ctrl-C until the end of this context.
+def defer_sigint() -> Iterator[None]:
+    """Defer SIGINT until the end of this context.
 
-    Python runs handlers of signals in the main thread, before the first line of the next function that it enters: in a
-    callback, before any ``try``. What is raised there is printed and forgotten by ctypes, and the library told of an
-    error. So while it may call back, the handler only takes note.
+    Python runs signal handlers in the main thread at the start of the next Python function, which may be a callback,
+    before any ``try`` in it. ctypes prints and drops what they raise there, and returns an error to the library.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    usual = signal.getsignal(signal.SIGINT) if in_main else None
-    if usual is None or not callable(usual):
+    handler = signal.getsignal(signal.SIGINT) if in_main else None
+    if handler is None or not callable(handler):
         yield
         return
-    noted: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _frame: noted.append(number))
+    deferred: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: deferred.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
-        if noted:
+        signal.signal(signal.SIGINT, handler)
+        if deferred:
             signal.raise_signal(signal.SIGINT)

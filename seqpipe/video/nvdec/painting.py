@@ -1,4 +1,4 @@
-"""Painting: C structure that describes how a fused decode run converts its frames (whole_run.c)."""
+"""Interface of a fused decode run to the conversion of its frames (fused_run.c)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final, Protocol
 
 from .hardware import StreamShape
 
-__all__ = ["MOST_IN_A_LAUNCH", "Painting", "PaintingOf"]
+__all__ = ["MOST_FRAMES_PER_LAUNCH", "PaintParams", "Painting"]
 
-MOST_IN_A_LAUNCH: Final = 8
-"""Pictures that are converted together at the most."""
+MOST_FRAMES_PER_LAUNCH: Final = 8
+"""Maximum number of frames that one launch converts."""
 _PLANES: Final = 3
 
 
-class Painting(Structure):
-    """Functions of the driver, a kernel, and what pictures have to be like for it."""
+class PaintParams(Structure):
+    """C structure: addresses of driver functions, a kernel with its launch, and the layout of the converted frames."""
 
     _fields_ = [
         ("launch", c_void_p),
@@ -31,27 +31,27 @@ class Painting(Structure):
         ("pitch", c_int64),
         ("planes", c_int64),
         ("offsets", c_int64 * _PLANES),
-        ("at_once", c_int64),
+        ("frames_per_launch", c_int64),
         ("columns", c_int64),
         ("rows", c_int64),
         ("threads", c_int64),
-        ("depths", c_int64 * (MOST_IN_A_LAUNCH + 1)),
+        ("depths", c_int64 * (MOST_FRAMES_PER_LAUNCH + 1)),
         ("begun", c_int64),
     ]
 
 
-class PaintingOf(Protocol):
-    """What is painted in a whole run; it depends on the stream, of which only the parser knows."""
+class Painting(Protocol):
+    """Conversion of the frames of a fused run, configured once the parser has announced the stream."""
 
     @property
-    def told(self) -> Painting:
-        """What C is told."""
+    def params(self) -> PaintParams:
+        """Structure that the C code reads."""
 
     def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
-        """Make ready for pictures.
+        """Configure the conversion for a stream.
 
         Args:
-            shape: of their stream.
-            pitch: bytes from row to row; 0 if no picture of their decoder was seen yet.
-            sequence: the feeder's number for where they are from.
+            shape: shape of the stream.
+            pitch: bytes per row of a mapped frame; 0 if none was mapped yet.
+            sequence: the feeder's number of the decoder and stream.
         """

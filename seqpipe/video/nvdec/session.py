@@ -1,4 +1,4 @@
-"""Session: the driver's parser with a hardware decoder, fed a few dozen packets at a time."""
+"""Session of the driver's parser and a hardware decoder, fed a few dozen packets at a time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from ..decode.packet_decoder import DecodeResult, FedPacket
 from .arrays import PacketArrays, PendingFrames
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import MOST_OF_A_STEP, Feeder, PacketBatch
-from .hardware import Forgotten, HardwareDecoder, StreamShape
-from .interrupt import interrupts_later
+from .feeder import MOST_FRAMES_PER_STEP, Feeder, PacketBatch
+from .hardware import HardwareDecoder, ReleasedDecoders, StreamShape
+from .interrupt import defer_sigint
 from .native_feeder import NativeFeeder, native
-from .painting import PaintingOf
+from .painting import Painting
 
 __all__ = ["Session"]
 
-# the parser is told the true number once it has seen the stream
+# The sequence callback replaces this by the stream's own number.
 _DECODE_SURFACES = 20
 _DISPLAY_DELAY = 2
-# VP9 and AV1 show pictures in the order of their packets; a packet may hold hidden ones, or show one from before.
+# VP9 and AV1 show frames in packet order; a packet may hold hidden frames, or show an earlier one again.
 _IN_ORDER = frozenset({CODECS["vp9"], CODECS["av1"]})
-# Their packets may hold several pictures, those of MPEG-4 as well.
+# Codecs whose packets may hold several frames.
 _SEVERAL = _IN_ORDER | {CODECS["mpeg4"]}
-# They may predict a picture from others of another size, which are scaled; those are gone with their decoder.
+# Codecs with reference scaling: references of another size, which are lost when the decoder is replaced.
 _SCALED = _IN_ORDER
 
 ResultT = TypeVar("ResultT")
 
 
 class Session:
-    """A parser with its decoder, for one kind of codec; used for one stream after another by one thread at a time.
+    """Parser with its decoder for one codec, reused by consecutive streams; belongs to one thread at a time.
 
     Args:
         codec: cudaVideoCodec.
-        stream: address of the CUDA stream on which pictures are handed over.
-        in_use: how many pictures may be in use while a step of others is handed over.
-        step: after how many pictures feeding pauses.
-        forgotten: the GPU's decoders that are to be destroyed.
+        stream: address of the CUDA stream that frames are mapped on.
+        in_use: number of frames that may be in use while the frames of another step are mapped.
+        step: number of frames after which feeding pauses.
+        released: the GPU's decoders that wait for destruction.
 
     Raises:
-        BackendError: the driver has no parser for it.
+        BackendError: the driver has no parser for the codec.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Session:
         stream: int,
         *,
         in_use: int,
-        step: int = MOST_OF_A_STEP,
-        forgotten: Forgotten | None = None,
+        step: int = MOST_FRAMES_PER_STEP,
+        released: ReleasedDecoders | None = None,
     ) -> None:
-        self._forgotten = forgotten or Forgotten()
+        self._released = released or ReleasedDecoders()
         self._cuvid: Cuvid = load()
-        self._stream, self._at_once, self._several = stream, in_use + step, codec in _SEVERAL
+        self._stream, self._most_mapped, self._several = stream, in_use + step, codec in _SEVERAL
         self._predicted = codec in _SCALED
         self._decoder: HardwareDecoder | None = None
-        self._painting: PaintingOf | None = None
+        self._painting: Painting | None = None
         self._error: BaseException | None = None
         self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
         self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
@@ -73,7 +73,7 @@ class Session:
             decode_surfaces=_DECODE_SURFACES,
             display_delay=_DISPLAY_DELAY,
             user_data=self._feeder.user_data,
-            on_sequence=self._feeder.asks(self._on_sequence),
+            on_sequence=self._feeder.sequence_callback(self._on_sequence),
             on_picture=self._feeder.on_picture,
             on_display=self._feeder.on_display,
         )
@@ -85,11 +85,11 @@ class Session:
     def feed(
         self, packets: Seq[FedPacket], stream: ElementaryStream, *, first: bool
     ) -> Iterator[DecodeResult]:
-        """Parse packets, begin to decode them, and tell as it goes what became known.
+        """Parse packets, start to decode them, and yield decode results.
 
         Args:
-            packets: the packets; the parser knows by itself which are key packets.
-            stream: makes an elementary stream of them.
+            packets: the packets; the parser itself recognizes key packets.
+            stream: converts packets to an elementary stream.
             first: whether decoding starts with the first of them.
 
         Raises:
@@ -98,97 +98,95 @@ class Session:
         """
         batch, begin = PacketBatch(packets, stream, first=first), 0
         while begin < len(packets):
-            fed, result = self._done(partial(self._feeder.feed, batch, begin))
+            fed, result = self._call(partial(self._feeder.feed, batch, begin))
             begin += fed
             yield result
-            del result  # it holds pictures, of which there must not be too many
+            del result  # releases its frames, of which only a few may be mapped
 
     def finish(self) -> Iterator[DecodeResult]:
-        """Hand over what is left, a step at a time, and make ready for another stream.
+        """Drain the decoder, a step at a time, and prepare for another stream.
 
         Raises:
             DecodeError: the GPU refused something.
-            BackendError: the GPU could not hand over a picture.
+            BackendError: the GPU could not map a frame.
         """
         last = False
         while not last:
-            last, result = self._done(self._feeder.finish)
+            last, result = self._call(self._feeder.finish)
             yield result
             del result
 
     @property
-    def runs_whole(self) -> bool:
-        """Whether :meth:`whole_run` can be tried: not before it is known how pictures lie in the GPU's memory."""
+    def can_fuse(self) -> bool:
+        """Whether :meth:`fused_run` is available: the pitch of mapped frames is known only after the first one."""
         known = self._decoder is not None and self._decoder.pitch > 0
         return known and isinstance(self._feeder, NativeFeeder)
 
-    def whole_run(
-        self, arrays: PacketArrays, awaited: PendingFrames, painting: PaintingOf
+    def fused_run(
+        self, arrays: PacketArrays, pending: PendingFrames, painting: Painting
     ) -> tuple[bool, bool]:
-        """Decode all packets of a run, and convert what is wanted of them, without Python in between.
+        """Decode all packets of a run and convert the wanted frames in one C call.
 
         Args:
-            arrays: the packets, the first as the parser takes it.
-            awaited: what is to come of them.
-            painting: how pictures are converted.
+            arrays: the packets, the first one in the form that the parser takes.
+            pending: wanted frames and expected reports.
+            painting: conversion of the frames.
 
         Returns:
-            Whether nothing was wrong, and whether the session is ready for another run. Where something was, some
-            pictures may have been converted, and only a run step by step can tell what it is.
+            Whether the run was undamaged, and whether the session was flushed and can be reused. If the run was
+            damaged, some frames may have been converted already; decoding it step by step finds the damaged packet.
 
         Raises:
             BackendError: the GPU refused the stream.
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the requested one.
         """
         feeder = self._feeder
         if not isinstance(feeder, NativeFeeder):
             return False, True
-        self._painting, painting.told.begun = painting, 0
+        self._painting, painting.params.begun = painting, 0
         self._fit()
         try:
-            return self._done(partial(feeder.whole_run, arrays, awaited, painting.told))
+            return self._call(partial(feeder.fused_run, arrays, pending, painting.params))
         finally:
             self._painting = None
 
     def use(self, stream: int) -> None:
-        """Hand pictures over on another CUDA stream from now on."""
+        """Map frames on another CUDA stream from now on."""
         self._stream = stream
         if self._decoder is not None:
             self._decoder.use(stream)
 
     @property
     def memory(self) -> int:
-        """About how many bytes of the GPU it holds."""
+        """Approximate GPU memory of the session in bytes."""
         return self._decoder.memory if self._decoder is not None else 0
 
     def close(self) -> None:
-        """Destroy the parser, and the decoder once no picture of it is in use."""
-        parser, self._parser = (
-            self._parser,
-            ctypes.c_void_p(),
-        )  # first, lest an interrupt makes it happen twice
+        """Destroy the parser, and the decoder once none of its frames is in use."""
+        # Cleared first, so that an interrupt cannot destroy the parser twice.
+        parser, self._parser = self._parser, ctypes.c_void_p()
         if parser:
             self._cuvid.destroy_parser(parser)
             self._feeder.close()
         self._decoder, self._on_sequence = None, None
-        self._forgotten.destroy()
+        self._released.destroy()
 
-    def _done(self, step: Callable[[], ResultT]) -> ResultT:
-        """What a step of the feeder gives, during which the parser calls back."""
-        with interrupts_later():
+    def _call(self, step: Callable[[], ResultT]) -> ResultT:
+        """Call the feeder, deferring Ctrl-C and exceptions of callbacks to the end of the call."""
+        with defer_sigint():
             try:
                 return step()
             finally:
                 self._raise()
 
     def _raise(self) -> None:
-        """Raise what the parser's call could not let through; an interrupt that was held back then takes its place.
+        """Raise the exception of a callback; a deferred interrupt is raised after it and replaces it.
 
-        Not the other way round: what the GPU refuses is left to the CPU, and the interrupt would be gone with it.
+        The opposite order would lose the interrupt: a stream that the GPU refuses is decoded on the CPU.
         """
         if self._error is not None:
             try:
-                raise self._error  # a local name for it would be a circle, in which pictures stay
+                raise self._error  # a local variable would form a reference cycle that keeps frames mapped
             finally:
                 self._error = None
 
@@ -201,33 +199,33 @@ class Session:
             return 0
 
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
-        if self._decoder is not None and self._decoder.take(shape):
+        if self._decoder is not None and self._decoder.accept(shape):
             self._feeder.use(self._decoder)
             self._fit()
             return self._decoder
-        if self._decoder is not None and self._predicted and not self._feeder.anew:
+        if self._decoder is not None and self._predicted and not self._feeder.at_key:
             raise BackendError(
-                f"NVDEC cannot go on with {shape.width}×{shape.height} pixels, predicted from pictures of another size",
+                f"NVDEC cannot continue with {shape.width}×{shape.height} pixels predicted from frames of another size",
                 advice="Use decode='auto' or 'cpu' for this file",
             )
         self._feeder.wait_decoded()
         self._feeder.use(None)
-        self._decoder = None  # it goes when the last of its pictures does
-        self._forgotten.destroy()
+        self._decoder = None  # released once none of its frames is in use
+        self._released.destroy()
         self._decoder = decoder = HardwareDecoder(
             self._cuvid,
             shape,
             stream=self._stream,
-            at_once=self._at_once,
+            most_mapped=self._most_mapped,
             several=self._several,
-            forgotten=self._forgotten,
+            released=self._released,
         )
         self._feeder.use(decoder)
         self._fit()
         return decoder
 
     def _fit(self) -> None:
-        """Let a whole run know what its pictures are like."""
+        """Configure the painting of a fused run for the current stream."""
         feeder, decoder = self._feeder, self._decoder
         if self._painting is not None and decoder is not None and isinstance(feeder, NativeFeeder):
             self._painting.fit(decoder.shape, decoder.pitch, feeder.sequence)

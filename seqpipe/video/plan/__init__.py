@@ -1,6 +1,3 @@
-"""Which packets obtain which frames: requests, decode plans, jobs.
-
-Pure arithmetic, no pixels.
-"""
+"""Requests, decode plans and jobs: which packets have to be decoded for which frames; pure arithmetic, no pixels."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Frame numbers and times as a user gives them, checked."""
+"""Validation of frame numbers and times given by users."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from ...errors import ParameterError
 from ...param import check_list
 
-__all__ = ["numbers_of", "time_s", "whole_number", "whole_numbers"]
+__all__ = ["check_frame_number", "check_frame_numbers", "check_time_s", "resolve_slice"]
 
 
-def whole_number(number: Any) -> int:
-    """A frame number.
+def check_frame_number(number: Any) -> int:
+    """Return a frame number as an int.
 
     Raises:
-        ParameterError: it is no whole number.
+        ParameterError: the number is not a whole number.
     """
     try:
         if not isinstance(number, (bool, np.bool_)):
             return operator.index(number)
     except TypeError:
-        pass  # told below
+        pass  # raised below
     raise ParameterError(
         f"{number!r} is not a frame number",
         allowed="whole numbers",
@@ -35,37 +35,39 @@ def whole_number(number: Any) -> int:
     )
 
 
-def whole_numbers(numbers: Any) -> list[int]:
-    """Frame numbers.
+def check_frame_numbers(numbers: Any) -> list[int]:
+    """Return frame numbers as a list of ints.
 
     Raises:
-        ParameterError: one of them is no whole number, or they are not several.
+        ParameterError: the argument is not a list, or one of its entries is not a whole number.
     """
-    return [whole_number(number) for number in check_list("numbers", numbers, "a list of frame numbers")]
+    return [
+        check_frame_number(number) for number in check_list("numbers", numbers, "a list of frame numbers")
+    ]
 
 
-def numbers_of(chosen: slice, count: int) -> range:
-    """The frame numbers that a slice takes of so many.
+def resolve_slice(frames: slice, count: int) -> range:
+    """Return the frame numbers that a slice selects from ``count`` frames.
 
     Raises:
-        ParameterError: its ends are no whole numbers, or it goes by steps of 0.
+        ParameterError: a bound or the step is not a whole number, or the step is 0.
     """
     try:
-        return range(count)[chosen]
+        return range(count)[frames]
     except (TypeError, ValueError):
         allowed = "whole numbers, and a step that is not 0"
-        raise ParameterError(f"{chosen} is not valid", allowed=allowed) from None
+        raise ParameterError(f"{frames} is not valid", allowed=allowed) from None
 
 
-def time_s(seconds: Any) -> float:
-    """A time.
+def check_time_s(seconds: Any) -> float:
+    """Return a time in seconds as a float.
 
     Raises:
-        ParameterError: it is no number.
+        ParameterError: the time is not a number.
     """
     try:
         if type(seconds) is not bool and isinstance(seconds, Real):
             return float(seconds)
-    except OverflowError:  # of a whole number beyond every float
+    except OverflowError:  # an int beyond the range of float
         return math.inf if seconds > 0 else -math.inf
     raise ParameterError(f"{seconds!r} is not a time", allowed="a number of seconds")

@@ -1,9 +1,9 @@
-"""DecodePlan: which packets to feed, in which order, to obtain given frames. Pure arithmetic.
+"""Decode plans: which packets to feed, in which order, to obtain given frames.
 
-Nothing is fed that cannot matter: decoding starts at the nearest key frame that reaches the wanted frame, feeds every
-reference frame up to the last one wanted, a non-reference frame only if it is wanted itself, and jumps to the next key
-frame as soon as all that is wanted lies beyond it. A leading picture of an open GOP is predicted from the GOP before,
-so wanting one starts a key frame earlier; starting at its own key frame, it is left out.
+A plan feeds no packet that cannot affect a wanted frame: it starts at the nearest key frame from which the wanted frame
+can be decoded, feeds every reference frame up to the last wanted one, a non-reference frame only if it is wanted, and
+skips to a later key frame where that saves reference frames. A leading picture of an open GOP is predicted from the GOP
+before, so a plan for it starts one key frame earlier; where decoding starts at its own key frame, it is left out.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from ...array import BoolArray, IntArray, distinct
 from ..packet_index import PacketTable
 
-__all__ = ["DecodePlan", "Segment", "awaited", "damaged_by", "make_plan", "reached_from", "undecodable"]
+__all__ = ["DecodePlan", "Segment", "damaged_by", "make_plan", "start_packets", "tracked", "undecodable"]
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """One uninterrupted run of a decoder.
+    """Packets that a decoder is fed from a key packet to a flush.
 
     Attributes:
         packets: packet numbers to feed, ascending; the first is a key packet.
@@ -34,13 +34,13 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class DecodePlan:
-    """The runs that deliver the wanted frames, in file order."""
+    """Segments that deliver the wanted frames, in file order."""
 
     segments: tuple[Segment, ...]
 
     @property
     def cost(self) -> int:
-        """Packets to decode."""
+        """Number of packets to decode."""
         return sum(len(segment.packets) for segment in self.segments)
 
 
@@ -52,25 +52,25 @@ def make_plan(
     damaged: Collection[int] = (),
     thorough: bool = False,
 ) -> DecodePlan:
-    """The cheapest way to the frames of the given packets.
+    """Return the plan that decodes the fewest packets for the frames of the given packets.
 
     Args:
         table: the packets of the stream.
         wanted: packet numbers of the wanted frames, in any order, repeats allowed.
-        earlier: how many key frames before the nearest one to start, for streams whose key frames do not hold
-            what they promise.
-        damaged: packets that were found not to decode: they are not fed again, and nothing that is wanted needs them.
-        thorough: leave nothing out, and begin anew at every key frame that a wanted frame can be reached from. For
-            damaged streams: what they say of their packets may be wrong, and a decoder may keep what damage has left.
+        earlier: number of key frames before the nearest one to start at, for streams whose key frames are not true
+            random access points.
+        damaged: packets that failed to decode; they are not fed again, and no wanted frame depends on them.
+        thorough: feed all packets, and start a segment at every key frame that wanted frames depend on. Used for
+            damaged streams: their packet headers may be wrong, and a decoder may keep state left by damage.
 
     Returns:
-        Segments in file order; every wanted packet is in exactly one of them.
+        Segments in file order; each wanted packet is in exactly one of them.
     """
     packets = distinct(wanted)
     if not packets.size:
         return DecodePlan(())
-    starts = reached_from(table, packets, earlier)
-    # A run is left where that saves feeding at least one reference frame on the way to the next start.
+    starts = start_packets(table, packets, earlier)
+    # A segment ends where skipping to the next start saves at least one reference frame.
     first = int(starts[0])
     before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
     saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
@@ -84,21 +84,21 @@ def make_plan(
     )
 
 
-def reached_from(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
-    """The key packet from which each of some ascending packets is reached."""
+def start_packets(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
+    """Return the key packet at which decoding starts for each of the given ascending packets."""
     starts = table.gop[packets]
     back = (table.leads(packets) & ~table.self_contained[packets]).astype(np.int64) + earlier
     for _ in range(int(back.max())):
         step = (back > 0) & (starts > 0)
         starts = np.where(step, table.gop[np.maximum(starts - 1, 0)], starts)
         back -= 1
-    # Where a later packet needs an earlier start, those before it are reached on the way.
+    # Where a later packet needs an earlier start, the packets before it share that start.
     result: IntArray = np.minimum.accumulate(starts[::-1])[::-1]
     return result
 
 
 def undecodable(table: PacketTable, segment: Segment) -> BoolArray:
-    """Which packets of a segment are fed for their place among the others only: leading pictures of its key frame."""
+    """Return a mask of the packets fed although they cannot be decoded: unwanted leading pictures of the key frame."""
     packets = segment.packets
     leading: BoolArray = table.leads(packets) & (table.gop[packets] == packets[0])
     if leading.any():
@@ -106,19 +106,19 @@ def undecodable(table: PacketTable, segment: Segment) -> BoolArray:
     return leading
 
 
-def awaited(table: PacketTable, segment: Segment) -> BoolArray:
-    """Which packets of a segment others may be predicted from: what became of them has to be known."""
+def tracked(table: PacketTable, segment: Segment) -> BoolArray:
+    """Return a mask of the reference frames whose decode result must be known before frames are delivered."""
     packets = segment.packets
-    found: BoolArray = table.reference[packets] & (table.packet_frame[packets] >= 0)
-    return found & ~undecodable(table, segment)
+    references: BoolArray = table.reference[packets] & (table.packet_frame[packets] >= 0)
+    return references & ~undecodable(table, segment)
 
 
 def damaged_by(table: PacketTable, packet: int) -> IntArray:
-    """The packets whose frames cannot be trusted once a packet did not decode.
+    """Return the packets whose frames are invalid once a packet failed to decode.
 
-    Of a non-reference frame, that is only itself. Of any other, all that follow it up to the next key packet, and the
-    leading pictures of that one, which are predicted from before it. Of a leading picture of HEVC, the leading ones
-    that follow: no others may be predicted from it, and where decoding starts at its key packet it is left out.
+    For a non-reference frame, that is only itself. For any other, all packets up to the next key packet, and the
+    leading pictures of that one, which are predicted from before it. For a leading picture of HEVC, the leading
+    pictures that follow: no other frames may be predicted from it, and a decode that starts at its key packet skips it.
     """
     if not table.reference[packet]:
         return np.array([packet], dtype=np.int64)
@@ -138,7 +138,7 @@ def _segment(
     last = int(wanted[-1])
     feed = table.reference[start : last + 1] | thorough
     # Leading reference pictures of H.264 are fed even though they cannot be decoded from here: leaving them out would
-    # open a gap in frame_num, which the decoder fills with inventions. HEVC leaves its RASL pictures out by design.
+    # open a gap in frame_num, which the decoder conceals with made-up frames. HEVC skips its RASL pictures by design.
     feed &= ~(table.undecodable[start : last + 1] & (table.gop[start : last + 1] == start))
     feed[[packet - start for packet in damaged if start < packet <= last]] = False
     feed[wanted - start] = True

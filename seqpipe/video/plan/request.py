@@ -1,4 +1,4 @@
-"""Request: a sequence to be read, and what comes of it."""
+"""Requests for sequences, and their outcomes: a sequence or an error."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from ..convert.output import OutputSpec
 from ..packet_index import PacketIndex
 from ..source.source import Origin
 
-__all__ = ["Outcomes", "Request", "assembled", "check_memory", "lost_error"]
+__all__ = ["Outcomes", "Request", "assemble", "check_memory", "lost_error"]
 
 Outcomes: TypeAlias = "dict[int, Sequence | SeqpipeError]"
-"""What became of requests, by their place among those that were given together."""
+"""Sequence or error of each request, by its number among those submitted together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A sequence to be read.
+    """Sequence to be read.
 
     Attributes:
         origin: the video: a path or URL.
-        frames: frame numbers to put at each position, int64; -1 for a position that is filled with ``fill``.
-        padding: positions that are padding; their frame numbers are given as -1 and their times as NaN.
-        output: color, dtype and geometry of the pixels. Every request may have its own, such as a window and a mirror
-            drawn for it (``crop``, ``size``, ``mirror``): on a GPU that is done by the launch that makes its pictures,
-            and a window never seen before is not waited for.
-        fill: the value of the pixels at positions without a frame, or one for each channel.
-        out: where to write the pixels, one picture per position; a new array by default.
+        frames: int64 frame number of each position; -1 for a position that is filled with ``fill``.
+        padding: mask of padded positions; the sequence has frame number -1 and time NaN there.
+        output: color, dtype and geometry of the pixels. Each request may have its own, such as a random crop and
+            mirror (``crop``, ``size``, ``mirror``): on a GPU the conversion kernel applies them at no additional cost.
+        fill: pixel value of positions without a frame, or one value for each channel.
+        out: array to write the pixels to, one frame per position; a new array by default.
     """
 
     origin: Origin
@@ -43,17 +42,17 @@ class Request:
     fill: float | tuple[float, ...] = 0
     out: Array | None = None
 
-    def filled(self, place: int) -> Iterator[tuple[Any, float]]:
-        """What is filled at a position, as an index into the pixels, and with which value."""
+    def fill_values(self, position: int) -> Iterator[tuple[Any, float]]:
+        """Yield the parts of a position to fill, as indices into the pixels, with their values."""
         if not isinstance(self.fill, tuple):
-            yield place, self.fill
+            yield position, self.fill
             return
         for channel, value in enumerate(self.fill):
-            yield (place, channel) if self.output.layout == "FCHW" else (place, ..., channel), value
+            yield (position, channel) if self.output.layout == "FCHW" else (position, ..., channel), value
 
 
 def check_memory(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> None:
-    """See that memory which was given fits a request.
+    """Check that an array given for a request's pixels has their shape and dtype.
 
     Raises:
         SourceError: it does not; the message names both shapes.
@@ -62,14 +61,14 @@ def check_memory(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], sourc
         raise SourceError(
             f"its frames make {shape} {dtype}, but {out.shape} {out.dtype} was expected",
             source=source,
-            advice="The file may have been replaced by one of another size: make the dataset anew",
+            advice="The file may have been replaced by one of another size: create the dataset again",
         )
 
 
-def assembled(
+def assemble(
     index: PacketIndex, request: Request, pixels: Array, lost: dict[int, str]
 ) -> Sequence | SeqpipeError:
-    """The sequence of a request whose frames were decoded, or the error if some of them were lost."""
+    """Return the sequence of a request whose frames were decoded, or the error if some of them are lost."""
     missing = {frame: lost[frame] for frame in request.frames.tolist() if frame in lost} if lost else {}
     if missing:
         return lost_error(index, missing)
@@ -80,7 +79,7 @@ def assembled(
 
 
 def lost_error(index: PacketIndex, lost: dict[int, str], advice: str = "") -> DamagedSourceError:
-    """The error for frames that could not be delivered."""
+    """Return the error for frames that could not be decoded."""
     numbers = tuple(sorted(lost))
     some = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
     frames = f"frame {some}" if len(numbers) == 1 else f"{len(numbers)} frames ({some})"

@@ -20,8 +20,8 @@ import numpy as np
 from ...content import HEAD, VOLUME_KINDS, volume_kind
 from ...errors import ParameterError, UnreadableSourceError
 from ...limits import IMAGE_PIXELS, check_image_size
-from ..finalizers import Afterwards
-from ..source.outside import parsing
+from ..finalizers import Finalizer
+from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
 
@@ -127,7 +127,7 @@ class Demuxer:
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
         # its streams and it refer to one another, so that it would stay open until garbage is collected
-        self._afterwards = Afterwards(self.container.close)
+        self._finalizer = Finalizer(self.container.close)
 
     def close(self) -> None:
         """Close it."""

@@ -1,6 +1,3 @@
-"""Where the bytes of a video come from: local files, memory, file objects, URLs.
-
-Imports nothing else of `video`.
-"""
+"""Sources of a video's bytes: local files, memory, file objects and URLs; imports nothing else of `video`."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Blocks of a source that answers slowly, kept while it is opened; and what was read of a source, counted."""
+"""Wrappers of sources: a cache of blocks for opening a source with a high latency, and a counter of reads."""
 
 from __future__ import annotations
 
@@ -9,88 +9,90 @@ from collections.abc import Sequence as Seq
 from itertools import pairwise
 from typing import BinaryIO, cast
 
-from .byte_ranges import merged
+from .byte_ranges import merge_ranges
 from .source import Read, Source, Stamp
 
-__all__ = ["Blocks", "Counted"]
+__all__ = ["Blocks", "CountedSource"]
 
 _BLOCK = 1 << 16
 
 
-class _Around(Source):
-    """A source like another one, to which all is passed on."""
+class _WrappedSource(Source):
+    """Source that delegates to another one."""
 
-    def __init__(self, plain: Source) -> None:
-        self.plain = plain
-        self.name, self.slow, self.path = plain.name, plain.slow, plain.path
-        self.stream, self.gap = plain.stream, plain.gap
+    def __init__(self, source: Source) -> None:
+        self.wrapped = source
+        self.name, self.slow, self.path = source.name, source.slow, source.path
+        self.stream, self.gap = source.stream, source.gap
 
     def stamp(self) -> Stamp | None:
-        return self.plain.stamp()
+        return self.wrapped.stamp()
 
     def size(self) -> int:
-        return self.plain.size()
+        return self.wrapped.size()
 
     def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
-        return self.plain.for_demuxer(read)
+        return self.wrapped.for_demuxer(read)
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        return self.plain.read(ranges)
+        return self.wrapped.read(ranges)
 
-    def read_on(self, offset: int, size: int) -> bytes:
-        return self.plain.read_on(offset, size)
+    def read_sequential(self, offset: int, size: int) -> bytes:
+        return self.wrapped.read_sequential(offset, size)
 
     def close(self) -> None:
-        self.plain.close()
+        self.wrapped.close()
 
 
-class Blocks(_Around):
-    """Keeps whatever was read, in whole blocks; a demuxer is given nothing else.
+class Blocks(_WrappedSource):
+    """Source that caches all blocks read, and gives a demuxer only cached ones.
 
-    Tables and the first packets are all that opening a video asks for. What a demuxer would read besides, to guess what
-    the tables tell, it takes for the end of the file.
+    Opening a video reads the container's tables and the first packets. Other blocks, which a demuxer would read to
+    guess what the tables state, look like the end of the file to it.
 
     Args:
-        plain: where blocks come from.
+        source: the source that blocks are read from.
     """
 
-    def __init__(self, plain: Source) -> None:
-        super().__init__(plain)
-        self._held = plain.size()
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._size = source.size()
         self._blocks: dict[int, bytes] = {}
 
     @classmethod
     def of(cls, source: Source) -> Blocks:
-        """Return the blocks of a source that is being opened, the same for all who look into it."""
+        """Return the blocks of a source that is being opened, shared by all callers."""
         if not isinstance(source.held, Blocks):
             source.held = cls(source)
         return source.held
 
     def size(self) -> int:
-        """Its length in bytes, asked once."""
-        return self._held
+        """Return the size in bytes."""
+        return self._size
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (offset, size), short where the source ends."""
+        """Return the bytes of each (offset, size), truncated at the end of the source."""
         wanted = {
             block
             for offset, size in ranges
-            for block in range(offset // _BLOCK, (min(offset + size, self._held) + _BLOCK - 1) // _BLOCK)
+            for block in range(offset // _BLOCK, (min(offset + size, self._size) + _BLOCK - 1) // _BLOCK)
         }
         missing = sorted(wanted - self._blocks.keys())
         if missing:
             cuts = [0, *(i for i, (a, b) in enumerate(pairwise(missing), 1) if b != a + 1), len(missing)]
             runs = [(missing[a], missing[b - 1] + 1) for a, b in pairwise(cuts)]
-            parts = self.plain.read([(a * _BLOCK, min(b * _BLOCK, self._held) - a * _BLOCK) for a, b in runs])
+            parts = self.wrapped.read(
+                [(a * _BLOCK, min(b * _BLOCK, self._size) - a * _BLOCK) for a, b in runs]
+            )
             for (first, end), data in zip(runs, parts, strict=True):
                 for block in range(first, end):
                     self._blocks[block] = data[(block - first) * _BLOCK : (block - first + 1) * _BLOCK]
-        return [self.kept(offset, size) for offset, size in ranges]
+        return [self.cached(offset, size) for offset, size in ranges]
 
-    def kept(self, offset: int, size: int) -> bytes:
-        """What was read of a range, as far as that goes without a gap."""
+    def cached(self, offset: int, size: int) -> bytes:
+        """Return the cached bytes of a range up to the first block that is not cached."""
         parts: list[bytes] = []
-        end = min(offset + size, self._held)
+        end = min(offset + size, self._size)
         while offset < end:
             data = self._blocks.get(offset // _BLOCK, b"")[offset % _BLOCK :][: end - offset]
             if not data:
@@ -100,18 +102,18 @@ class Blocks(_Around):
         return b"".join(parts)
 
     def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  nothing is read
-        """A file of what is kept."""
-        return cast("BinaryIO", io.BufferedReader(_Kept(self), _BLOCK))
+        """Return a file object over the cached blocks."""
+        return cast("BinaryIO", io.BufferedReader(_CachedFile(self), _BLOCK))
 
 
-class _Kept(io.RawIOBase):
-    """A file of what is kept of another one, which ends wherever nothing is."""
+class _CachedFile(io.RawIOBase):
+    """File object over cached blocks, which reads as at its end where a block is not cached."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks, self._at = blocks, 0
 
     def readinto(self, target: bytearray) -> int:  # type: ignore[override]
-        data = self._blocks.kept(self._at, len(target))
+        data = self._blocks.cached(self._at, len(target))
         target[: len(data)] = data
         self._at += len(data)
         return len(data)
@@ -127,40 +129,40 @@ class _Kept(io.RawIOBase):
         return True
 
 
-class Counted(_Around):
-    """Counts what is read.
+class CountedSource(_WrappedSource):
+    """Source that counts reads.
 
     Args:
-        plain: the source.
+        source: the source.
 
     Attributes:
-        requests: how often it was asked; ranges that lie together count once.
-        bytes_read: how much it gave.
+        requests: number of reads; ranges that are read together count once.
+        bytes_read: number of bytes read.
     """
 
-    def __init__(self, plain: Source) -> None:
-        super().__init__(plain)
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
         self.requests = self.bytes_read = 0
         self._lock = threading.Lock()
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (offset, size), short where the source ends."""
-        parts = self.plain.read(ranges)
-        runs = merged(ranges, self.plain.gap)
-        behind = sum(size for _, size in ranges) - sum(map(len, parts))  # the source's end
-        self._count(len(runs), sum(end - begin for begin, end in runs) - behind)
+        """Return the bytes of each (offset, size), truncated at the end of the source."""
+        parts = self.wrapped.read(ranges)
+        runs = merge_ranges(ranges, self.wrapped.gap)
+        missing = sum(size for _, size in ranges) - sum(map(len, parts))  # beyond the source's end
+        self._count(len(runs), sum(end - begin for begin, end in runs) - missing)
         return parts
 
-    def read_on(self, offset: int, size: int) -> bytes:
-        """One range, by a reader that goes through the source from its start."""
-        data = self.plain.read_on(offset, size)
-        if not self.slow:  # else it is one of the demuxer's blocks, which were counted
+    def read_sequential(self, offset: int, size: int) -> bytes:
+        """Return one range for a reader that goes through the source from its start."""
+        data = self.wrapped.read_sequential(offset, size)
+        if not self.slow:  # otherwise it comes from the demuxer's blocks, which were counted
             self._count(1, len(data))
         return data
 
     def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
-        """What ``av.open`` takes; reads of a path are not seen."""
-        file = self.plain.for_demuxer(read or self.read)
+        """Return the argument of ``av.open``; reads of a local path are not counted."""
+        file = self.wrapped.for_demuxer(read or self.read)
         if self.slow:
             return file
         return file if isinstance(file, str) else cast("BinaryIO", _CountedFile(file, self._count))
@@ -172,15 +174,15 @@ class Counted(_Around):
 
 
 class _CountedFile:
-    """A file that tells how much is read of it."""
+    """File object that counts reads."""
 
-    def __init__(self, plain: BinaryIO, count: Callable[[int, int], None]) -> None:
-        self._plain, self._count = plain, count
-        self.name = getattr(plain, "name", "")
-        self.seek, self.tell, self.close, self.seekable = plain.seek, plain.tell, plain.close, _yes
+    def __init__(self, file: BinaryIO, count: Callable[[int, int], None]) -> None:
+        self._file, self._count = file, count
+        self.name = getattr(file, "name", "")
+        self.seek, self.tell, self.close, self.seekable = file.seek, file.tell, file.close, _yes
 
     def read(self, size: int = -1) -> bytes:
-        data = self._plain.read(size)
+        data = self._file.read(size)
         self._count(1, len(data))
         return data
 

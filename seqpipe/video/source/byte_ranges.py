@@ -1,4 +1,4 @@
-"""Byte ranges of a source: which are fetched together, and what each has of that."""
+"""Byte ranges: merging of ranges that are read together, and slicing of the bytes read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import bisect
 import sys
 from collections.abc import Sequence as Seq
 
-__all__ = ["cut_out", "merged"]
+__all__ = ["merge_ranges", "slice_ranges"]
 
 
-def merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:
-    """Ascending (begin, end) runs that cover all ranges; gaps of no more than so many bytes are fetched along."""
+def merge_ranges(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Return ascending (begin, end) runs that cover all (offset, size) ranges, across gaps of at most ``gap`` bytes."""
     runs: list[tuple[int, int]] = []
     begin = stop = -1
     for offset, size in sorted(ranges):
@@ -27,9 +27,9 @@ def merged(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize) -> li
     return [(min(begin, end), min(stop, end)) for begin, stop in runs]
 
 
-def cut_out(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
-    """Each range's bytes, from those of the runs that cover them."""
-    if len(runs) == 1:  # as most often, and then this takes half as long
+def slice_ranges(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
+    """Return the bytes of each range from the bytes of the runs that cover them."""
+    if len(runs) == 1:  # the usual case, which takes half the time this way
         ((begin, _),) = runs
         data = parts[0]
         return [data[offset - begin : offset - begin + size] for offset, size in ranges]

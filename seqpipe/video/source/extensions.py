@@ -1,4 +1,4 @@
-"""Which files of a folder are taken for videos, and which are passed over."""
+"""Recognition of video files in folders by the extensions of their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import Final
 
-__all__ = ["VIDEO_ENDINGS", "PassedOver", "is_video"]
+__all__ = ["VIDEO_ENDINGS", "SkippedFiles", "is_video"]
 
 _ENDINGS = (
     "264 265 3g2 3gp asf av1 avc avi divx dv f4v flv h261 h263 h264 h265 hevc ivf m1v m2t m2ts m2v m4v mjpeg mjpg mk3d "
@@ -15,23 +15,23 @@ _ENDINGS = (
 _NAMED = 4
 
 VIDEO_ENDINGS: Final = tuple(f".{ending}" for ending in _ENDINGS.split())
-"""What the name of a file found in a folder must end in; a file that is named itself may end in anything."""
+"""Extensions of files that are found in folders; a file given by its path may have any extension."""
 
 
 def is_video(name: str) -> bool:
-    """Whether a file's name ends as those of videos do, in whatever case."""
+    """Return whether a file's name has the extension of a video, ignoring case."""
     return name.lower().endswith(VIDEO_ENDINGS)
 
 
-class PassedOver(Counter[str]):
-    """How many files a search has passed over, by the endings of their names."""
+class SkippedFiles(Counter[str]):
+    """Number of files that a search has skipped, by extension."""
 
     def note(self, name: str) -> None:
         """Count a file."""
         self[os.path.splitext(name)[1].lower()] += 1  # noqa: PTH122  a name of very many
 
     def __str__(self) -> str:
-        """Such as ``12 other files (.jpg 10, .txt 2)``."""
+        """Format the counts, such as ``12 other files (.jpg 10, .txt 2)``."""
         count = sum(self.values())
         kinds = [f"{ending or 'without an ending'} {n}" for ending, n in self.most_common(_NAMED)]
         more = ", …" if len(self) > _NAMED else ""

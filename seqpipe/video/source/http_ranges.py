@@ -1,7 +1,7 @@
-"""Byte ranges over HTTP, believed only where status, ``Content-Range`` and length say that they are what was asked for.
+"""Byte ranges over HTTP, checked by status, ``Content-Range`` and length.
 
-A server may ignore ranges, and send the whole file with status 200; some proxies send other ranges than asked for. Each
-request names the file's ETag, so that no parts of two files are put together where one has replaced the other.
+A server may ignore ranges and send the whole file with status 200; some proxies send other ranges than requested. Each
+request sends the file's ETag, so that parts of two versions of a file are never combined.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence as Seq
 from contextlib import asynccontextmanager
 from typing import Any, BinaryIO
 
-__all__ = ["AnswerError", "ChangedError", "NoRangesError", "RefusedError", "http_ranges", "http_whole"]
+__all__ = ["AnswerError", "ChangedError", "NoRangesError", "RefusedError", "http_download", "http_ranges"]
 
 _PIECE = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -20,35 +20,35 @@ _CONNECT_S, _SILENCE_S = 30, 60
 
 
 class AnswerError(Exception):
-    """A server's answer is not what was asked for; its text says why."""
+    """The server's response does not match the request."""
 
 
 class RefusedError(AnswerError):
-    """The server does not let the user read."""
+    """The server denies access."""
 
 
 class ChangedError(Exception):
-    """What is there now is not what was opened; its text says how that is known."""
+    """The object differs from the one that was opened."""
 
 
 class NoRangesError(Exception):
-    """The server sends whole files only."""
+    """The server does not support byte ranges."""
 
 
 def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: str | None) -> list[bytes]:
-    """The bytes of some ranges, asked for at once.
+    """Read ranges of a file concurrently.
 
     Args:
-        fs: fsspec's file system for HTTP.
-        url: what it calls the file.
+        fs: fsspec's HTTP file system.
+        url: URL of the file.
         runs: (begin, end) of each range, within the file.
-        size: of the file in bytes.
-        etag: of the file; None if the server gave none.
+        size: size of the file in bytes.
+        etag: ETag of the file; None if the server sent none.
 
     Raises:
-        NoRangesError: the server sends whole files only.
-        ChangedError: the file has been replaced by another one.
-        AnswerError: an answer has another status, range or length, or none came in time.
+        NoRangesError: the server does not support byte ranges.
+        ChangedError: the file has been replaced.
+        AnswerError: a response has an unexpected status, range or length, or timed out.
     """
     from fsspec.asyn import sync
 
@@ -56,21 +56,21 @@ def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: 
     return parts
 
 
-def http_whole(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
-    """Write a whole file; returns its size in bytes.
+def http_download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
+    """Download a file; returns its size in bytes.
 
     Raises:
-        ChangedError: the file has been replaced by another one.
-        AnswerError: the server does not send it, or it has more bytes than `limit`.
+        ChangedError: the file has been replaced.
+        AnswerError: the server does not send the file, or it is larger than ``limit`` bytes.
     """
     from fsspec.asyn import sync
 
-    size: int = sync(fs.loop, _whole, fs, url, file, limit, etag)
+    size: int = sync(fs.loop, _download, fs, url, file, limit, etag)
     return size
 
 
 async def _ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: str | None) -> list[bytes]:
-    import asyncio  # here: it takes longer to import than a local file to open
+    import asyncio  # imported late: the import takes longer than opening a local file
 
     session = await fs.set_session()
     return list(await asyncio.gather(*(_range(fs, session, url, run, size, etag) for run in runs)))
@@ -81,7 +81,7 @@ async def _range(fs: Any, session: Any, url: str, run: tuple[int, int], size: in
     if begin == end:
         return b""
     headers = {"Range": f"bytes={begin}-{end - 1}"}
-    if etag is not None and not etag.startswith("W/"):  # a weak one matches nothing here (RFC 9110, 13.1.1)
+    if etag is not None and not etag.startswith("W/"):  # If-Match never matches a weak one (RFC 9110, 13.1.1)
         headers["If-Match"] = etag
     async with _answer(fs, session, url, etag, headers) as answer:
         if answer.status == 200 and (begin, end) != (0, size):
@@ -93,13 +93,13 @@ async def _range(fs: Any, session: Any, url: str, run: tuple[int, int], size: in
             found = _CONTENT_RANGE.fullmatch(stated.strip())
             if not found or found.groups() not in {(str(begin), str(end - 1), t) for t in (str(size), "*")}:
                 raise AnswerError(
-                    f"bytes {begin}-{end - 1}/{size} were asked for, the server sends {stated or 'an unnamed range'}"
+                    f"bytes {begin}-{end - 1}/{size} were requested, the server sends {stated or 'an unnamed range'}"
                 )
         data: bytes = await answer.read()
     return data
 
 
-async def _whole(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
+async def _download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
     session = await fs.set_session()
     size = 0
     async with _answer(fs, session, url, etag, {}) as answer:
@@ -108,7 +108,7 @@ async def _whole(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | No
         async for piece in answer.content.iter_chunked(_PIECE):
             size += len(piece)
             if size > limit:
-                raise AnswerError(f"it has more than {limit:.0f} bytes")
+                raise AnswerError(f"the file is larger than {limit:.0f} bytes")
             file.write(piece)
     return size
 
@@ -117,12 +117,12 @@ async def _whole(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | No
 async def _answer(
     fs: Any, session: Any, url: str, etag: str | None, headers: dict[str, str]
 ) -> AsyncIterator[Any]:
-    """The answer to a request for a file, unless it is another file's or none at all.
+    """Send a GET request and check that the response is the file's.
 
     Raises:
-        ChangedError: the file has been replaced by another one.
-        RefusedError: it may not be read, or no longer.
-        AnswerError: nothing came in time.
+        ChangedError: the file has been replaced.
+        RefusedError: access is denied.
+        AnswerError: the request timed out.
     """
     import asyncio
 
@@ -134,17 +134,17 @@ async def _answer(
             if answer.status in (401, 403):
                 raise RefusedError(f"the server answers {answer.status} {answer.reason}")
             yield answer
-    except asyncio.TimeoutError as error:  # aiohttp's are of this class too
+    except asyncio.TimeoutError as error:  # the base class of aiohttp's timeouts
         raise AnswerError(
-            f"the server has sent nothing for {_SILENCE_S} s, or not answered within {_CONNECT_S} s"
+            f"the server sent nothing for {_SILENCE_S} s, or did not answer within {_CONNECT_S} s"
         ) from error
 
 
 def _settings(fs: Any, **headers: str) -> dict[str, Any]:
-    """What the user has told fsspec of requests, and our headers; a server that falls silent is given up."""
+    """Return the arguments of a request: the user's fsspec settings, a timeout, and the headers."""
     from aiohttp import ClientTimeout
 
     timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-    given = {"timeout": timeout, **fs.kwargs}
-    given["headers"] = {**given.get("headers", {}), "Accept-Encoding": "identity", **headers}
-    return given
+    settings = {"timeout": timeout, **fs.kwargs}
+    settings["headers"] = {**settings.get("headers", {}), "Accept-Encoding": "identity", **headers}
+    return settings

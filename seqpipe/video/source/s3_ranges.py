@@ -1,4 +1,4 @@
-"""Byte ranges of objects in S3, of one version of each: a request names its ETag, which s3fs's own requests do not."""
+"""Byte ranges of S3 objects, restricted to one version: requests send the ETag, which those of s3fs do not."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _TRIES = 3
 
 
 def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
-    """The bytes of some ranges, asked for at once.
+    """Read ranges of an object concurrently.
 
     Args:
-        fs: s3fs's file system.
-        path: what it calls the object.
+        fs: s3fs file system.
+        path: path of the object in it.
         runs: (begin, end) of each range, within the object.
-        etag: of the object.
+        etag: ETag of the object.
 
     Raises:
-        ChangedError: the object has been replaced by another one.
-        OSError: it cannot be read; PermissionError if it may not be, or no longer.
+        ChangedError: the object has been replaced.
+        OSError: the object cannot be read; PermissionError if access is denied.
     """
     from fsspec.asyn import sync
 
@@ -32,7 +32,7 @@ def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list
 
 
 async def _ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
-    import asyncio  # here, as in http_ranges
+    import asyncio  # imported late, as in http_ranges
 
     return list(await asyncio.gather(*(_range(fs, path, run, etag) for run in runs)))
 
@@ -44,9 +44,7 @@ async def _range(fs: Any, path: str, run: tuple[int, int], etag: str) -> bytes:
     bucket, key, version = fs.split_path(path)
     which = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
     data = b""
-    for left in reversed(
-        range(_TRIES)
-    ):  # s3fs tries requests again, but knows nothing of bodies that break off
+    for retries in reversed(range(_TRIES)):  # s3fs retries requests, but not incomplete response bodies
         try:
             answer = await fs._call_s3("get_object", Range=f"bytes={begin}-{end - 1}", IfMatch=etag, **which)
         except OSError as error:
@@ -56,9 +54,9 @@ async def _range(fs: Any, path: str, run: tuple[int, int], etag: str) -> bytes:
             raise
         try:
             data = await answer["Body"].read()
-        except Exception as error:  # of aiohttp or botocore
-            if not left:
-                raise OSError(f"the answer breaks off ({error})") from error
+        except Exception as error:  # aiohttp and botocore share no base class
+            if not retries:
+                raise OSError(f"the response is incomplete ({error})") from error
             continue
         finally:
             answer["Body"].close()

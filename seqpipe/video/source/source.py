@@ -1,7 +1,8 @@
-"""Where a video's bytes come from: a local file, memory, a file object, or anything that fsspec can open."""
+"""Sources of a video's bytes: local files, memory, file objects, and URLs by fsspec."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap
 import os
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
@@ -26,42 +27,42 @@ from ...errors import (
 )
 from ...forks import reset_after_fork
 from ...limits import DOWNLOAD_GIB
-from ..finalizers import Afterwards
-from .byte_ranges import cut_out, merged
-from .http_ranges import ChangedError, NoRangesError, RefusedError, http_ranges, http_whole
+from ..finalizers import Finalizer
+from .byte_ranges import merge_ranges, slice_ranges
+from .http_ranges import ChangedError, NoRangesError, RefusedError, http_download, http_ranges
 from .s3_ranges import s3_ranges
 
 __all__ = ["Origin", "Read", "Source", "Stamp", "digest_of_ends", "open_source"]
 
 Origin: TypeAlias = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO, "Source"]
-"""What the user may name a video by."""
+"""Ways in which users specify a video."""
 
 Read: TypeAlias = "Callable[[Seq[tuple[int, int]]], list[bytes]]"
-"""Gives the bytes of each (offset, size)."""
+"""Returns the bytes of each (offset, size)."""
 
 Stamp: TypeAlias = tuple[str, int, str]
-"""(absolute path or URL, size in bytes, modification time or tag): the identity an index is cached under."""
+"""(absolute path or URL, size in bytes, modification time or tag): identity of a content, the key of its index."""
 
-# of fsspec, which may name several to be gone through, as in simplecache::s3://
+# URLs of fsspec, which may be chained, as in simplecache::s3://
 _URL = re.compile(r"(?:[a-z][a-z0-9+_.-]*::)*[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
 _BLOCK = 1 << 20
-_END = 1 << 16
-_WORTH_A_REQUEST = 1 << 18
-_LOOK_AGAIN_S = 1.0
-# Reading on over a gap costs less than another call, after which this thread may have to wait for its turn in Python.
-_WORTH_A_CALL = 1 << 15
+_DIGESTED_END_BYTES = 1 << 16
+_REMOTE_GAP_BYTES = 1 << 18
+_RECHECK_S = 1.0
+# Reading across a gap of this size costs less than another call, which releases and acquires the GIL.
+_LOCAL_GAP_BYTES = 1 << 15
 
 
 class Source(ABC):
-    """Bytes that can be read at any offset by several threads.
+    """Bytes that several threads can read at any offset.
 
     Attributes:
-        name: how messages and results call it.
-        slow: whether every read waits for an answer from far away.
-        path: where the local file system has it, absolute; None if it is nowhere there.
-        stream: which of its streams is meant, by its number in the container; None for the best video.
-        gap: ranges no farther apart than so many bytes are read together.
-        held: the blocks that were read of a slow source, while it is opened.
+        name: name in messages and results.
+        slow: whether each read has the latency of a remote server.
+        path: absolute path of a local file; None for other sources.
+        stream: stream to decode, by its number in the container; None for the best video stream.
+        gap: ranges at most so many bytes apart are read together.
+        held: the blocks of a slow source, while it is being opened.
     """
 
     name: str
@@ -73,56 +74,55 @@ class Source(ABC):
 
     @abstractmethod
     def stamp(self) -> Stamp | None:
-        """The identity of the present content of its stream, or None if an index of it cannot be kept."""
+        """Return the identity of the current content and stream, or None if its index cannot be cached."""
 
     @abstractmethod
     def size(self) -> int:
-        """Its length in bytes."""
+        """Return the size in bytes."""
 
     @abstractmethod
     def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
-        """What ``av.open`` takes; the caller closes it if it is a file object.
+        """Return the argument of ``av.open``; the caller closes it if it is a file object.
 
         Args:
-            read: reads ranges for it where every read is an answer from far away; :meth:`read` unless given.
+            read: reads ranges for the file object of a slow source; by default :meth:`read`.
         """
 
     @abstractmethod
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (offset, size), short where the source ends.
+        """Return the bytes of each (offset, size), truncated at the end of the source.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the source cannot be read.
         """
 
-    def read_on(self, offset: int, size: int) -> bytes:
-        """One range, by a reader that goes through the source from its start; short where the source ends.
+    def read_sequential(self, offset: int, size: int) -> bytes:
+        """Return one range for a reader that goes through the source from its start; truncated at the end.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the source cannot be read.
         """
         return self.read([(offset, size)])[0]
 
     def close(self) -> None:
-        """Give back what is held open; reading opens it again."""
+        """Close open files; the next read opens them again."""
         return
 
     def _key(self, name: str) -> str:
-        """A name that no other stream's index has; no path has a line break and a number sign behind its ending."""
+        """Return a name that identifies the stream; paths do not end in a line break, a number sign and a number."""
         return name if self.stream is None else f"{name}\n#{self.stream}"
 
 
 class _LocalFile(Source):
-    """A file of the local file system, read by ``pread``: no shared position, no lock."""
+    """Local file, read by ``pread``: no shared position, no lock."""
 
-    gap = _WORTH_A_CALL
+    gap = _LOCAL_GAP_BYTES
 
     def __init__(self, path: str) -> None:
         self.name = path
-        # An absolute path cannot be mistaken for a protocol ("a:b.mp4") by FFmpeg.
+        # FFmpeg takes the start of a relative path such as "a:b.mp4" for a protocol.
         self.path: str = os.path.abspath(path)  # noqa: PTH100  Path.absolute keeps "..", the key must not
-        self._descriptor = -1
-        self._closing: Afterwards | None = None
+        self._file: Finalizer | None = None
         self._lock = threading.Lock()
         self._check(self._stat())
 
@@ -133,37 +133,40 @@ class _LocalFile(Source):
     def size(self) -> int:
         return self._stat().st_size
 
-    def for_demuxer(self, read: Read | None = None) -> str:  # noqa: ARG002  of sources far away
+    def for_demuxer(self, read: Read | None = None) -> str:  # noqa: ARG002  for slow sources
         return self.path
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        descriptor = self._open()
-        runs = merged(ranges, self.gap)
+        file = self._open()  # keeps the descriptor open even if another thread closes the source
+        (descriptor,) = file.args
+        runs = merge_ranges(ranges, self.gap)
         try:
-            return cut_out(ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs])
+            return slice_ranges(
+                ranges, runs, [os.pread(descriptor, end - begin, begin) for begin, end in runs]
+            )
         except OSError as error:
             raise SourceError(f"cannot be read ({error.strerror})", source=self.name) from error
 
     def close(self) -> None:
         with self._lock:
-            self._descriptor, self._closing = -1, None
+            self._file = None
 
-    def _open(self) -> int:
-        if self._descriptor < 0:
+    def _open(self) -> Finalizer:
+        """Return the finalizer that closes the file; its argument is the descriptor."""
+        if (file := self._file) is None:
             with self._lock:
-                if self._descriptor < 0:
+                if (file := self._file) is None:
                     try:
                         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
                     except OSError as error:
                         raise SourceError(f"cannot be opened ({error.strerror})", source=self.name) from error
-                    self._closing = Afterwards(os.close, descriptor)
-                    self._descriptor = descriptor
-        return self._descriptor
+                    file = self._file = Finalizer(os.close, descriptor)
+        return file
 
     def _stat(self) -> os.stat_result:
         try:
-            return os.stat(self.path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
-        except (OSError, ValueError) as error:  # the latter of a name that no file can have
+            return os.stat(self.path)  # noqa: PTH116  called for each of ten thousand files: no Path objects
+        except (OSError, ValueError) as error:  # ValueError for a name with a null character
             advice = "Check the path; a URL needs its scheme, such as s3://"
             reason = error.strerror if isinstance(error, OSError) else error
             raise SourceNotFoundError(f"no such file ({reason})", source=self.name, advice=advice) from error
@@ -173,19 +176,19 @@ class _LocalFile(Source):
             raise UnreadableSourceError(
                 "this is a folder",
                 source=self.name,
-                advice="Name a file, or give the folder to readers.Video(file_root=…)",
+                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…)",
             )
         if not S_ISREG(stat.st_mode):
             raise UnreadableSourceError(
                 "this is a pipe or a device",
                 source=self.name,
-                advice="Write what it gives to a file first, or give its bytes",
+                advice="Write its content to a file first, or pass its bytes",
             )
         _check_size(stat.st_size, self.name)
 
 
 class _Memory(Source):
-    """A video held in memory."""
+    """Video in memory."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.name = f"<{len(data)} bytes>"
@@ -198,7 +201,7 @@ class _Memory(Source):
     def size(self) -> int:
         return len(self._data)
 
-    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  of sources far away
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  for slow sources
         return io.BytesIO(self._data)
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
@@ -206,13 +209,13 @@ class _Memory(Source):
 
 
 class _FileObject(Source):
-    """A seekable binary file object of the user; its position is moved, one reader at a time."""
+    """Seekable binary file object of the user; reads move its position, one thread at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.name = f"<{getattr(file, 'name', None) or type(file).__name__}>"
         self._file = file
         self._lock = threading.Lock()
-        self._elsewhere = False
+        self._inherited = False
         reset_after_fork(self)
         self._check()
         _check_size(self.size(), self.name)
@@ -220,50 +223,60 @@ class _FileObject(Source):
     def stamp(self) -> None:
         return None
 
-    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  of sources far away
+    def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  for slow sources
         return cast("BinaryIO", _View(self, lambda offset, size: self.read([(offset, size)])[0]))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        if self._elsewhere:
+        with self._reading():
+            return [self._read(offset, size) for offset, size in ranges]
+
+    def size(self) -> int:
+        with self._reading():
+            self._file.seek(0, os.SEEK_END)  # not every file object returns the new position
+            return self._file.tell()
+
+    def after_fork(self) -> None:
+        """Mark a file object whose position is shared with the parent process; those in memory are copies."""
+        self._lock = threading.Lock()
+        self._inherited = not isinstance(self._file, (io.BytesIO, mmap.mmap))
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Hold the lock of the file's position.
+
+        Raises:
+            SourceError: the file object belongs to a parent process, or cannot be read.
+        """
+        if self._inherited:
             raise SourceError(
-                "the file object was opened in another process, whose position in it is the same",
+                "the file object was opened in a parent process, with which it shares its position",
                 source=self.name,
-                advice="Open it in this process, or give a path or its bytes",
+                advice="Open it in this process, or pass a path or its bytes",
             )
         with self._lock:
             try:
-                return [self._read(offset, size) for offset, size in ranges]
+                yield
             except (OSError, ValueError) as error:
                 raise SourceError(
                     f"the file object cannot be read ({error})",
                     source=self.name,
-                    advice="Leave it open as long as frames of it are asked for",
+                    advice="Keep it open as long as frames are read from it",
                 ) from error
 
-    def size(self) -> int:
-        with self._lock:
-            self._file.seek(0, os.SEEK_END)  # not every file object says where that leads
-            return self._file.tell()
-
-    def after_fork(self) -> None:
-        """Know of a file whose position a forked process moves too; those in memory have been copied."""
-        self._lock = threading.Lock()
-        self._elsewhere = not isinstance(self._file, (io.BytesIO, mmap.mmap))
-
     def _check(self) -> None:
-        """See that it is one; what does not say whether it can seek is tried.
+        """Check that the file object is binary and seekable; without a method ``seekable`` it is assumed to be.
 
         Raises:
-            ParameterError: it is not.
+            ParameterError: the file object is not binary or not seekable.
         """
-        fact, advice = "", "Read it into bytes first, or give a path or URL"
+        fact, advice = "", "Read it into bytes first, or pass a path or URL"
         try:
             if not (hasattr(self._file, "seek") and getattr(self._file, "seekable", _yes)()):
                 fact = "the file object cannot seek"
             elif not isinstance(self._file.read(0), bytes):
-                fact, advice = "the file object gives text", "Open it with mode 'rb'"
+                fact, advice = "the file object returns text", "Open it with mode 'rb'"
         except (OSError, ValueError) as error:
-            fact, advice = f"the file object cannot be read ({error})", "Give one that is open for reading"
+            fact, advice = f"the file object cannot be read ({error})", "Pass one that is open for reading"
         if fact:
             raise ParameterError(fact, source=self.name, advice=advice)
 
@@ -271,29 +284,28 @@ class _FileObject(Source):
         self._file.seek(offset)
         data = self._file.read(size)
         while 0 < len(data) < size and (more := self._file.read(size - len(data))):
-            data += more  # one without a buffer may give less than it has
+            data += more  # an unbuffered file may return fewer bytes than requested
         return data
 
 
 class _Remote(Source):
-    """An object behind a URL, by fsspec; ranges are fetched together.
+    """Object behind a URL, read by fsspec with concurrent range requests.
 
-    What an HTTP server does not give in ranges is read once, whole, into a temporary file.
+    Where an HTTP server does not support ranges, the file is downloaded once, to a temporary file.
     """
 
     slow = True
-    gap = _WORTH_A_REQUEST
+    gap = _REMOTE_GAP_BYTES
 
     def __init__(self, url: str) -> None:
         self.name = url
         self._lock = threading.Lock()
-        self._passing: Callable[[int, int], bytes] | None = None
-        self._whole: int | None = None
-        self._closing: Afterwards | None = None
+        self._sequential: Callable[[int, int], bytes] | None = None
+        self._downloaded: Finalizer | None = None
         details = self._connect()
         self._tag = _tag_of(details)
         self._etag = None if details.get("ETag") is None else str(details["ETag"])
-        self._looked_s = time.monotonic()
+        self._checked_s = time.monotonic()
         size = details.get("size")
         self._size = -1 if size is None else int(size)
         if self._size < 0 or details.get("partial") is False:
@@ -307,32 +319,35 @@ class _Remote(Source):
         return self._size
 
     def for_demuxer(self, read: Read | None = None) -> BinaryIO:
-        from fsspec.caching import BlockCache
-
-        # Not fsspec's own file: its answers must be checked as all others are.
-        read = read or self.read
-        blocks = BlockCache(_BLOCK, lambda begin, end: read([(begin, end - begin)])[0], self._size)
-        self._passing = blocks._fetch
-        return cast("BinaryIO", _View(self, lambda offset, size: blocks._fetch(offset, offset + size)))
+        fetch = self._open_blocks(read or self.read)
+        return cast("BinaryIO", _View(self, lambda offset, size: fetch(offset, offset + size)))
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        runs = merged(ranges, self.gap, self._size)
-        return cut_out(ranges, runs, self._fetch(runs))
+        runs = merge_ranges(ranges, self.gap, self._size)
+        return slice_ranges(ranges, runs, self._fetch(runs))
 
-    def read_on(self, offset: int, size: int) -> bytes:
-        # The blocks that the demuxer beside it has read: a request for every packet would take hours.
-        if self._passing is None:
-            self.for_demuxer()
-        assert self._passing is not None
-        return self._passing(offset, min(offset + size, self._size))
+    def read_sequential(self, offset: int, size: int) -> bytes:
+        # From the blocks that the demuxer has read: a request for every packet would take hours.
+        fetch = self._sequential or self._open_blocks(self.read)
+        return fetch(offset, min(offset + size, self._size))
 
     def close(self) -> None:
-        self._passing = None
+        self._sequential = None
         with self._lock:
-            self._whole, self._closing = None, None
+            self._downloaded = None
+
+    def _open_blocks(self, read: Read) -> Callable[[int, int], bytes]:
+        """Create a cache of blocks for reading from the start on; returns a function of begin and end."""
+        from fsspec.caching import BlockCache
+
+        # Not fsspec's file object: its responses must be checked as all others are.
+        blocks = BlockCache(_BLOCK, lambda begin, end: read([(begin, end - begin)])[0], self._size)
+        fetch: Callable[[int, int], bytes] = blocks._fetch
+        self._sequential = fetch
+        return fetch
 
     def _connect(self) -> dict[str, Any]:
-        """Find the file system, and what it says of the object."""
+        """Open the file system, and return its details of the object."""
         import fsspec
 
         url = self.name
@@ -349,9 +364,9 @@ class _Remote(Source):
         except FileNotFoundError as error:
             raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
         except Exception as error:
-            # Every storage package has errors of its own (botocore's are no OSError); all of them end here.
+            # Storage packages have exceptions of their own, such as botocore's, with no common base class.
             raise SourceError(
-                f"cannot be reached ({_said(error)})", source=url, advice="Check URL and credentials"
+                f"cannot be reached ({_text(error)})", source=url, advice="Check URL and credentials"
             ) from error
         protocols = {*_as_tuple(self._fs.protocol)}
         self._over_s3 = bool({"s3", "s3a"} & protocols) and hasattr(self._fs, "_call_s3")
@@ -360,28 +375,15 @@ class _Remote(Source):
         return details
 
     def _fetch(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (begin, end), all of them.
+        """Read the bytes of each (begin, end), and check that they are complete.
 
         Raises:
-            SourceError: they cannot be had.
+            SourceError: the object cannot be read, or has been replaced.
         """
-        if self._process != os.getpid():  # fsspec's threads are another process's
+        if self._process != os.getpid():  # fsspec's threads do not exist in a forked process
             self._connect()
-        whole = self._whole
         try:
-            if whole is None and self._over_http:
-                try:
-                    parts = http_ranges(self._fs, self._path, runs, self._size, self._etag)
-                except NoRangesError:
-                    whole = self._download()
-            elif whole is None and self._over_s3 and self._etag:
-                parts = s3_ranges(self._fs, self._path, runs, self._etag)
-            elif whole is None:
-                self._look_again()
-                begins, ends = [begin for begin, _ in runs], [end for _, end in runs]
-                parts = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
-            if whole is not None:
-                parts = [os.pread(whole, end - begin, begin) for begin, end in runs]
+            parts = self._parts(runs)
         except SeqpipeError:
             raise
         except ChangedError as error:
@@ -391,61 +393,80 @@ class _Remote(Source):
         except Exception as error:
             refused = isinstance(error, (PermissionError, RefusedError)) or "expired" in str(error).lower()
             advice = "The credentials may have expired: renew them, and open it again" if refused else None
-            raise SourceError(f"cannot be read ({_said(error)})", source=self.name, advice=advice) from error
+            raise SourceError(f"cannot be read ({_text(error)})", source=self.name, advice=advice) from error
         for (begin, end), part in zip(runs, parts, strict=True):
             if len(part) != end - begin:
                 raise SourceError(
-                    f"bytes {begin} to {end - 1} were asked for, {len(part)} bytes came",
+                    f"bytes {begin} to {end - 1} were requested, {len(part)} bytes were received",
                     source=self.name,
                     advice="The object may have changed: open it again",
                 )
         return parts
 
-    def _look_again(self) -> None:
-        """See now and then that the object is the one that was opened, where requests cannot say which one is meant.
+    def _parts(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
+        file = self._downloaded
+        if file is None and self._over_http:
+            try:
+                return http_ranges(self._fs, self._path, runs, self._size, self._etag)
+            except NoRangesError:
+                file = self._download()
+        if file is not None:
+            (descriptor,) = file.args
+            return [os.pread(descriptor, end - begin, begin) for begin, end in runs]
+        if self._over_s3 and self._etag:
+            return s3_ranges(self._fs, self._path, runs, self._etag)
+        self._check_unchanged()
+        begins, ends = [begin for begin, _ in runs], [end for _, end in runs]
+        parts: list[bytes] = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
+        return parts
+
+    def _check_unchanged(self) -> None:
+        """Check from time to time that the object was not replaced, for protocols without conditional requests.
 
         Raises:
-            ChangedError: it is not.
+            ChangedError: the object was replaced.
         """
-        if self._tag is None or time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
+        if self._tag is None or time.monotonic() - self._checked_s < _RECHECK_S:
             return
-        self._looked_s = time.monotonic()
+        self._checked_s = time.monotonic()
         self._fs.invalidate_cache(self._path)
         if (tag := _tag_of(self._fs.info(self._path))) != self._tag:
-            raise ChangedError(f"it was of {self._tag}, and is of {tag or 'another time'}")
+            raise ChangedError(f"its tag was {self._tag}, and is {tag or 'missing'}")
 
-    def _download(self) -> int:
-        """Read all of it into a temporary file, which goes when nothing refers to it; returns its descriptor.
+    def _download(self) -> Finalizer:
+        """Download the object to an unlinked temporary file; returns its finalizer, whose argument is the descriptor.
 
         Raises:
-            SourceError: it is too large, or does not arrive whole.
+            SourceError: the object is too large, or the download is incomplete.
         """
         with self._lock:
-            if self._whole is not None:
-                return self._whole
+            if self._downloaded is not None:
+                return self._downloaded
             gib = DOWNLOAD_GIB.value()
             try:
                 with tempfile.TemporaryFile(prefix="seqpipe-") as file:
-                    size = http_whole(self._fs, self._path, cast("BinaryIO", file), gib * 2**30, self._etag)
+                    size = http_download(
+                        self._fs, self._path, cast("BinaryIO", file), gib * 2**30, self._etag
+                    )
                     file.flush()
-                    whole = os.dup(file.fileno())
-                closing = Afterwards(os.close, whole)
+                    downloaded = Finalizer(os.close, os.dup(file.fileno()))
             except Exception as error:
                 raise SourceError(
-                    f"the server has no byte ranges, and sending all of it failed ({error})",
+                    f"the server does not support byte ranges, and the download failed ({error})",
                     source=self.name,
-                    advice=f"Download the file first; {DOWNLOAD_GIB.variable}={gib:g} bounds what is kept meanwhile",
+                    advice=f"Download the file first, or raise {DOWNLOAD_GIB.variable}={gib:g}, the limit of downloads",
                 ) from error
             if self._size not in (-1, size):
                 raise SourceError(
-                    f"the server has no byte ranges, and sent {size} of {self._size} bytes", source=self.name
+                    f"the server does not support byte ranges, and sent {size} of {self._size} bytes",
+                    source=self.name,
                 )
-            self._size, self._closing, self._whole = size, closing, whole
-            return whole
+            self._size, self._downloaded = size, downloaded
+            return downloaded
 
 
 class _View:
-    """A position of its own over a shared source: the demuxer and packet reads do not disturb each other."""
+    """File object with a position of its own over a shared source, for a demuxer."""
 
     def __init__(self, shared: Source, fetch: Callable[[int, int], bytes]) -> None:
         self._fetch, self._position, self._size = fetch, 0, shared.size()
@@ -471,37 +492,37 @@ class _View:
         return True
 
     def close(self) -> None:
-        """What is shared stays open."""
+        """Do nothing: the source stays open."""
 
 
 def _tag_of(details: dict[str, Any]) -> str | None:
-    """What a file system says of an object that is another for another content; None if it says nothing of that."""
+    """Return a detail of an object that changes with its content, such as its ETag; None if there is none."""
     names = ("ETag", "LastModified", "Last-Modified", "mtime", "created")
     tag = next((details[name] for name in names if details.get(name)), None)
     return None if tag is None else str(tag)
 
 
-def _said(error: Exception) -> str:
-    """An error's words; some have none."""
+def _text(error: Exception) -> str:
+    """Return an exception's message, or its type if it has none."""
     return str(error) or type(error).__name__
 
 
 def open_source(origin: Origin, *, stream: int | None = None) -> Source:
-    """The source that a path, URL, bytes or file object names.
+    """Open the source given by a path, URL, bytes or file object.
 
     Args:
         origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
-            file object. What an HTTP server does not send in ranges is read once, into a temporary file of at most
-            :data:`seqpipe.limits.DOWNLOAD_GIB`.
-        stream: which of its streams is meant, by its number in the container; None for the best video.
+            file object. Where an HTTP server does not support ranges, the file is downloaded to a temporary file of at
+            most :data:`seqpipe.limits.DOWNLOAD_GIB`.
+        stream: stream to decode, by its number in the container; None for the best video stream.
 
     Raises:
-        SourceNotFoundError: nothing is there.
-        UnreadableSourceError: it is a folder, or empty.
+        SourceNotFoundError: the file or object does not exist.
+        UnreadableSourceError: it is a folder, a pipe, a device, or empty.
         BackendError: the URL's scheme needs a package that is not installed.
-        ParameterError: it is none of these.
+        ParameterError: the type of ``origin`` is not supported.
     """
-    source = _opened(origin)
+    source = _open(origin)
     if stream is not None:
         source.stream = stream
     return source
@@ -516,18 +537,19 @@ def digest_of_ends(source: Source) -> bytes:
     import hashlib
 
     size = source.size()
-    ranges = [(0, min(_END, size)), (max(0, size - _END), min(_END, size))]
+    length = min(_DIGESTED_END_BYTES, size)
+    ranges = [(0, length), (size - length, length)]
     return hashlib.sha1(b"".join(source.read(ranges)), usedforsecurity=False).digest()
 
 
-def _opened(origin: Origin) -> Source:
+def _open(origin: Origin) -> Source:
     if isinstance(origin, Source):
         return origin
     if isinstance(origin, (bytes, bytearray, memoryview)):
         return _Memory(origin)
     if isinstance(origin, (str, os.PathLike)):
         name = os.fspath(origin)
-        if not name:  # which the file system takes for the current folder
+        if not name:  # os.path.abspath makes the current folder of it
             raise SourceNotFoundError("the path '' is empty", allowed="a path or a URL")
         if not (_URL.match(name) and isinstance(origin, str)):
             return _LocalFile(name)
@@ -550,7 +572,7 @@ def _as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _local_path(rest: str) -> str:
-    """The path that stands in a ``file`` URL: escaped, as it should be, or as it is, as it often is."""
+    """Return the path in a ``file`` URL, which is percent-encoded by the standard, but often is not."""
     rest = rest.removeprefix("localhost")
     return rest if os.path.lexists(rest) else unquote(rest)
 

@@ -165,7 +165,7 @@ class _Ahead:
             size = source.size()
             ranges = [(begin, min(_AHEAD, size - begin)) for begin in begins if at <= begin < size]
             plain = (
-                source.plain if isinstance(source, Blocks) else source
+                source.wrapped if isinstance(source, Blocks) else source
             )  # not whole blocks for each of them
             self._begins, self._parts = [begin for begin, _ in ranges], plain.read(ranges)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import av
 import pytest
 
-from seqpipe.video.bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST, display_roles
+from seqpipe.video.bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST, display_roles
 from tests.support.encodings import encoding
 
 KEY, HIDDEN, SHOWN = b"\x82\x49\x83\x42" + bytes(12), b"\x84" + bytes(15), b"\x86" + bytes(15)
@@ -22,7 +22,7 @@ def superframe(*frames):
 @pytest.mark.parametrize(
     ("codec", "packet", "role"),
     [
-        ("vp9", KEY, SHOWS_LAST | ANEW),
+        ("vp9", KEY, SHOWS_LAST | AT_KEY),
         ("vp9", SHOWN, SHOWS_LAST),
         ("vp9", HIDDEN, 0),
         ("vp9", AGAIN, SHOWS_EARLIER),
@@ -31,7 +31,7 @@ def superframe(*frames):
         ("vp9", superframe(HIDDEN, HIDDEN), 0),
         ("vp9", bytes(40), SHOWS_LAST),
         ("vp9", b"", SHOWS_LAST),
-        ("av1", AV1_HEADER + AV1_FRAME, SHOWS_LAST | ANEW),
+        ("av1", AV1_HEADER + AV1_FRAME, SHOWS_LAST | AT_KEY),
         ("av1", AV1_FRAME, SHOWS_LAST),
         ("av1", AV1_AGAIN, SHOWS_EARLIER),
         ("av1", AV1_FRAME + AV1_AGAIN, SHOWS_EARLIER),
@@ -53,7 +53,7 @@ def test_roles_of_real_packets(name):
                 found, key = role(bytes(packet)), packet.is_keyframe
                 shown = [frame.key_frame for frame in context.decode(packet)]
                 assert bool(found & (SHOWS_LAST | SHOWS_EARLIER)) == bool(shown)
-                assert bool(found & ANEW) == key or not shown
+                assert bool(found & AT_KEY) == key or not shown
 
 
 def test_pictures_of_other_codecs_are_shown_once():

@@ -14,7 +14,7 @@ from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import native_feeder, session
-from seqpipe.video.nvdec.caps import mistrust
+from seqpipe.video.nvdec.caps import exact_refusal
 from seqpipe.video.plan.request import Request
 from tests.support.encodings import SHOWN_AGAIN, assert_all_frames_alike, encoding, encodings
 from tests.support.software_gpu import SoftwareGpu
@@ -54,7 +54,7 @@ def refused(path):
     cupy = pytest.importorskip("cupy")
     cupy.cuda.Device(0).use()
     cupy.cuda.runtime.free(0)  # so that this thread has the GPU's context
-    return mistrust(0, open_index(str(path)).info)
+    return exact_refusal(0, open_index(str(path)).info)
 
 
 @pytest.mark.gpu

@@ -83,7 +83,7 @@ def given(
 def exact(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[np.float64]:
     """The picture in float64, HWC, before mean and std and before it is rounded: dense matrices, one step each."""
     spec, color = xy_output(**output), resolve(info)
-    placement = spec.place(info)
+    placement = spec.placement(info)
     rounded = surface.format.bits == 8 and spec.dtype == "uint8" and placement.size == placement.box[2:]
     planes = exact_planes(surface, color, placement.box, placement.size, rounded=rounded)
     if spec.color == "YCbCr":

@@ -21,7 +21,7 @@ BYTES = np.dtype(np.uint8)
 def gpu(monkeypatch):
     fake = FakeCupy(GIB)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.setattr(memory, "_give_back", {})
+    monkeypatch.setattr(memory, "_release_hooks", {})
     return fake
 
 
@@ -55,7 +55,7 @@ def test_a_gpu_that_stays_full_is_named_with_what_was_asked_for_and_what_is_free
     gpu.used = GIB * 3 // 4
     with pytest.raises(
         DeviceMemoryError,
-        match=r"^cuda:0 has no room for an array \(2, 268435456\) uint8 of 0\.50 GiB; "
+        match=r"^cuda:0 has no memory for an array \(2, 268435456\) uint8 of 0\.50 GiB; "
         r"allowed: 0\.25 GiB, which are free of 1\.00 GiB\. .*1\.50 GiB \(SEQPIPE_NVDEC_IDLE_GIB\)",
     ) as caught:
         Streams(0).allocate((2, GIB // 4), BYTES)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from seqpipe.video.convert.surface import surface_format
-from seqpipe.video.cuda.device_surface import SurfaceShape, at_once
+from seqpipe.video.cuda.device_surface import SurfaceShape, frames_per_launch
 from seqpipe.video.cuda.painter import DevicePainter
 
 SHAPE = SurfaceShape(4096, 4096, 2048, surface_format("yuv420p"), interleaved=True)
@@ -32,7 +32,7 @@ def gpu():
 def painter(gpu):
     made = DevicePainter.__new__(DevicePainter)
     made._streams, made._stream, made._gathered, made._launched = gpu, gpu, [], deque()
-    made._at_once = at_once(SHAPE.width, SHAPE.height)
+    made._frames_per_launch = frames_per_launch(SHAPE.width, SHAPE.height)
     return made
 
 
@@ -43,7 +43,7 @@ def put(painter, gpu, number):
 
 def test_surfaces_live_until_the_gpu_is_done_with_them(painter, gpu):
     """Let go before that, a buffer may be filled anew by another thread while the GPU still reads it."""
-    assert at_once(SHAPE.width, SHAPE.height) == 1
+    assert frames_per_launch(SHAPE.width, SHAPE.height) == 1
     for number in range(3):
         put(painter, gpu, number)
     assert gpu.waited == [[0, 1], [1, 2]]

@@ -132,12 +132,12 @@ def test_each_request_has_a_crop_and_a_mirror_of_its_own(gpu, decode):
 @pytest.fixture
 def large(monkeypatch):
     """Has all pictures taken for large ones, which are converted one by one."""
-    monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(device_surface, "_MOST_PER_LAUNCH", 1)
 
 
 @pytest.mark.parametrize(("name", "at_once"), combined(SOUND, [1, 2]))
 def test_few_pictures_are_in_use_of_large_ones(gpu, name, at_once, monkeypatch):
-    monkeypatch.setattr(device_surface, "_MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(device_surface, "_MOST_PER_LAUNCH", at_once)
     asked = [request(name, frames) for frames in (range(len(open_index(str(made(name))))), *windows(name, 1))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
         assert_alike(own.read(asked), other.read(asked))
@@ -149,7 +149,7 @@ def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(gpu, monke
     index = open_index(str(made("resized")))
     of_the_stream = index.info.width, index.info.height
     for user in (decoder, painter):
-        monkeypatch.setattr(user, "at_once", lambda *size: 1 if size == of_the_stream else 8)
+        monkeypatch.setattr(user, "frames_per_launch", lambda *size: 1 if size == of_the_stream else 8)
     asked = [request("resized", frames) for frames in (range(len(index)), range(50, len(index)))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
         for wanted, found in zip(own.read(asked), other.read(asked), strict=True):
@@ -295,13 +295,13 @@ def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_agai
     if not is_native():
         pytest.skip("step by step without a C compiler")
     tried = []
-    whole_run = session.Session.whole_run
+    fused_run = session.Session.fused_run
 
     def counted(self, *given):
-        tried.append(whole_run(self, *given))
+        tried.append(fused_run(self, *given))
         return tried[-1]
 
-    monkeypatch.setattr(session.Session, "whole_run", counted)
+    monkeypatch.setattr(session.Session, "fused_run", counted)
     sound, damaged = (request(name, range(40)) for name in ("h264", "h264_flip_reference"))
     with Engine(1, processes=0) as own, engine("auto") as other:
         wanted = own.read([sound]), own.read([damaged])

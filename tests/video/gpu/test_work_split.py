@@ -11,7 +11,7 @@ from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.gpu_backends import mixed_cpu_workers
-from seqpipe.video.engine.work_split import Cores, WorkSplit
+from seqpipe.video.engine.work_split import CpuShare, WorkSplit
 
 
 def job(cost, codec="h264", size=(1920, 1080)):
@@ -30,7 +30,7 @@ def split():
 
 @pytest.fixture
 def cores(split):
-    return with_rate(Cores(split), 20)
+    return with_rate(CpuShare(split), 20)
 
 
 def with_rate(cores, rate):
@@ -75,7 +75,7 @@ def test_rates_are_learnt(split, cores):
 def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(split):
     fit = SimpleNamespace(fit=lambda video: video.index.info.width <= 1000, count=3, close=None)
     large, small = (
-        replace(way, choose=with_rate(Cores(split), rate).choose)
+        replace(way, choose=with_rate(CpuShare(split), rate).choose)
         for way, rate in zip(
             DecodeBackend("cpu", DecoderPool(), HostPainter).with_helpers(fit), (20, 2), strict=True
         )
@@ -94,8 +94,8 @@ def test_each_kind_of_worker_takes_what_fits_it_and_learns_for_itself(split):
 def test_what_several_threads_of_a_core_do_is_expected_of_them_from_the_beginning():
     waiting = [job(100) for _ in range(12)]
     split = WorkSplit(lambda _: "", lambda _: 14)
-    assert Cores(split, threads=1).choose(waiting, waiting) is None
-    assert Cores(split, threads=7).choose(waiting, waiting) is waiting[-1]
+    assert CpuShare(split, threads=1).choose(waiting, waiting) is None
+    assert CpuShare(split, threads=7).choose(waiting, waiting) is waiting[-1]
 
 
 @pytest.mark.parametrize("cores", range(1, 40))

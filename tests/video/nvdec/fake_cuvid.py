@@ -16,7 +16,7 @@ from ctypes import c_void_p
 from typing import Any
 
 from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, PictureParams, Status, VideoFormat
-from seqpipe.video.nvdec.hardware import Forgotten
+from seqpipe.video.nvdec.hardware import ReleasedDecoders
 from tests.support.cuvid_callbacks import CuvidCallbacks
 
 __all__ = ["FakeCuvid"]
@@ -30,7 +30,7 @@ class FakeCuvid(CuvidCallbacks):
     Attributes:
         created: (width, height) of every decoder that was created.
         mapped: pointers that are mapped now, each with its decoder and the place of the picture there.
-        forgotten: where decoders go that nothing refers to any more.
+        released: where decoders go that nothing refers to any more.
         decoders: how many decoders there are now.
         outputs: how many pictures of each decoder may be mapped.
         payloads: what was parsed.
@@ -45,7 +45,7 @@ class FakeCuvid(CuvidCallbacks):
         super().__init__()
         self.created: list[tuple[int, int]] = []
         self.mapped: dict[int, tuple[int, int]] = {}
-        self.forgotten = Forgotten()
+        self.released = ReleasedDecoders()
         self.decoders = 0
         self.payloads: list[bytes] = []
         self.delay = 2

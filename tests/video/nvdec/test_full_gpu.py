@@ -33,9 +33,9 @@ class SmallCard(FakeCuvid):
 def cuvid(monkeypatch):
     fake = SmallCard()
     monkeypatch.setattr(session_module, "load", lambda: fake)
-    monkeypatch.setattr(decoder_module, "mistrust", lambda _device, _info: "")
+    monkeypatch.setattr(decoder_module, "exact_refusal", lambda _device, _info: "")
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(2**30))
-    monkeypatch.setattr(memory, "_give_back", {})
+    monkeypatch.setattr(memory, "_release_hooks", {})
     return fake
 
 
@@ -56,7 +56,7 @@ def decode(session, width, height):
     texts = [f"S {width}x{height} I 0", "P 1", "P 2"]
     fed = [FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(texts)]
     steps = [*session.feed(fed, ElementaryStream("vp8", b""), first=True), *session.finish()]
-    return [picture.packet for result in steps for picture in result.pictures]
+    return [picture.packet for result in steps for picture in result.frames]
 
 
 def test_idle_decoders_make_room_for_the_one_that_is_needed(cuvid, pool):
@@ -77,7 +77,7 @@ def test_a_gpu_that_stays_full_is_named_with_the_decoder_and_its_size(cuvid, poo
     other = pool.take(stream(1920, 1088), 0, exact=True)
     with pytest.raises(
         DeviceMemoryError,
-        match=r"cuda:0 has no room for an NVDEC decoder for 1920×1088 pixels of 0\.\d\d GiB; "
+        match=r"cuda:0 has no memory for an NVDEC decoder for 1920×1088 pixels of 0\.\d\d GiB; "
         r"allowed: 1\.00 GiB, which are free of 1\.00 GiB.*SEQPIPE_NVDEC_IDLE_GIB",
     ):
         decode(other.session, 1920, 1088)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from seqpipe.errors import BackendError
-from seqpipe.video.bitstream.display import ANEW, SHOWS_EARLIER, SHOWS_LAST
+from seqpipe.video.bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packet_decoder import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
 
 START = "S 128x96 "
-ROLES = {"I": SHOWS_LAST | ANEW, "H": 0, "E": SHOWS_EARLIER}
+ROLES = {"I": SHOWS_LAST | AT_KEY, "H": 0, "E": SHOWS_EARLIER}
 
 
 class Stream(ElementaryStream):
@@ -28,14 +28,14 @@ class Stream(ElementaryStream):
 
 def run(cuvid, packets, at_once=32):
     """(packet, place of the picture) of all that came; packets that are damaged; packets of which nothing is known."""
-    session = Session(CODECS["vp9"], 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(CODECS["vp9"], 0, in_use=4, released=cuvid.released)
     fed = [
         FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)
     ]
     came, damaged, known = [], [], set()
 
     def take(result):
-        for picture in result.pictures:
+        for picture in result.frames:
             came.append((picture.packet, cuvid.mapped[picture.surface(0).owner.pointer][1]))
         damaged.extend(result.damaged)
         known.update(result.decoded)
@@ -75,13 +75,13 @@ def test_a_dropped_packet_moves_no_other_ones_number(cuvid, delay):
 def test_what_should_have_been_shown_again_and_was_not_is_damage(cuvid, delay, monkeypatch):
     cuvid.delay = delay
     monkeypatch.setitem(ROLES, "-", SHOWS_EARLIER)
-    session = Session(CODECS["vp9"], 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(CODECS["vp9"], 0, in_use=4, released=cuvid.released)
     packets = [START + "I 0", "P 1", "- 2", "P 3", "P 4"]
     fed = [
         FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(packets)
     ]
     result = [*session.feed(fed, Stream(), first=True), *session.finish()]
-    assert [picture.packet for step in result for picture in step.pictures] == [0, 1, 3, 4]
+    assert [picture.packet for step in result for picture in step.frames] == [0, 1, 3, 4]
     assert [packet for step in result for packet in step.damaged] == [2]
 
 
@@ -92,5 +92,5 @@ def test_another_size_is_taken_at_a_key_picture_alone(cuvid):
         2,
         3,
     ]
-    with pytest.raises(BackendError, match="predicted from pictures of another size"):
+    with pytest.raises(BackendError, match="predicted from frames of another size"):
         run(cuvid, [START + "I 0", "P 1", "S 64x64 P 2", "P 3"])

@@ -29,7 +29,7 @@ def run(session, packets, wanted=None, at_once=32):
     ]
 
     def take(result):
-        came.extend(picture.packet for picture in result.pictures)
+        came.extend(picture.packet for picture in result.frames)
         damaged.extend(result.damaged)
         sound.extend(packet for packet in result.decoded if packet not in result.damaged)
 
@@ -44,7 +44,7 @@ def run(session, packets, wanted=None, at_once=32):
 
 @pytest.mark.parametrize("at_once", [1, 3, 32])
 def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(cuvid, at_once):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     packets = [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"]
     came, damaged, sound = run(session, packets, at_once=at_once)
     assert came == [0, 2, 3, 1, 5, 6, 4]
@@ -53,40 +53,40 @@ def test_pictures_come_in_the_order_of_presentation_under_their_packets_numbers(
 
 
 def test_a_picture_is_called_sound_no_later_than_it_is_handed_over(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     known = set()
     for number, text in enumerate([START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4"]):
         for result in feed(session, number, text):
             known.update(result.decoded)
-            for picture in result.pictures:
+            for picture in result.frames:
                 assert set(range(picture.packet + 1)) <= known
 
 
 def test_only_what_is_wanted_is_mapped(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     assert run(session, [START + "I 0", *(f"P {i}" for i in range(1, 40))], wanted={17, 30})[0] == [17, 30]
     assert len(cuvid.mapped) <= 2
 
 
 def test_errors_of_the_gpu_and_dropped_packets_are_damage(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     came, damaged, _ = run(session, [START + "I 0", "X 1", "- 2", "P 3"])
     assert came == [0, 1, 3]
     assert damaged == [2, 1]
 
 
 def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     for _ in range(5):
         run(session, [START + "I 0", "P 1", "P 2"])
     assert cuvid.created == [(128, 96)]
 
 
 def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     kept = [*feed(session, 0, START + "I 0"), *session.finish()]
     run(session, [START + "I 0", "P 1", "P 2"])
-    assert any(result.pictures for result in kept)
+    assert any(result.frames for result in kept)
     assert cuvid.created == [(128, 96)]
 
 
@@ -94,43 +94,43 @@ def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_las
 def test_the_parser_uses_no_surface_that_the_decoder_does_not_have(cuvid, asked_for):
     """An H200 refused pictures of a stream of key frames only, for which the parser asks for one."""
     cuvid.min_surfaces = asked_for
-    run(Session(4, 0, in_use=4, forgotten=cuvid.forgotten), [START + "I 0", "I 1"])
+    run(Session(4, 0, in_use=4, released=cuvid.released), [START + "I 0", "I 1"])
     assert asked_for <= cuvid.decode_surfaces
     assert cuvid.surfaces == cuvid.decode_surfaces
 
 
 def test_pictures_in_use_outlive_a_change_of_size(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     kept = feed(session, 0, START + "I 0")
     kept.extend(session.finish())
-    assert any(result.pictures for result in kept)
+    assert any(result.frames for result in kept)
     run(session, ["S 96x64 I 0", "P 1"])
     assert cuvid.created == [(128, 96), (96, 64)]
     assert cuvid.decoders == 2
     kept.clear()
-    cuvid.forgotten.destroy()
+    cuvid.released.destroy()
     assert cuvid.decoders == 1
 
 
 def test_a_stream_of_another_size_gets_another_decoder_in_place_of_the_first(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     _, damaged, sound = run(session, [START + "I 0", "X 1", "S 96x64 I 2", "P 3"])
     assert damaged == [1]
     assert sound == [0, 2, 3]
     assert cuvid.created == [(128, 96), (96, 64)]
-    cuvid.forgotten.destroy()  # its last pictures were inside when the other came
+    cuvid.released.destroy()  # its last pictures were inside when the other came
     assert cuvid.decoders == 1
 
 
 def test_too_many_pictures_in_use_are_an_error_and_not_a_hang(cuvid):
-    session = Session(4, 0, in_use=1, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=1, released=cuvid.released)
     kept = [feed(session, 0, START + "P 0")]
 
     def hold(count):
         for number in range(1, count):
             kept.append(feed(session, number, f"P {number}"))
 
-    with pytest.raises(BackendError, match=r"could not hand over a picture of 128×96 pixels.*CUDA error 205"):
+    with pytest.raises(BackendError, match=r"could not map a frame of 128×96 pixels.*CUDA error 205"):
         hold(100)
 
 
@@ -156,13 +156,13 @@ def test_lengths_become_start_codes_and_parameter_sets_come_first(cuvid, at_once
     assert stream.lengths == 4
     units = [(b"I 0",), (b"P", b"1"), (b"P ", b"", b"2"), (b"P 3",), (b"P", b" ", b"4" + b" " * 5000)]
     packets = [prefixed(*some) for some in units] + [b"\0\0\0\1P 5"]
-    session = Session(4, 0, in_use=8, step=step, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=8, step=step, released=cuvid.released)
     numbers = []
     for begin in range(0, len(packets), at_once):
         part = [fed(begin + place, data) for place, data in enumerate(packets[begin : begin + at_once])]
         for result in session.feed(part, stream, first=not begin):
-            numbers += [picture.packet for picture in result.pictures]
-    numbers += [picture.packet for result in session.finish() for picture in result.pictures]
+            numbers += [picture.packet for picture in result.frames]
+    numbers += [picture.packet for result in session.finish() for picture in result.frames]
     assert numbers == list(range(6))
     assert cuvid.payloads == [stream.packet(data, first=not number) for number, data in enumerate(packets)]
     assert cuvid.payloads[0].startswith(b"\0\0\0\1S 128x96")
@@ -174,7 +174,7 @@ def test_a_unit_longer_than_its_packet_is_an_error_of_that_packet_after_news_of_
     stream = ElementaryStream("h264", AVCC)
     packets = [prefixed(b"I 0"), *(prefixed(b"P %d" % number) for number in range(1, 5))]
     packets[at] = packets[at][:-1]
-    session = Session(4, 0, in_use=8, step=step, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=8, step=step, released=cuvid.released)
     decoded = []
     steps = session.feed(list(map(fed, range(5), packets)), stream, first=True)
     with pytest.raises(DecodeError, match="a NAL unit is longer than its packet") as caught:
@@ -186,7 +186,7 @@ def test_a_unit_longer_than_its_packet_is_an_error_of_that_packet_after_news_of_
 
 
 def test_closing_gives_everything_back(cuvid):
-    session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+    session = Session(4, 0, in_use=4, released=cuvid.released)
     run(session, [START + "I 0", "P 1"])
     session.close()
     assert cuvid.decoders == 0

@@ -79,7 +79,7 @@ class FaultyCuvid(FakeCuvid):
         return code
 
     def clean(self) -> bool:
-        self.forgotten.destroy()
+        self.released.destroy()
         return not self.fault and (self.decoders, len(self.mapped)) == (0, 0)
 
 
@@ -120,19 +120,19 @@ def came(session, packets=PACKETS):
     feed(session, enumerate(packets), kept)
     kept.extend(session.finish())
     assert not any(result.damaged for result in kept)
-    return [picture.packet for result in kept for picture in result.pictures]
+    return [picture.packet for result in kept for picture in result.frames]
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        ("parser gives up", DecodeError, r"parser gives up with CUDA error 999"),
+        ("parser gives up", DecodeError, r"parser fails with CUDA error 999"),
         ("picture refused", DecodeError, r"refuses it with CUDA error 1\b"),
-        ("picture kept back", BackendError, r"hand over a picture of 128×96.*CUDA error 400.*decode='cpu'"),
+        ("picture kept back", BackendError, r"map a frame of 128×96.*CUDA error 400.*decode='cpu'"),
     ],
 )
 def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kind, said):
-    session, kept, numbered = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), [], list(enumerate(PACKETS))
+    session, kept, numbered = Session(4, 0, in_use=4, released=cuvid.released), [], list(enumerate(PACKETS))
     feed(session, numbered[:AT], kept)
     cuvid.fault = fault
     with pytest.raises(kind, match=said):
@@ -140,7 +140,7 @@ def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kin
     session.close()
     kept.clear()
     assert cuvid.clean()
-    assert came(Session(4, 0, in_use=4, forgotten=cuvid.forgotten)) == list(range(len(PACKETS)))
+    assert came(Session(4, 0, in_use=4, released=cuvid.released)) == list(range(len(PACKETS)))
 
 
 @pytest.mark.parametrize("before", [(), PACKETS])
@@ -152,7 +152,7 @@ def test_an_error_mid_stream_is_told_and_leaves_nothing_behind(cuvid, fault, kin
     ],
 )
 def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, before, fault, kind, said):
-    session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
+    session, kept = Session(4, 0, in_use=4, released=cuvid.released), []
     if before:
         feed(session, enumerate(before), kept)
         kept.extend(session.finish())
@@ -160,7 +160,7 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     with pytest.raises(kind, match=said):
         feed(session, [(0, "S 176x144 I 0")], [])
     session.close()
-    assert sum(len(result.pictures) for result in kept) == len(before)
+    assert sum(len(result.frames) for result in kept) == len(before)
     assert cuvid.decoders == (1 if before else 0)
     kept.clear()
     assert cuvid.clean()
@@ -172,7 +172,7 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        session = Session(4, 0, in_use=4, forgotten=python_cuvid.forgotten)
+        session = Session(4, 0, in_use=4, released=python_cuvid.released)
         feed(session, [(0, PACKETS[0])], [])
         python_cuvid.fault = "interrupt before a callback"
         with pytest.raises(KeyboardInterrupt):
@@ -189,7 +189,7 @@ def test_an_interrupt_is_not_lost_where_the_gpu_refuses_the_stream_at_once(cuvid
     """What is refused is decoded by the CPU: raised instead of the interrupt, that would be the last of it."""
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        session = Session(4, 0, in_use=4, forgotten=cuvid.forgotten)
+        session = Session(4, 0, in_use=4, released=cuvid.released)
         cuvid.fault = "interrupt, and no decoder"
         with pytest.raises(KeyboardInterrupt) as caught:
             feed(session, [(0, PACKETS[0])], [])
@@ -206,7 +206,7 @@ def test_an_interrupt_while_a_decoder_is_destroyed_is_not_lost(cuvid, monkeypatc
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        session, kept = Session(4, 0, in_use=4, forgotten=cuvid.forgotten), []
+        session, kept = Session(4, 0, in_use=4, released=cuvid.released), []
         feed(session, [(0, PACKETS[0])], kept)
         kept.extend(session.finish())
         cuvid.fault = "interrupt while one is destroyed"
@@ -227,7 +227,7 @@ def open_session(cuvid, monkeypatch):
 
     def open_one():
         opened[:] = [FaultyCuvid()]
-        return Session(4, 0, in_use=4, forgotten=opened[0].forgotten)
+        return Session(4, 0, in_use=4, released=opened[0].released)
 
     monkeypatch.setattr(session_module, "load", lambda: opened[0])
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
@@ -239,7 +239,7 @@ def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_l
         session, kept = open_session(), []
         feed(session, enumerate(PACKETS), kept)
         kept.extend(session.finish())
-        surfaces = [picture.surface(0) for result in kept for picture in result.pictures]
+        surfaces = [picture.surface(0) for result in kept for picture in result.frames]
         kept.clear()
         surfaces.clear()
         session.close()

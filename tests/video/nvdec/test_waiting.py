@@ -43,7 +43,7 @@ class Came:
 def session(cuvid):
     """Hands over one picture at a time, while one is in use, after five are inside."""
     cuvid.delay = len(START)
-    return Session(CODECS["h264"], 0, in_use=1, step=1, forgotten=cuvid.forgotten)
+    return Session(CODECS["h264"], 0, in_use=1, step=1, released=cuvid.released)
 
 
 def coded(packets):
@@ -57,8 +57,8 @@ def come(cuvid, session, packets):
     found, in_use = [], deque(maxlen=1)
 
     def look(result):
-        assert len(result.pictures) <= 1
-        for picture in result.pictures:
+        assert len(result.frames) <= 1
+        for picture in result.frames:
             in_use.append(picture.surface(picture.packet))
             shape, owner = in_use[-1].shape, in_use[-1].owner
             decoder, place = cuvid.mapped[owner.pointer]
@@ -88,7 +88,7 @@ def test_where_the_size_changes_those_that_wait_come_from_the_decoder_that_they_
     found = come(cuvid, session, [*START, "S 96x64 I 5", "P 6"])
     assert [(came.packet, came.place) for came in found] == [(number, number) for number in range(7)]
     assert [(came.decoder, came.width) for came in found] == [(1, 128)] * 5 + [(2, 96)] * 2
-    cuvid.forgotten.destroy()
+    cuvid.released.destroy()
     assert cuvid.decoders == 1
     assert {decoder for decoder, _ in cuvid.mapped.values()} == {2}
 
@@ -106,13 +106,13 @@ def test_what_waits_when_a_session_is_closed_is_given_back(cuvid, session, steps
     assert cuvid.mapped
     session.close()
     del left
-    cuvid.forgotten.destroy()
+    cuvid.released.destroy()
     assert not cuvid.mapped
     assert cuvid.decoders == 0
 
 
 @pytest.mark.parametrize("codec", ["vp9", "av1", "mpeg4"])
 def test_where_packets_hold_several_pictures_each_may_use_a_surface_again(cuvid, codec):
-    session = Session(CODECS[codec], 0, in_use=1, step=1, forgotten=cuvid.forgotten)
+    session = Session(CODECS[codec], 0, in_use=1, step=1, released=cuvid.released)
     list(session.feed(coded(START[:1]), PLAIN, first=True))
     assert cuvid.outputs == {1: OUTPUTS - 1 + SURFACES}

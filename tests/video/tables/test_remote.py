@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.video.source.blocks import Blocks, Counted
+from seqpipe.video.source.blocks import Blocks, CountedSource
 from seqpipe.video.source.source import open_source
 from tests.support.media import made, shared_media
 
@@ -55,7 +55,7 @@ def test_a_window_costs_its_run_of_packets(put, tmp_path):
 
 def test_blocks_read_each_byte_once_and_a_demuxer_sees_no_others():
     data = bytes(range(256)) * 4096
-    counted = Counted(open_source(data))
+    counted = CountedSource(open_source(data))
     blocks = Blocks(counted)
     random = np.random.default_rng(0)
     for _ in range(50):

@@ -12,7 +12,7 @@ from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packet_decoder import FedPacket
 from seqpipe.video.nvdec.arrays import PacketArrays, PendingFrames
 from seqpipe.video.nvdec.cuvid import CODECS
-from seqpipe.video.nvdec.painting import Painting
+from seqpipe.video.nvdec.painting import PaintParams
 from seqpipe.video.nvdec.session import Session
 
 PLAIN = ElementaryStream("vp8", b"")
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.parametrize("cuvid", ["native"], indirect=True)
 
 
 class Painted:
-    """Stands where the driver's functions for launching and :class:`DevicePainting` do.
+    """Stands where the driver's functions for launch_functions and :class:`DevicePainting` do.
 
     Attributes:
         pictures: (packet, place of what was in its surface) of all that was converted, in order.
         counts: how many by each launch.
         code: what the driver answers to a launch.
-        told: what C is told.
+        params: what C is params.
         announced: how often it was made ready for a stream.
     """
 
@@ -45,10 +45,10 @@ class Painted:
         launch = CFUNCTYPE(c_int, c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p)
         self._kept = launch(self._launch), record(lambda *_: 0), wait(lambda _: 0)
         addresses = [ctypes.cast(function, c_void_p).value for function in self._kept]
-        self.told = Painting(*addresses, addresses[-1], sequence=-1)
-        self.told.argument, self.told.count_at = ctypes.addressof(self._argument), FRAMES * FRAME_BYTES
-        self.told.at_once, self.told.planes = AT_ONCE, 2
-        self.told.offsets[:2] = 0, CHROMA_AT
+        self.params = PaintParams(*addresses, addresses[-1], sequence=-1)
+        self.params.argument, self.params.count_at = ctypes.addressof(self._argument), FRAMES * FRAME_BYTES
+        self.params.frames_per_launch, self.params.planes = AT_ONCE, 2
+        self.params.offsets[:2] = 0, CHROMA_AT
 
     @property
     def beyond(self):
@@ -57,8 +57,8 @@ class Painted:
 
     def fit(self, _shape, pitch, sequence):
         self.announced += 1
-        self.told.pitch = pitch
-        self.told.sequence = -1 if self.told.begun or not pitch else sequence
+        self.params.pitch = pitch
+        self.params.sequence = -1 if self.params.begun or not pitch else sequence
 
     def _launch(self, *_):
         (count,) = np.frombuffer(self._argument, np.int32, 1, FRAMES * FRAME_BYTES)
@@ -74,13 +74,13 @@ class Painted:
 @pytest.fixture
 def session(cuvid):
     """One that has decoded such a stream before, step by step."""
-    found = Session(CODECS["h264"], 0, in_use=2 * AT_ONCE - 1, step=AT_ONCE, forgotten=cuvid.forgotten)
+    found = Session(CODECS["h264"], 0, in_use=2 * AT_ONCE - 1, step=AT_ONCE, released=cuvid.released)
     before = [FedPacket(0, (START + "I 0").encode(), key=True, wanted=True)]
-    assert [
-        len(result.pictures) for result in (*found.feed(before, PLAIN, first=True), *found.finish())
-    ].count(1) == 1
+    assert [len(result.frames) for result in (*found.feed(before, PLAIN, first=True), *found.finish())].count(
+        1
+    ) == 1
     found._decoder.unmap_returned()
-    assert found.runs_whole
+    assert found.can_fuse
     yield found
     assert not cuvid.faults
 
@@ -90,9 +90,9 @@ def whole(session, painted, packets, *, wanted=None, undecodable=(), outs=1):
     wanted = numbers if wanted is None else np.array(wanted)
     unsound = np.isin(numbers, undecodable)
     addresses = [[OUT + packet + n * AGAIN for n in range(outs)] for packet in wanted.tolist()]
-    awaited = PendingFrames(wanted, addresses, ~unsound, unsound)
-    arrays = PacketArrays(numbers.tolist(), [text.encode() for text in packets], awaited.wanted, PLAIN)
-    return session.whole_run(arrays, awaited, painted)
+    pending = PendingFrames(wanted, addresses, ~unsound, unsound)
+    arrays = PacketArrays(numbers.tolist(), [text.encode() for text in packets], pending.wanted, PLAIN)
+    return session.fused_run(arrays, pending, painted)
 
 
 PACKETS = [START + "I 0", "P 3", "B 1", "B 2", "P 6", "B 4", "B 5"]
@@ -187,8 +187,8 @@ def test_pictures_that_lie_otherwise_are_not_painted(cuvid, session):
 
 
 def test_the_first_run_of_a_session_is_step_by_step(cuvid):
-    session = Session(CODECS["h264"], 0, in_use=3, step=AT_ONCE, forgotten=cuvid.forgotten)
-    assert not session.runs_whole
+    session = Session(CODECS["h264"], 0, in_use=3, step=AT_ONCE, released=cuvid.released)
+    assert not session.can_fuse
     painted = Painted(cuvid)
     assert whole(session, painted, PACKETS)[0] is False
     assert painted.pictures == []
