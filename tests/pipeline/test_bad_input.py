@@ -49,10 +49,10 @@ CASES = {
         lambda: Pipeline(fn.flip(Input("x"))),
         r"the input 'x' belongs to no source; allowed: values of read\(\) and external_source\(\)",
     ),
-    "an operator of nothing": (lambda: dali(dali_fn.flip), r"fn\.flip: .*there is nothing that it acts on"),
+    "an operator of nothing": (lambda: dali(dali_fn.flip), r"fn\.flip: .*the input is missing"),
     "a node of another pipeline": (
         node_of_another,
-        "a node of another pipeline. Make all nodes of a pipeline within its own definition",
+        "a node of another pipeline. Create all nodes of a pipeline within its own definition",
     ),
     "feed_input before build": (
         lambda: dali(lambda: dali_fn.external_source(name="x")).feed_input("x", images()),
