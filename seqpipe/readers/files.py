@@ -115,7 +115,7 @@ def _class(
         if not any(_videos_below(f"{root}/{other}") for other in folders):
             _refuse_empty(root)
         raise UnreadableSourceError(
-            f"there is no video in the class folder {name!r}{_besides(inside)}",
+            f"there is no video in the class folder {name!r}{_others(inside)}",
             source=root,
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Remove the folder, or name the classes that you want with classes=[…]",
@@ -154,14 +154,14 @@ def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[st
 def _refuse_empty(root: str) -> NoReturn:
     _videos_below(root, passed := SkippedFiles())
     raise UnreadableSourceError(
-        f"there is no video in this folder{_besides(passed)}",
+        f"there is no video in this folder{_others(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
         advice="If the videos have other extensions, list them with files=[…]",
     )
 
 
-def _besides(passed: SkippedFiles) -> str:
+def _others(passed: SkippedFiles) -> str:
     return f", only {passed}" if passed else ""
 
 

@@ -49,15 +49,19 @@ class LazyEngine:
         """Return the engine of this process."""
         with self._lock:
             if self._engine is None:
-                self._engine = engine_for(
-                    self._device,
-                    decode=self._decode,
-                    threads=self._threads,
-                    cache_dir=self._cache_dir,
-                    stream=self._stream,
-                    register=self._register,
-                )
+                self._engine = self.make()
             return self._engine
+
+    def make(self) -> Engine:
+        """Create an engine."""
+        return engine_for(
+            self._device,
+            decode=self._decode,
+            threads=self._threads,
+            cache_dir=self._cache_dir,
+            stream=self._stream,
+            register=self._register,
+        )
 
     def close(self) -> None:
         """Stop the threads after their current work; the next use starts new ones."""

@@ -36,7 +36,7 @@ from .labels import NO_LABEL, LabelParser
 from .published_file import Missing, PublishedFile, listing_of_files
 from .ranges import Range
 
-__all__ = ["ava", "hmdb51", "kinetics", "something_something", "ucf101", "video_list"]
+__all__ = ["ava", "hmdb51", "kinetics", "rawframes", "something_something", "ucf101", "video_list"]
 
 _Path: TypeAlias = str | os.PathLike[str]
 
@@ -123,7 +123,8 @@ def video_list(
             raise file.bad(
                 line,
                 f"two numbers follow the path, {text!r}",
-                advice="Lists of folders of frames are not read; where these are several labels, give several=True",
+                advice="A list of folders of frames is read by rawframes(), for readers.FrameFolders; where these are "
+                "several labels, give several=True",
             )
         found = file.find(line, [name], exact=True)
         if found is None:
@@ -131,6 +132,52 @@ def video_list(
         with file.naming(line):
             label = labels(fields if several else fields[0]) if fields else NO_LABEL
         entries.append(file.entry(line, found, label))
+    return listing_of_files([file], entries, labels)
+
+
+def rawframes(
+    path: _Path,
+    root: _Path | None = None,
+    *,
+    several: bool = False,
+    classes: Iterable[str] | None = None,
+    missing: Missing = "raise",
+) -> Listing:
+    """A list of folders of frames, as mmaction2 and TSN have them: lines ``folder total_frames label``.
+
+    The label may be missing, as in lists of test sets. :class:`seqpipe.readers.FrameFolders` reads what comes of it.
+
+    Args:
+        path: of the file.
+        root: the folder that relative paths start at; by default that of the file.
+        several: whether a folder has several labels, so that labels are "classes".
+        classes: names of the classes that labels number.
+        missing: what becomes of folders that are not there.
+
+    Raises:
+        SourceNotFoundError: there is no such file; or a folder is missing and may not be.
+        ManifestError: a line cannot be used.
+    """
+    file = PublishedFile(path, root, missing)
+    labels = LabelParser(classes, "classes" if several else "class")
+    entries = []
+    for line, text in file.lines():
+        words = re.fullmatch(
+            r"(.+?)\s+([0-9]+)((?:\s+[0-9]+)*)" if several else r"(.+?)\s+([0-9]+)(\s+[0-9]+)?", text
+        )
+        if words is None or not int(words[2]):
+            raise file.bad(
+                line,
+                f"{text!r} is no folder of frames",
+                allowed="folder total_frames label, of 1 frame or more",
+            )
+        given = (words[3] or "").split()
+        found = file.find(line, [words[1].rstrip("/")], exact=True)
+        if found is None:
+            continue
+        with file.naming(line):
+            label = labels(given) if several else labels(given[0]) if given else NO_LABEL
+            entries.append(file.entry(line, found, label, Range(start_frame=0, end_frame=int(words[2]))))
     return listing_of_files([file], entries, labels)
 
 

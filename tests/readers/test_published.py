@@ -115,7 +115,7 @@ def test_absolute_paths_several_labels_and_names(tmp_path):
     [
         (
             "one.mp4 120 3\n",
-            r"line 1: two numbers follow the path.*folders of frames are not read.*several=True",
+            r"line 1: two numbers follow the path.*list of folders of frames is read by rawframes.*several=True",
         ),
         ("one.mp4 0\none.mp4 run\n", r"line 2: the label 'run' is not a whole number"),
         ("\n\n", "the file names no video"),
