@@ -26,6 +26,7 @@ __all__ = [
     "filtered",
     "flip",
     "gaussian_blur",
+    "grid_mask",
     "multi_paste",
     "normalize",
     "optical_flow",
@@ -344,6 +345,36 @@ def normalize(call: DaliCall) -> DataNode:
         return Value.of(parts, value.layout, value.sources)
 
     return call.node(compute, *nodes, told=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
+
+
+def grid_mask(call: DaliCall) -> DataNode:
+    """``fn.grid_mask``: black squares in a grid, which is moved, and then turned around the first pixel."""
+    defaults = {"tile": 100, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0}
+    nodes = {name: node_of(call.take(name, value)).cpu() for name, value in defaults.items()}
+    call.done()
+
+    def one(part: Array, layout: str, settings: dict[str, float]) -> Array:
+        xp, tile = namespace(part), settings["tile"]
+        height, width = (part.shape[layout.index(letter)] for letter in "HW")
+        y, x = xp.arange(height, dtype=np.float32)[:, None], xp.arange(width, dtype=np.float32)
+        cos, sin = math.cos(settings["angle"]) / tile, math.sin(settings["angle"]) / tile
+        across = x * cos - y * sin - settings["shift_x"] / tile
+        down = x * sin + y * cos - settings["shift_y"] / tile
+        ratio = settings["ratio"]
+        kept = (across - xp.floor(across) >= ratio) | (down - xp.floor(down) >= ratio)
+        sides = [part.shape[n] if letter in "HW" else 1 for n, letter in enumerate(layout)]
+        return part * kept.reshape(sides).astype(part.dtype)
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, columns = values[0], dict(zip(nodes, values[1:], strict=True))
+        layout = value.layout or _IMAGES[value.ndim]
+        parts = [
+            one(part, layout, {name: float(np.reshape(column[n], -1)[0]) for name, column in columns.items()})
+            for n, part in enumerate(value)
+        ]
+        return Value.of(parts, value.layout, value.sources)
+
+    return call.node(compute, *nodes.values())
 
 
 def multi_paste(call: DaliCall) -> DataNode:

@@ -22,11 +22,11 @@ from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.plan.request import Request
 from tests.support.deep import combined, deep, deep_but
-from tests.support.media import made, names
+from tests.support.media import made, made_all, names
 from tests.support.pictures import differences
 from tests.support.software_gpu import SoftwareGpu
 from tests.support.stress import Stress
-from tests.support.truth import known_files
+from tests.support.truth import known_file
 
 SOUND = (
     "h264",
@@ -248,8 +248,10 @@ def test_all_that_was_handed_over_is_given_back(gpu):
 def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, monkeypatch):
     """Where it takes long to wait for the GPU, others take the session of a run whose last pictures are waited for."""
     gpu.install(monkeypatch, waits_s=waits_s)
-    some = [known for known in known_files(0) if decode != "nvdec" or known.codec == "h264"][:12]
-    with Stress(some, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
+    whole = (*made_all("sound"), *made_all("mixed"))
+    some = [entry.name for entry in whole if decode != "nvdec" or entry.codec == "h264"][:12]
+    files = [known_file(name) for name in some]
+    with Stress(files, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
         stress.run(count)
         assert stress.faults == []
         assert stress.requests >= count
