@@ -75,6 +75,17 @@ def coco_files():
 
 
 @case
+def grid_mask():
+    x = img()
+    return (
+        fn.grid_mask(x, tile=10),
+        fn.grid_mask(x, tile=7, ratio=0.6, shift_x=2.5),
+        fn.grid_mask(x, tile=12, angle=num(-0.7, 0.0, 1.2), shift_x=num(1, 2, 3), shift_y=5.0),
+        fn.grid_mask(fn.cast(x, dtype=types.FLOAT), tile=13, ratio=num(0.2, 0.5, 0.9)),
+    )
+
+
+@case
 def coco():
     files = coco_files()
     return (
