@@ -1,8 +1,8 @@
-"""Gathering: a pass over a graph that finds out how the batches of external sources are best copied.
+"""Gathering: a pass over a graph that chooses how the batches of external sources are copied.
 
-A source's batches are copied once, since its code may use its memory again. Where a GPU is the only place that they go
-to, the copy is into page-locked memory, from which uploads do not hold up anybody. Where a crop is all that is made of
-them, only the crop is copied.
+A source's batches are copied once, since its code may reuse its memory. If they are only used on a GPU, they are copied
+into page-locked memory, from which uploads are asynchronous. If only a crop of them is used, only the crop is
+copied.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Gathering", "Gathers", "plan_gathering"]
 
 @dataclass(eq=False)
 class Gathering:
-    """How the batches of one value of a source are copied.
+    """Copies the batches of one value of a source.
 
     Attributes:
-        memory: what they are copied into.
-        crop: an operator whose crop is all that is made of them; None for copies of whole samples.
+        memory: the memory that they are copied into.
+        crop: an operator whose crop is their only use; None to copy whole samples.
     """
 
     memory: Staging = field(default_factory=Staging)
@@ -42,8 +42,8 @@ class Gathering:
         """Copy a batch, or only its crop; samples of one shape become one array.
 
         Args:
-            value: the batch; one on a GPU is given back as it is.
-            copied: whether the source may use its memory again, so that an array that stays in main memory is copied.
+            value: the batch; a batch on a GPU is returned unchanged.
+            copied: whether the source may reuse its memory, so that arrays that stay in main memory are copied, too.
         """
         if value.on_gpu:
             return value
@@ -62,7 +62,7 @@ class Gathering:
         return value.with_data([part.copy() for part in value] if copied else list(value))
 
     def _window(self, sample: npt.NDArray[Any], layout: str) -> tuple[slice, ...] | None:
-        """The part of a sample that the crop is; None if it is not known to be all that is made of the sample."""
+        """Return the part of a sample that the crop uses; None if the whole sample may be needed."""
         if self.crop is None:
             return None
         place = sample.shape, sample.dtype, layout
@@ -71,7 +71,7 @@ class Gathering:
         return self._windows[place]
 
     def told(self) -> str:
-        """What is done, as a clause."""
+        """Describe the copies, as a clause."""
         what = "whole samples" if self.crop is None else f"what {self.crop!r} takes of samples"
         where = (
             "main memory"
@@ -83,19 +83,19 @@ class Gathering:
 
 @runtime_checkable
 class Gathers(Protocol):
-    """A source that copies its batches.
+    """A source whose batches are copied by :class:`Gathering`.
 
     Attributes:
-        gatherings: how, for each of its values.
+        gatherings: one for each of its values.
     """
 
     gatherings: list[Gathering]
 
 
 def _window_of(op: Declaration, sample: npt.NDArray[Any], layout: str) -> tuple[slice, ...] | None:
-    """The part of a sample that an operator gives, if it gives all of that part when it is applied to it once more.
+    """Return the part of a sample that an operator crops, if cropping that part again returns all of it.
 
-    None if it is another one, or if it refuses the sample, which it does again where it stands.
+    None for another operator, or if it refuses the sample; the error is then raised when the graph runs.
     """
     letters = layout or DEFAULT_LAYOUTS.get(sample.ndim, "")
     if letters not in LAYOUTS or letters.startswith("N"):
@@ -117,14 +117,14 @@ def _alike(one: slice, other: slice, length: int) -> bool:
 
 
 def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
-    """Tell the external sources of a graph how to copy their batches.
+    """Set how the external sources of a graph copy their batches.
 
     Args:
-        graph: the graph; its nodes stay as they are, for a crop of what was cropped gives the same.
-        device: number of the GPU that its nodes move values to.
+        graph: the graph; its nodes are unchanged, as cropping a crop again has no effect.
+        device: number of the GPU that its nodes upload to.
 
     Returns:
-        For each value whose copies are not plain, a sentence.
+        A sentence for each value that is cropped or copied to page-locked memory.
     """
     told = []
     for node in graph.input_nodes:
@@ -138,7 +138,7 @@ def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
 
 
 def _use_of(graph: Graph, node: DataNode) -> tuple[bool, Declaration | None]:
-    """Whether a value is needed on a GPU alone, and the operator whose crop is all that is made of it."""
+    """Return whether a value is used only on a GPU, and the operator whose crop is its only use."""
     uploaded = False
     while True:
         users = graph.users(node)
