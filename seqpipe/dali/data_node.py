@@ -66,7 +66,8 @@ class DataNode(ops.DataNode):
         told: constant arguments as text, for messages and fingerprints.
         part: number of the value among several of its only input; None for the input's own value.
         passes: whether the value is that of its only input, on the same or another device.
-        applies: the operator on images that it applies to its only input first, if known.
+        applies: the operator on images that it applies to its first input first, if known; its other inputs do not
+            change which pixels that operator reads.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class DataNode(ops.DataNode):
     @property
     def applies(self) -> Any:
         """See :meth:`seqpipe.ops.DataNode.applies`; None within a branch."""
-        return self._applies if self.scope is None and len(self._inputs) == 1 else None
+        return self._applies if self.scope is None else None
 
     @property
     def label(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..cached import cached_property
-from ..ops import DEFAULT_LAYOUTS, Called, Chain, DataNode, Op, Run, naming_nodes
+from ..ops import DEFAULT_LAYOUTS, Chain, DataNode, DeferredCall, Op, Run, naming_nodes
 from .inputs import Input
 from .order import Ordered
 
@@ -28,21 +28,21 @@ class GraphStep:
     spent: tuple[DataNode, ...] = ()
 
     @cached_property
-    def calls(self) -> tuple[Called, ...]:
+    def calls(self) -> tuple[DeferredCall, ...]:
         """The calls of a chain; empty for another node."""
-        return tuple(node for node in self.nodes if isinstance(node, Called) and _chains(node))
+        return tuple(node for node in self.nodes if isinstance(node, DeferredCall) and _chains(node))
 
     @cached_property
     def chain(self) -> Chain:
         """The operators of the calls as a chain, with nodes among their parameters."""
-        if len(self.calls) == 1 and isinstance(self.calls[0].maker, Chain):
-            return self.calls[0].maker
-        return Chain.part([op for call in self.calls for op in call.maker.makers])
+        if len(self.calls) == 1 and isinstance(self.calls[0].target, Chain):
+            return self.calls[0].target
+        return Chain.part([op for call in self.calls for op in call.target.operators])
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:
         """The nodes whose values it needs: of a chain, what that acts on, and then the parameters."""
-        return (*self.calls[0].inputs, *self.chain.awaited) if self.calls else self.nodes[0].operands
+        return (*self.calls[0].inputs, *self.chain.pending) if self.calls else self.nodes[0].operands
 
     def value(self, given: Seq[Any], run: Run) -> Any:
         """Compute the value of the last node.
@@ -59,7 +59,7 @@ class GraphStep:
         (first,) = self.calls[0].given
         with naming_nodes(self.chain.ops):
             many = len(self.calls[0].inputs)
-            chain = self.chain.settled(given[many:])
+            chain = self.chain.bound(given[many:])
             return chain(
                 given[0] if many else first,
                 layout=self.calls[0].options.get("layout"),
@@ -69,17 +69,17 @@ class GraphStep:
                 device=run.device,
             )
 
-    def joined(self, call: Called) -> GraphStep:
+    def joined(self, call: DeferredCall) -> GraphStep:
         """Return the step with another call appended."""
         return GraphStep((*self.nodes, call))
 
-    def can_lead(self, call: Called) -> bool:
+    def can_lead(self, call: DeferredCall) -> bool:
         """Return whether a call has the same result as the last operator of this chain.
 
         A chain propagates layouts, and a call declares its own: both must agree. Only exact fusion is joined.
         """
-        makers = (self.chain, call.maker)
-        if not self.calls or any(one.fuse != "exact" for one in makers if isinstance(one, Chain)):
+        targets = (self.chain, call.target)
+        if not self.calls or any(one.fuse != "exact" for one in targets if isinstance(one, Chain)):
             return False
         before, after = self.calls[0].options.get("layout"), call.options.get("layout")
         if before is not None:
@@ -91,12 +91,12 @@ def _after(chain: Chain, layout: str) -> str:
     return chain.result_layout(layout)
 
 
-def _chains(node: Called) -> bool:
+def _chains(node: DeferredCall) -> bool:
     """Return whether a call consists of operators on images only, so that it can be part of a longer chain."""
-    maker = node.maker
-    if isinstance(maker, Chain):
-        return maker.is_line and len(node.given) == 1
-    return isinstance(maker, Op) and type(maker).__call__ is Op.__call__
+    target = node.target
+    if isinstance(target, Chain):
+        return target.is_line and len(node.given) == 1
+    return isinstance(target, Op) and type(target).__call__ is Op.__call__
 
 
 def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
@@ -113,7 +113,7 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
         if isinstance(node, Input):
             continue
         found[place] = GraphStep((node,))
-        if isinstance(node, Called) and _chains(node) and isinstance(node.given[0], DataNode):
+        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.given[0], DataNode):
             before = order.place(node.given[0])
             if before in found and uses[before] == 1 and found[before].can_lead(node):
                 found[place] = found.pop(before).joined(node)

@@ -171,7 +171,6 @@ class FrameFolders(Video):
             shuffle=shuffle,
             shard=shard,
             stick_to_shard=stick_to_shard,
-            even=even_shards,
             block=repeats,
         )
         self._device, self._book = _CPU, ReportBook()
@@ -179,7 +178,7 @@ class FrameFolders(Video):
         self._engine = LazyFolderEngine(files, self._threads)
         listing = _listing(folders, file_root, videos, labels, LabelParser(classes, label_type))
         survey = FolderSurvey(sampler, spec, False, least, on_error, None, self._book, files=files)
-        self._select(listing, survey, order, Clock(None, None, None), repeats)
+        self._select(listing, survey, order, even_shards, Clock(None, None, None), repeats)
         fetcher = Fetcher(
             self._selection, self._engine, spec, fill, on_error, self._book, channels_first=layout == "CFHW"
         )

@@ -46,12 +46,13 @@ _ONE_WAY: Final = replace(
 def flow(**options: Any) -> None:
     """Write the optical flow between frames of videos to files.
 
-    PATH is a file, a folder (searched recursively) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
+    with a dash.
 
     For each selected frame, the flow to the next selected frame is written, in pixels of the output frames: --every 2
-    gives the motion over two frames, --fps 10 over a tenth of a second. Frame selection, names, manifest, --resume and
-    exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a sequence in each file; without
-    it, mp4 holds a whole video.
+    gives the motion over two frames, --fps 10 over a tenth of a second. Frame selection, names, manifest, --resume,
+    what a pipe supports, and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
+    sequence in each file; without it, mp4 holds a whole video.
     """
     from ..export.flow import FlowOptions
     from ..export.run import run
