@@ -55,8 +55,8 @@ def gpu_number(device_id: int | None) -> int | None:
             )
         _warn()
         return None
-    from ..kernel import CudaDevice
+    from ..kernel import KernelDevice
 
     number = 0 if device_id is None else device_id
-    CudaDevice(number)
+    KernelDevice(number)
     return number

@@ -66,7 +66,7 @@ class Clips:
         return {"reader": self.reader.fingerprint}
 
     @property
-    def room(self) -> int:
+    def limit_bytes(self) -> int:
         """The reader's memory limit of pending batches."""
         return self.reader.limit_bytes
 
@@ -189,7 +189,7 @@ class Items:
     _workers: list[Workers] = field(default_factory=list, init=False)
 
     @property
-    def room(self) -> None:
+    def limit_bytes(self) -> None:
         """None: pending items are not limited, as their size is unknown."""
 
     @property

@@ -143,6 +143,9 @@ def external_source(
 ) -> Any:
     """Use the user's own code as the source of a pipeline.
 
+    What the source returns is copied, by several threads, so that it may use its memory again. If an operator that only
+    crops or mirrors whole pixels is the one user of a value, only its window is copied; :meth:`Pipeline.explain` tells.
+
     Args:
         source: a callable without arguments, or that takes the number of the batch, a BatchInfo, or a SampleInfo
             (``batch=False``); an iterable; a generator function; or None for batches passed to :meth:`Pipeline.feed`.

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
@@ -32,13 +32,15 @@ from ..video.memory import host_array
 from ..video.plan.request import Outcomes, Request, check_memory
 from ..video.probe.facts import Facts
 from ..video.probe.info import StreamInfo
-from .entry import Entry
+from .entry import Entry, Listing
 from .lazy_engine import LazyEngine
+from .selection import Catalog
 from .survey import VideoSurvey
 
 __all__ = ["FolderEngine", "FolderSurvey", "FrameFiles", "LazyFolderEngine"]
 
 _CONVERTERS = 64  # cached by each thread
+_FOLDERS = 4096  # whose file names are cached
 _BT601_FULL = {"matrix": 5, "full_range": True, "primaries": 2, "transfer": 2, "chroma_location": 0}
 
 
@@ -56,6 +58,7 @@ class FrameFiles:
 
     template: str | None = None
     first_number: int = 1
+    _listed: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.template is None:
@@ -79,7 +82,7 @@ class FrameFiles:
         """
         if self.template is not None:
             return os.path.join(folder, self.template.format(frame + self.first_number))  # noqa: PTH118  very many
-        names = _images(folder)
+        names = self._images(folder)
         if frame >= len(names):
             raise FrameRangeError(
                 f"there is no frame {frame}",
@@ -95,25 +98,30 @@ class FrameFiles:
             SourceNotFoundError: the folder does not exist.
         """
         if self.template is None:
-            return len(_images(folder))
-        names, frames = set(_listed(folder)), 0
+            return len(self._images(folder))
+        names, frames = set(_names(folder)), 0
         while self.template.format(frames + self.first_number) in names:
             frames += 1
         return frames
 
+    def _images(self, folder: str) -> tuple[str, ...]:
+        """The images of a folder, which are listed once."""
+        found = self._listed.get(folder)
+        if found is None:
+            names = sorted(name for name in _names(folder) if name.lower().endswith(image_extensions))
+            if len(self._listed) >= _FOLDERS:
+                self._listed.clear()
+            found = self._listed[folder] = tuple(names)
+        return found
 
-def _listed(folder: str) -> list[str]:
+
+def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208  names alone
     except OSError as error:
         raise SourceNotFoundError(
             f"the folder of frames cannot be listed: {error.strerror}", source=folder, advice="Check the path"
         ) from error
-
-
-@lru_cache(maxsize=1024)
-def _images(folder: str) -> tuple[str, ...]:
-    return tuple(sorted(name for name in _listed(folder) if name.lower().endswith(image_extensions)))
 
 
 @dataclass
@@ -125,6 +133,14 @@ class FolderSurvey(VideoSurvey):
     """
 
     files: FrameFiles = field(default_factory=FrameFiles)
+
+    def catalog(self, listing: Listing, engine: Engine) -> Catalog:
+        """See :meth:`VideoSurvey.catalog`; the names in the fingerprint say which images are the frames."""
+        made = super().catalog(listing, engine)
+        if self.files.template is None:
+            return made
+        which = f"{self.files.template} from {self.files.first_number}"
+        return replace(made, keys=tuple(f"{key}/{which}" for key in made.keys))
 
     def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine

@@ -51,7 +51,7 @@ def flow(**options: Any) -> None:
 
     For each selected frame, the flow to the next selected frame is written, in pixels of the output frames: --every 2
     gives the motion over two frames, --fps 10 over a tenth of a second. Frame selection, names, manifest, --resume,
-    what a pipe supports, and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
+    what standard input allows and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
     sequence in each file; without it, mp4 holds a whole video.
     """
     from ..export.flow import FlowOptions
