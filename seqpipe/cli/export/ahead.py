@@ -256,7 +256,7 @@ class _Work:
             raise self._error
 
     def _pieces(self, plan: SourcePlan, assembler: Assembler) -> Iterator[Piece]:
-        """Yield the content of each file once its last frame has arrived, with the time of its first frame in the plan."""
+        """Yield the content of each file after its last frame; set the time of its first frame in the plan."""
         wanted, end, start_s = set(assembler.wanted.tolist()), plan.frames[-1, -1], 0.0
         files = np.argsort(plan.frames[:, 0], kind="stable")
         firsts = plan.frames[files, 0]
