@@ -126,7 +126,7 @@ class FolderSurvey(VideoSurvey):
 
     files: FrameFiles = field(default_factory=FrameFiles)
 
-    def _look(
+    def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
     ) -> Iterator[tuple[str, Facts | SeqpipeError, FloatArray | None]]:
         listed = {

@@ -44,6 +44,10 @@ def export(**given: Any) -> None:
     PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
     with a dash.
 
+    What comes through a pipe is streamed in constant memory and disk, by the CPU, and left when all that was asked for
+    is there. Requiring a file, to which the stream is to be saved first: --num without a range in frames, negative
+    --frames, --min-motion, --contact-sheet, --dry-run, --resume, MP4 of more than 32 MiB with its index at the end.
+
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as pictures, or with
     --format npy, npz or nii.gz the whole volume; --every, --frames and --num choose slices.
 

@@ -46,11 +46,12 @@ _ONE_WAY: Final = replace(
 def flow(**given: Any) -> None:
     """Write the motion between frames of videos to files.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    with a dash.
 
     For each selected frame, the motion to the next selected frame is written, in pixels of the output frames: --every 2
-    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in
-    seqpipe export: the choice of frames, names, manifest, --resume, and the exit codes. npz holds all of a sequence in
+    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in seqpipe export: the
+    choice of frames, names, manifest, --resume, what a pipe can do, and the exit codes. npz holds all of a sequence in
     one file where --sequence-length is given; mp4 does, and all of a video where it is not.
     """
     from ..export.flow import FlowOptions
