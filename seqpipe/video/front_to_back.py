@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from stat import S_ISFIFO
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
@@ -145,6 +146,7 @@ class FrameStream:
         stream: which stream of the container, by its number; None for the best video.
         look_ahead: how many packets are held before they are decoded, so that :meth:`upcoming` knows their times.
         keys: whether frames are told from which decoding can start.
+        threads: how many decode, until damage is met.
 
     Attributes:
         info: the facts of the stream; nothing is counted.
@@ -165,11 +167,13 @@ class FrameStream:
         stream: int | None = None,
         look_ahead: int = 0,
         keys: bool = False,
+        threads: int = 1,
     ) -> None:
         self._source = cast("Source", SimpleNamespace(name=_name(source), stream=stream))
         self._waiting, self._look_ahead = _Waiting(*timeouts), look_ahead
         self._held: deque[_Packet] = deque()
         self._inside: dict[int, _Packet] = {}
+        self._heard: _Heard | None = None
         self.error: SourceError | None = None
         try:
             file = _file(source, self._waiting, stack)
@@ -184,6 +188,7 @@ class FrameStream:
             while not picture.done and (packet := next(self._packets, None)) is not None:
                 picture.offer(packet)
                 first.append(packet)
+            self._check_interrupt()
         except SeqpipeError:
             raise
         except TimeoutError as error:
@@ -195,8 +200,10 @@ class FrameStream:
                 found.advice = f"It may be cut, for its index comes last. {_INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
-        index = self._described()
-        self._decoder, self._reading = CpuDecoder(index), _Reading(index, classified=keys or look_ahead > 0)
+        self._index = self._described()
+        self._decoder = CpuDecoder(self._index, threads)
+        self._run = _Run() if self._decoder.threads > 1 else None
+        self._reading = _Reading(self._index, classified=keys or look_ahead > 0)
         self._first = [self._reading.packet(packet) for packet in first if packet.size]
         self._waiting.opened()
 
@@ -206,25 +213,57 @@ class FrameStream:
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        given, begun = _Given(self.info), False
+        given = _Given(self.info)
+        begun = False
         for number, packet in enumerate(self._ahead()):
             begun = begun or packet.key
             if not begun:
                 continue  # nothing can be decoded before the first key packet
             self._inside[number] = packet
             given.feed(packet)
-            try:
-                for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
-                    yield from given.frames(result, self._inside)
-            except DecodeError as error:
-                if not given.count:
-                    continue
-                raise given.damaged(str(error)) from error
-        yield from (frame for result in self._decoder.flush() for frame in given.frames(result, self._inside))
+            if self._run is not None:
+                self._run.hold(number, packet)
+            yield from self._decoded(number, packet, given)
+        yield from self._flushed(given)
         if self.error is not None:
             self.error.fact += (
                 f", after frame {given.count - 1}" if given.count else ", before its first frame"
             )
+
+    def _decoded(self, number: int, packet: _Packet, given: _Given) -> Iterator[StreamFrame]:
+        try:
+            for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
+                if result.damaged and self._run is not None:
+                    raise DecodeError("the decoder had to invent parts of a picture")
+                yield from given.frames(result, self._inside)
+        except DecodeError as error:
+            if self._run is not None:
+                yield from self._by_one_thread(given)
+            elif given.count and number in self._inside:
+                raise given.damaged(str(error)) from error
+
+    def _flushed(self, given: _Given) -> Iterator[StreamFrame]:
+        try:
+            results = list(self._decoder.flush())
+        except DecodeError as error:
+            if self._run is None:
+                raise given.damaged(str(error)) from error
+            results = []
+        # several threads are silent about what they could not decode of the last packets
+        missing = self._inside.keys() - {number for result in results for number in result.decoded}
+        if self._run is not None and (missing or any(result.damaged for result in results)):
+            yield from self._by_one_thread(given)
+            yield from self._flushed(given)
+            return
+        for result in results:
+            yield from given.frames(result, self._inside)
+
+    def _by_one_thread(self, given: _Given) -> Iterator[StreamFrame]:
+        """Decode once more what may be lost with a damaged packet, for several threads tell of damage late."""
+        run, self._run = self._run, None
+        self._decoder = CpuDecoder(self._index)
+        for number, packet in run or ():
+            yield from self._decoded(number, packet, given)
 
     def upcoming(self, seconds: float) -> FloatArray:
         """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
@@ -283,6 +322,30 @@ class FrameStream:
 
     def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
+
+
+class _Run:
+    """The last packets that were fed, from the key packet before the last one on."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[int, _Packet]] = []
+        self._since: list[tuple[int, _Packet]] = []
+        self._size = 0
+
+    def __iter__(self) -> Iterator[tuple[int, _Packet]]:
+        """Each packet with its number, in the order of decoding."""
+        return chain(self._before, self._since)
+
+    def hold(self, number: int, packet: _Packet) -> None:
+        """Take the next packet; more than can be held are forgotten, up to the next key packet."""
+        if packet.key:
+            self._before, self._since = self._since, []
+            self._size = sum(len(one.data) for _, one in self._before)
+        self._size += len(packet.data)
+        if self._size > _HELD_BYTES:
+            self._before, self._since = [], []
+        else:
+            self._since.append((number, packet))
 
 
 class _Reading:

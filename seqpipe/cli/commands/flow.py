@@ -50,8 +50,8 @@ def flow(**given: Any) -> None:
     with a dash.
 
     For each selected frame, the motion to the next selected frame is written, in pixels of the output frames: --every 2
-    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in
-    seqpipe export: the choice of frames, names, manifest, --resume, what a pipe can do, and the exit codes. npz holds all of a sequence in
+    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in seqpipe export: the
+    choice of frames, names, manifest, --resume, what a pipe can do, and the exit codes. npz holds all of a sequence in
     one file where --sequence-length is given; mp4 does, and all of a video where it is not.
     """
     from ..export.flow import FlowOptions

@@ -18,12 +18,13 @@ from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
 from .select import FrameSelection, no_key_frame, nothing_in_range
 
-__all__ = ["LOOK_AHEAD", "Passage", "PassingFrame", "Upcoming", "check_passing"]
+__all__ = ["LOOK_AHEAD", "SAVE_STREAM", "Passage", "PassingFrame", "Upcoming", "check_passing"]
 
 LOOK_AHEAD: Final = 256
 """Frames whose times tell the habits of a clock, as :func:`seqpipe.sampling.clock.rate_tolerance_s` has them."""
 
-_SAVE: Final = "Save the stream to a file and export that"
+SAVE_STREAM: Final = "Save the stream to a file and export that"
+"""Advice on what a stream cannot do."""
 
 
 class PassingFrame(Protocol):
@@ -60,7 +61,7 @@ def check_passing(selection: FrameSelection) -> None:
     """
     if selection.min_motion is not None:
         raise ParameterError(
-            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=_SAVE
+            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=SAVE_STREAM
         )
     within = selection.within
     in_frames = any(mark is not None and mark.in_frames for mark in (within.end, within.duration))
@@ -73,7 +74,7 @@ def check_passing(selection: FrameSelection) -> None:
     if min(selection.frames or (0,)) < 0:
         raise ParameterError(
             f"--frames {min(selection.frames or ())} counts from the end, which is not known of a stream",
-            advice=_SAVE,
+            advice=SAVE_STREAM,
         )
 
 
