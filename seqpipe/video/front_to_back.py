@@ -58,6 +58,7 @@ Streamed: TypeAlias = "str | os.PathLike[str] | Any"
 
 _BUFFER: Final = 1 << 16
 _INSIDE: Final = 256  # packets of which a decoder may still give a picture
+_REORDERED: Final = 32  # packets that may come between one and those that are shown before it, and more
 _HELD_BYTES: Final = 64 << 20
 _WHOLE_BYTES: Final = 32 << 20
 _INDEX_FIRST: Final = (
@@ -144,7 +145,8 @@ class FrameStream:
             ``read``.
         stack: closes it.
         stream: which stream of the container, by its number; None for the best video.
-        look_ahead: how many packets are held before they are decoded, so that :meth:`upcoming` knows their times.
+        look_ahead: how many frames :meth:`upcoming` tells; so many packets are held before they are decoded, as far as
+            64 MiB hold them.
         keys: whether frames are told from which decoding can start.
         threads: how many decode, until damage is met.
 
@@ -170,7 +172,7 @@ class FrameStream:
         threads: int = 1,
     ) -> None:
         self._source = cast("Source", SimpleNamespace(name=_name(source), stream=stream))
-        self._waiting, self._look_ahead = _Waiting(*timeouts), look_ahead
+        self._waiting, self._all_read = _Waiting(*timeouts), False
         self._held: deque[_Packet] = deque()
         self._inside: dict[int, _Packet] = {}
         self._heard: _Heard | None = None
@@ -200,6 +202,8 @@ class FrameStream:
                 found.advice = f"It may be cut, for its index comes last. {_INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
+        self._late = _REORDERED if self.info.has_b_frames else 0
+        self._look_ahead = look_ahead + self._late if look_ahead else 0
         self._index = self._described()
         self._decoder = CpuDecoder(self._index, threads)
         self._run = _Run() if self._decoder.threads > 1 else None
@@ -270,7 +274,9 @@ class FrameStream:
         base = self.info.time_base
         packets = (*self._inside.values(), *self._held)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
-        times = np.array([pts * base.numerator / base.denominator for pts in ticks], np.float64)
+        # of the last ones, others may come that are shown before them
+        known = ticks if self._all_read else ticks[: max(0, len(ticks) - self._late)]
+        times = np.array([pts * base.numerator / base.denominator for pts in known], np.float64)
         return times[times > seconds]
 
     def _described(self) -> PacketIndex:
@@ -295,6 +301,7 @@ class FrameStream:
             while len(held) > self._look_ahead or (len(held) > 1 and size > _HELD_BYTES):
                 size -= len(held[0].data)
                 yield held.popleft()
+        self._all_read = True
         while held:
             yield held.popleft()
 

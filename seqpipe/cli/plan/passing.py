@@ -134,15 +134,17 @@ class Passage:
         """
         for frame in frames:
             self._begin_s = frame.seconds if not self.passed else self._begin_s
+            begins = self.first is None and self._has_begun(frame)
+            if begins:
+                self.first = frame.number
             if self._is_behind(frame):
+                self.first = None if begins else self.first
                 self._next_s = frame.seconds
                 break
             self.passed += 1
             self._times.append(frame.seconds)
             if self.first is None:
-                if not self._has_begun(frame):
-                    continue
-                self.first = frame.number
+                continue
             yield frame
             if self._selection.fps is None and frame.number + 1 == self._end():
                 return  # without waiting for the next one
@@ -211,7 +213,7 @@ class Passage:
         for frame in self._inside(frames):
             if before is None:
                 start_s = frame.seconds
-                times = np.concatenate([[start_s], clock.upcoming(start_s)])[:LOOK_AHEAD]
+                times = self._in_range(np.concatenate([[start_s], clock.upcoming(start_s)]))
                 tolerance_s = rate_tolerance_s(Span(0, len(times), times))
             while before is not None and frame.seconds > start_s + k / fps + tolerance_s:
                 yield before
@@ -222,6 +224,12 @@ class Passage:
         while not k or k / fps < lasts_s:
             yield before
             k += 1
+
+    def _in_range(self, times: FloatArray) -> FloatArray:
+        """Those of the times of consecutive frames, from the first one of the range on, that lie in it."""
+        end, end_s = self._end(), self._end_s()
+        inside = times if end is None or self.first is None else times[: end - self.first]
+        return inside if end_s is None else inside[inside < end_s - EQUAL_S]
 
     def _ends_s(self) -> float:
         """When the last frame of the range stops being shown."""
