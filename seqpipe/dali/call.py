@@ -45,6 +45,7 @@ _SOURCES: Final = (
         "experimental.readers.",
         "random.",
         "transforms.",
+        "batch_permutation",
         "external_source",
         "constant",
         "zeros",
@@ -53,6 +54,7 @@ _SOURCES: Final = (
     *("python_function", "torch_python_function"),
 )
 """What operators are called that may act on nothing."""
+_ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read
 _IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
 _FILTERS: Final = {
     DALIInterpType.INTERP_NN: "nearest",
@@ -311,8 +313,9 @@ def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
         return _on_lists(op, main, run)
 
     told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
+    reads = whole if whole is not None or not nodes.keys() <= _ANYWHERE else cls(**constants)
     return call.node(
-        compute, *nodes.values(), told=told, applies=whole if cls.traits.takes == "images" else None
+        compute, *nodes.values(), told=told, applies=reads if cls.traits.takes == "images" else None
     )
 
 

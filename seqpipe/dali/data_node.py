@@ -66,7 +66,8 @@ class DataNode(ops.DataNode):
         told: what else decides it, for messages and states.
         part: which of several values of its only input it is.
         passes: whether it is its only input, here or on another device.
-        applies: the operator on images that it applies to its only input before anything else, if that is known.
+        applies: the operator on images that it applies to its first input before anything else, as far as it is known;
+            others of its inputs do not change which pixels that reads.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class DataNode(ops.DataNode):
     @property
     def applies(self) -> Any:
         """See :meth:`seqpipe.ops.DataNode.applies`; likewise."""
-        return self._applies if self.scope is None and len(self._inputs) == 1 else None
+        return self._applies if self.scope is None else None
 
     @property
     def label(self) -> str:

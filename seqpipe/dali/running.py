@@ -205,7 +205,7 @@ class Pipeline:
         return self._outputs or None
 
     def iter_setup(self) -> None:
-        """Called before each batch is begun; a class that derives from this one feeds its sources here.
+        """DeferredCall before each batch is begun; a class that derives from this one feeds its sources here.
 
         StopIteration ends the epoch.
         """

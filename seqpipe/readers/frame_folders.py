@@ -126,7 +126,7 @@ class FolderSurvey(VideoSurvey):
 
     files: FrameFiles = field(default_factory=FrameFiles)
 
-    def _look(
+    def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
     ) -> Iterator[tuple[str, Facts | SeqpipeError, FloatArray | None]]:
         listed = {
@@ -176,7 +176,9 @@ class FolderEngine:
     def submit(self, requests: Seq[Request]) -> PendingRead:
         """Begin to read sequences."""
         planned: InterruptibleFuture[Any] = InterruptibleFuture()
-        calls = [partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)]
+        calls = [
+            partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)
+        ]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
 

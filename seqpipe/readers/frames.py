@@ -170,15 +170,14 @@ class FrameFolders(Video):
             shuffle=shuffle,
             shard=shard,
             stick_to_shard=stick_to_shard,
-            even=even_shards,
             block=repeats,
         )
-        self._place, self._book = _CPU, ReportBook()
+        self._device, self._book = _CPU, ReportBook()
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         self._engine = LazyFolderEngine(files, self._threads)
         listing = _listing(folders, file_root, videos, labels, LabelParser(classes, label_type))
         survey = FolderSurvey(sampler, spec, False, least, on_error, None, self._book, files=files)
-        self._select(listing, survey, order, Clock(None, None, None), repeats)
+        self._select(listing, survey, order, even_shards, Clock(None, None, None), repeats)
         fetcher = Fetcher(
             self._selection, self._engine, spec, fill, on_error, self._book, channels_first=layout == "CFHW"
         )

@@ -116,7 +116,7 @@ def _each_operator() -> dict[str, Any]:
         name: cls(**{**cls.traits.examples[0], "p": 1.0})
         for name, cls in ops.REGISTRY.items()
         if cls.traits.takes == "volumes"
-        and cls.traits.of_seqpipe
+        and cls.traits.is_builtin
         and name != "resample3d"
         and not cls.traits.on_labels
         and name not in ("crop3d", "pad3d")

@@ -16,7 +16,7 @@ from ...array import Array, FloatArray, namespace
 from ...bspline import PAD, coefficients, weights
 from ...kernel import KernelDevice
 from ...native import load_functions
-from ..call.threads import side_by_side, threads
+from ..call.threads import parallel_for, threads
 from .kernel import WORK, launch_controls, launch_gathers
 from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Extent, Mapping3
@@ -105,7 +105,7 @@ class BatchMemory:
 
         Args:
             part: the name of the part of the sample.
-            volume: what it is gathered from.
+            volume: source of the values.
             size: slices, rows and columns.
         """
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
@@ -147,7 +147,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
 
     Args:
-        jobs: what is gathered.
+        jobs: the gathers to compute.
         device: what kernels run on.
     """
     made: list[Array | None] = []
@@ -283,7 +283,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     """What C and kernels are told, as :data:`WORK` has it.
 
     Args:
-        job: what is gathered, of a type that they have a function for.
+        job: the gather, of a dtype that they have a function for.
         out: what is written.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
@@ -332,7 +332,7 @@ def _by_c(job: Gather, out: Array) -> None:
     def slab(number: int) -> None:
         _native().seqpipe_gather3(address, ends[number], ends[number + 1], failed[number:].ctypes.data)
 
-    side_by_side(slab, count)
+    parallel_for(slab, count)
     if failed.any():
         raise MemoryError("there is no memory for a row of the result")
 

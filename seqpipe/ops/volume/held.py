@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, device_of, namespace, to_numpy
+from ...array import Array, FloatArray, as_native, device_of, namespace, overlap, to_numpy
 from ...errors import ParameterError
 from ...parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ...sequence import Sequence
-from ..call.inputs import like
-from ..core.spec import MOVED, Spec
+from ..call.inputs import like_library
+from ..core.spec import MOVED_DTYPES, Spec
 from .mapping import Extent, transformed
 
 __all__ = ["LAYOUTS", "Grid", "Held", "State", "state_of"]
@@ -22,7 +22,7 @@ LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
 """Axes that arrays of volumes may have; of what has no layout, those without C first."""
 
 _KNOWN: Final = frozenset(
-    map(np.dtype, MOVED)
+    map(np.dtype, MOVED_DTYPES)
 )  # an array's type hashes in a tenth of the time that its name takes
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
@@ -83,16 +83,18 @@ class Held:
             if isinstance(self.part, Points) and self.part.unit == "mm" and self.affine is not None:
                 values = transformed(self.affine, values)
             dtype = self.part.array.dtype
-            return self.part.with_data(like(given, values.astype(dtype if dtype.kind == "f" else np.float64)))
+            return self.part.with_data(
+                like_library(given, values.astype(dtype if dtype.kind == "f" else np.float64))
+            )
         array = _of_layout(self._typed(), self.layout)
         array = namespace(array).ascontiguousarray(array)
-        if _shared(array, self.part.array):
+        if overlap(array, self.part.array):
             array = array.copy()
         if isinstance(given, Sequence):
             return self.part.with_data(
                 replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
             )
-        return self.part.with_data(like(given, array))
+        return self.part.with_data(like_library(given, array))
 
     def _typed(self) -> Array:
         """The values in the type that was given; of labels that it does not hold, in their own."""
@@ -139,13 +141,6 @@ class State:
     def images(self) -> dict[str, Held]:
         """The images, by name."""
         return {name: one for name, one in self.parts.items() if one.is_image}
-
-
-def _shared(array: Array, given: Array) -> bool:
-    """Whether an array lies in memory that was given."""
-    if isinstance(array, np.ndarray):
-        return isinstance(given, np.ndarray) and bool(np.may_share_memory(array, given))
-    return bool(array.data.mem.ptr == given.data.mem.ptr)
 
 
 def _view(array: Array, layout: str) -> Array:
@@ -221,7 +216,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
         )
     if array.dtype not in _KNOWN:
         raise ParameterError(
-            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED)
+            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED_DTYPES)
         )
     if isinstance(part, Labels):
         part.check(name)

@@ -23,7 +23,7 @@ from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
 NAMES = sorted(
-    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe
+    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.is_builtin
 )
 CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].traits.examples))]
 GEOMETRY = [
