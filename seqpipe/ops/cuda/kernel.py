@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...cached import cached_property
 from ...errors import ParameterError
-from ...kernel import CudaDevice, CudaSource, KernelDevice
+from ...kernel import CudaSource, KernelDevice
 from ...source_text import source_text
 from ..core.blocks import Block
 from ..core.body import WORK, Work
@@ -196,9 +196,9 @@ def launch(
 
 
 @lru_cache(maxsize=32)
-def cuda_device(number: int) -> CudaDevice:
+def cuda_device(number: int) -> KernelDevice:
     """Return the GPU with a number."""
-    return CudaDevice(number)
+    return KernelDevice(number)
 
 
 def _job(
