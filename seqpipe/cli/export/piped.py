@@ -249,7 +249,7 @@ class _Export:
         content = stacked([one.picture for one in members]) if together else members[0].picture
         numbers = [one.number for one in members]
         plan = self._planned(members[0], numbers, sequence, position)
-        self._path(plan)
+        self._path(plan)  # which refuses a file that is there
         return Piece(plan, 0, content)
 
     def _planned(
