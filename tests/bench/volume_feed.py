@@ -4,8 +4,7 @@ Volumes of 160³ int16 with labels lie on disk; after one epoch that fills the c
 128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``readers.Volume`` and ``recipes.nnunet``, and
 MONAI's ``CacheDataset`` with its transforms for the same steps, on the CPU, as its tutorials have it. ``--device cuda``
 puts seqpipe's patches, and the work for them, on a GPU: its caches are in main memory, and then in the GPU's. MONAI is
-left out where it is not installed. ``--peer batchgeneratorsv2`` measures the recipe of that library beside these, by
-worker processes on patches that are in memory; where it is not installed, it says so.
+left out where it is not installed.
 """
 
 from __future__ import annotations

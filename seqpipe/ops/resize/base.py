@@ -121,7 +121,7 @@ class Scaled(Geometry, register=False):
     def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  for overrides
         """Return whether the centers of some columns, and of some rows, of the whole result are outside of the images.
 
-        DeferredCall only if :attr:`may_leave`.
+        Called only if :attr:`may_leave`.
 
         Args:
             p: parameters of one image or sequence.

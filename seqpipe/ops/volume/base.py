@@ -103,7 +103,7 @@ class Volumetric(Declaration, register=False):
         return result
 
     @property
-    def _draws_together(self) -> bool:
+    def _overrides_sample(self) -> bool:
         return self.traits.keyed or type(self).sample is not Volumetric.sample
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..call.inputs import like_library
 from ..core.spec import MOVED_DTYPES, Spec
 from .mapping import Extent, transformed
 
-__all__ = ["LAYOUTS", "Grid", "Held", "State", "state_of"]
+__all__ = ["LAYOUTS", "Grid", "Held", "State", "name_of", "state_of"]
 
 LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
 """Axes that arrays of volumes may have; of what has no layout, those without C first."""
@@ -86,9 +87,11 @@ class Held:
             return self.part.with_data(
                 like_library(given, values.astype(dtype if dtype.kind == "f" else np.float64))
             )
-        array = _of_layout(self._typed(), self.layout)
-        array = namespace(array).ascontiguousarray(array)
-        if overlap(array, self.part.array):
+        before = self.part.array
+        array = _of_layout(self._typed(before.dtype), self.layout)
+        if not array.flags.c_contiguous:
+            array = namespace(array).ascontiguousarray(array)
+        if overlap(array, before):
             array = array.copy()
         if isinstance(given, Sequence):
             return self.part.with_data(
@@ -96,9 +99,11 @@ class Held:
             )
         return self.part.with_data(like_library(given, array))
 
-    def _typed(self) -> Array:
+    def _typed(self, dtype: np.dtype[Any]) -> Array:
         """The values in the type that was given; of labels that it does not hold, in their own."""
-        dtype, values = self.part.array.dtype, self.values
+        values = self.values
+        if values.dtype == dtype:
+            return values
         if (
             isinstance(self.part, Labels)
             and dtype.kind == "u"
@@ -126,16 +131,19 @@ class State:
     @property
     def reference(self) -> Held:
         """The first image, or else the first part that has voxels."""
-        return next(
-            (one for one in self.parts.values() if one.is_image),
-            next(one for one in self.parts.values() if one.layout),
-        )
+        first = None
+        for one in self.parts.values():
+            if one.is_image:
+                return one
+            first = one if first is None and one.layout else first
+        assert first is not None  # state_of refuses samples without voxels
+        return first
 
     @property
     def spec(self) -> Spec:
         """What draws are told."""
         values = self.reference.values
-        return Spec(*self.grid.size, values.shape[3], values.dtype.name)
+        return Spec(*self.grid.size, values.shape[3], name_of(values.dtype))
 
     @property
     def images(self) -> dict[str, Held]:
@@ -147,13 +155,19 @@ def _view(array: Array, layout: str) -> Array:
     """An array of a sample as ``(D, H, W, C)``."""
     if layout == "DHW":
         return array[..., None]
-    return namespace(array).moveaxis(array, 0, 3) if layout == "CDHW" else array
+    return array.transpose(1, 2, 3, 0) if layout == "CDHW" else array
 
 
 def _of_layout(values: Array, layout: str) -> Array:
     if layout == "DHW":
         return values[..., 0]
-    return namespace(values).moveaxis(values, 3, 0) if layout == "CDHW" else values
+    return values.transpose(3, 0, 1, 2) if layout == "CDHW" else values
+
+
+@cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Its name, which NumPy puts together anew each time."""
+    return dtype.name
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
@@ -191,7 +205,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
                 source=op,
                 allowed="images, labels, points, boxes and metadata, which operators on volumes move",
             )
-    if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
+    if len(held) > 1 and len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
     return State({name: held[name] for name in parts if name in held}, grid, op)
 

@@ -50,6 +50,14 @@ def space(volume):
     return Sequence(volume, "DHWC"[: volume.ndim], affine=np.diag([2.0, 1.0, 1.5, 1.0]))
 
 
+def test_operators_on_volumes_draw_only_what_is_random():
+    """What is constant is resolved once for all samples."""
+    assert not ops.RandomAffine3d(rotate=5.0).is_random
+    assert ops.RandomAffine3d(rotate=5.0).is_constant
+    assert ops.RandomAffine3d(rotate=(0, 5)).is_random
+    assert ops.Elastic3d(amplitude=0.2).is_random, "it draws a key"
+
+
 @given(
     st.lists(st.floats(-80, 80), min_size=3, max_size=3),
     st.lists(st.floats(0.3, 3), min_size=3, max_size=3),

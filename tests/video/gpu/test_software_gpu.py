@@ -178,14 +178,18 @@ def test_many_files_of_many_kinds_at_once(gpu, decode, seeds, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("decode", "cores", "wanted"), [("auto", 16, 16), ("mixed", 16, 10), ("mixed", 8, 0)]
+    ("decode", "cores", "wanted", "threads"),
+    [("auto", 16, 16, 32), ("mixed", 16, 10, 12), ("mixed", 24, 15, 18), ("mixed", 8, 0, 0)],
 )
-def test_children_beside_engines_leave_cores_to_those_who_feed_them(gpu, decode, cores, wanted, monkeypatch):
+def test_children_beside_engines_leave_cores_to_those_who_feed_them(
+    gpu, decode, cores, wanted, threads, monkeypatch
+):
     monkeypatch.delenv(PROCESSES.name, raising=False)
     backends, _ = gpu_decode_backends(0, decode, cores)
-    helpers = [backend.helpers for backend in backends if backend.helpers is not None]
-    assert [found.count for found in helpers] == ([wanted] if wanted else [])
-    assert all((found._nice > 0) == (decode == "mixed") for found in helpers)
+    helped = [backend for backend in backends if backend.helpers is not None]
+    assert [found.helpers.count for found in helped] == ([wanted] if wanted else [])
+    assert [found.threads for found in helped] == ([threads] if wanted else []), "few hold jobs for no process"
+    assert all((found.helpers._nice > 0) == (decode == "mixed") for found in helped)
 
 
 @pytest.mark.parametrize("decode", ["nvdec", "auto", "mixed"])
