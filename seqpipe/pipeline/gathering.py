@@ -44,10 +44,12 @@ class Gathering:
     Attributes:
         memory: the memory that they are copied into.
         crop: the operator that reads them, and perhaps only a crop of them; None to copy whole samples.
+        planned: whether it belongs to a graph; another graph of the same source may need whole samples.
     """
 
     memory: Staging = field(default_factory=Staging)
     crop: Geometry | None = None
+    planned: bool = False
     _cuts: dict[Any, _Cut | None] = field(default_factory=dict, init=False)
 
     def __call__(self, value: Value, *, copied: bool = True) -> Value:
@@ -156,7 +158,9 @@ def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
     for node in graph.input_nodes:
         if isinstance(node, Fed) and isinstance(node.source, Gathers):
             uploaded, crop = _use_of(graph, node)
-            made = Gathering(Staging(device if uploaded else None), crop)
+            if node.source.gatherings[node.part].planned:
+                crop = None
+            made = Gathering(Staging(device if uploaded else None), crop, planned=True)
             node.source.gatherings[node.part] = made
             if uploaded or crop is not None:
                 told.append(f"{node.label}: {made.told()}")
