@@ -17,14 +17,14 @@ _LIMIT = 1 << 62
 
 
 class Facts(NamedTuple):
-    """What decides how many samples a video gives, and the shape of its pictures; plain whole numbers.
+    """Facts that determine the number of samples of a video and the shape of its frames; integers only.
 
     Attributes:
         frames: how many it has.
         width: columns of the surface in pixels, before rotation.
         height: rows of the surface in pixels, before rotation.
         rotation_degrees: counter-clockwise turn that the display matrix asks for: 0, 90, 180 or 270.
-        flipped: whether the display matrix mirrors the picture left to right, before the turn.
+        flipped: whether the display matrix mirrors frames left to right, before the rotation.
         first: when its first frame is shown, in ticks.
         steps: frame i is shown ``(i * steps + offset) // per`` ticks after the first one: at a constant rate, or at
             one that is rounded to ticks, as Matroska's milliseconds are.
@@ -74,13 +74,13 @@ class Facts(NamedTuple):
         return cls(*picture, first, steps, per, offset, int(numerator), int(denominator or 1))
 
     @property
-    def picture(self) -> tuple[int, ...]:
-        """What decides the shape of its pictures: width, height, rotation and flip."""
+    def geometry(self) -> tuple[int, ...]:
+        """Width, height, rotation and flip, which determine the shape of the frames."""
         return self[1:5]
 
     @property
     def clock(self) -> tuple[int, ...]:
-        """What decides its timestamps, beside the number of frames."""
+        """The fields that determine the timestamps, besides the number of frames."""
         return self[5:]
 
     @property
