@@ -173,7 +173,7 @@ def overlap(first: Array, second: Array) -> bool:
     """Whether two arrays may lie in the same memory.
 
     Args:
-        first: as :func:`admit` gives it.
+        first: as :func:`as_native` returns it.
         second: likewise.
     """
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):

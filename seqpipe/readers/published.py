@@ -145,7 +145,7 @@ def rawframes(
 ) -> Listing:
     """A list of folders of frames, as mmaction2 and TSN have them: lines ``folder total_frames label``.
 
-    The label may be missing, as in lists of test sets. :class:`seqpipe.readers.FrameFolders` reads what comes of it.
+    The label may be missing, as in lists of test sets. :class:`seqpipe.readers.FrameFolders` reads such lists.
 
     Args:
         path: of the file.

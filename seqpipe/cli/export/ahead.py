@@ -180,7 +180,7 @@ def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -
     Args:
         item: the video.
         info: the facts of its stream.
-        request: what is wanted; of its selection only ``every`` and sequences count.
+        request: the validated options of the command; of its selection only ``every`` and sequences count.
 
     Raises:
         SeqpipeError: as :func:`seqpipe.cli.plan.source_plan.make_plan`.

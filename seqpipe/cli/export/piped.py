@@ -82,7 +82,7 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
     """Export the video on standard input.
 
     Args:
-        request: what is wanted, as :func:`check_streamed` gives it.
+        request: the validated options, as :func:`check_streamed` returns them.
         report: takes the rows and errors.
         item: standard input.
 

@@ -303,7 +303,7 @@ def show_plans(
         plans: what would be exported.
         before: what is finished already.
         errors: of the sources without a plan.
-        request: what is wanted.
+        request: the validated options of the command.
         report: takes the errors, and JSON lines if they are wanted.
     """
     counts = [len(plan) - int(files.sum()) for plan, files in zip(plans, before.files, strict=True)]

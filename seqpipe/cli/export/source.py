@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     Attributes:
         plan: the plan that it is part of.
         file: its number there.
-        content: what it holds.
+        content: the frames of the file.
     """
 
     plan: SourcePlan

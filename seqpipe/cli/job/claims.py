@@ -63,7 +63,7 @@ def reserved(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
     """Keep other exports off the files, the manifest and the contact sheet while the block runs.
 
     Args:
-        plans: what is exported.
+        plans: the plans of the export, one per source.
         request: says what else is written.
 
     Raises:
@@ -83,7 +83,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
     """Claim the files of these plans while the block runs.
 
     Args:
-        plans: what is exported.
+        plans: the plans of the export, one per source.
         folder: the output folder, which is made if it is not there.
         out: as it was typed, for the message.
 

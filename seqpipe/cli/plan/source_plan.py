@@ -196,7 +196,7 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
     """Check that all file names differ.
 
     Args:
-        plans: what is exported.
+        plans: the plans of the export, one per source.
         others: further names that the export uses in the output folder, with a description of each.
 
     Raises:
