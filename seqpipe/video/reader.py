@@ -32,7 +32,7 @@ from .engine.engine import available_cores
 from .engine.executors import reader_context
 from .engine.fill import fill
 from .index.learned import Learned
-from .index.open import kept_index, open_index, reindexed
+from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import check_frame_number, check_frame_numbers, check_time_s, resolve_slice
 from .plan.jobs import PlannedVideo
@@ -303,7 +303,7 @@ class VideoReader:
     def close(self) -> None:
         """Close the file and release the decoders."""
         if self._numbered is not None:
-            self._learned.keep(self._numbered.index)
+            self._learned.save(self._numbered.index)
         with self._lock:
             self._expected, self._ahead = -1, None
             self._place.close()
@@ -329,7 +329,7 @@ class VideoReader:
         if not source.slow:
             return None
         if stamp is not None:
-            kept = kept_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
+            kept = cached_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
             if kept is not None:
                 return None
         from .index.by_cues import cued_film
@@ -343,7 +343,7 @@ class VideoReader:
         """The video with its index, for which a film far away may have to be read through."""
         source, stamp = self._source, self._source.stamp()
         index = open_index(source, cache_dir=self._cache_dir, register=self._register)
-        self._learned.note(index, stamp)
+        self._learned.add(index, stamp)
         return PlannedVideo(source, index)
 
     def _at_by_cues(self, times: Seq[float]) -> Sequence | None:

@@ -119,8 +119,8 @@ def test_damage_loses_frames_by_name_and_never_gives_wrong_ones(run, tmp_path, n
         assert f"{len(lost)} lost" in result.stderr
         assert "cannot be decoded" in result.stderr
     if len(rows) - len(done) - len(lost):
-        assert "is cut" in result.stderr
-    assert missing == set(lost) or "is cut" in result.stderr
+        assert "is truncated" in result.stderr
+    assert missing == set(lost) or "is truncated" in result.stderr
 
 
 def test_a_sequence_with_a_lost_frame_is_lost(run, tmp_path):

@@ -280,8 +280,8 @@ def test_damage_gives_what_comes_before_it_and_names_the_rest():
 
 def test_a_cut_file_says_so():
     with VideoReader(made("data_cut_mp4")) as reader:
-        assert reader.index.cut.startswith("the file is cut: its header promises 48 frames")
-        with pytest.raises(FrameRangeError, match=r"frame 40 is not in the video.*The file is cut"):
+        assert reader.index.cut.startswith("the file is truncated: its header states 48 frames")
+        with pytest.raises(FrameRangeError, match=r"frame 40 is not in the video.*The file is truncated"):
             reader[40]
         assert numbers(reader[3]) == [entry("h264").numbers[3]]
 
