@@ -16,8 +16,8 @@ from .written import files, lines, numbers
 UNREADABLE = {
     "empty": "the file is empty (0 bytes)",
     "text": "this is not a video that FFmpeg can open",
-    "audio_only": "there is no video stream in it (it holds audio)",
-    "audio_cover": "there is no video stream in it",
+    "audio_only": "the file has no video stream (it has audio)",
+    "audio_cover": "the file has no video stream",
     "header_cut_mkv": "this is not a video that FFmpeg can open",
     "data_cut_moov": "this is not a video that FFmpeg can open",
 }

@@ -27,13 +27,13 @@ from ..tables.facts import StreamFacts, facts_of
 from ..tables.gate import Distrusted, check
 from .from_tables import index_of
 
-__all__ = ["CuedFilm", "cued_film"]
+__all__ = ["CuedVideo", "open_by_cues"]
 
 _log = logging.getLogger(__name__)
 _KEPT = 4
 
 
-def cued_film(source: Source) -> CuedFilm | None:
+def open_by_cues(source: Source) -> CuedVideo | None:
     """Return access by cues, if the source is a remote Matroska file with usable cues; else None.
 
     Args:
@@ -49,14 +49,14 @@ def cued_film(source: Source) -> CuedFilm | None:
     if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
         return None
     try:
-        film = matroska.read_film(held)
-        return CuedFilm(source, held, film, matroska.read_cues(held, film))
+        film = matroska.read_header(held)
+        return CuedVideo(source, held, film, matroska.read_cues(held, film))
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s is not read by its cues, because %s", source.name, reason)
         return None
 
 
-class CuedFilm:
+class CuedVideo:
     """Video whose frames are accessed by time.
 
     Args:
@@ -73,7 +73,7 @@ class CuedFilm:
         SourceError: the source cannot be read.
     """
 
-    def __init__(self, source: Source, held: Blocks, film: matroska.Film, cues: matroska.Cues) -> None:
+    def __init__(self, source: Source, held: Blocks, film: matroska.Header, cues: matroska.Cues) -> None:
         self._source, self._film, self._cues = source, film, cues
         self._tick_s = film.scale / 1e9
         first = matroska.read_part(held, film, cues, 0, 0)

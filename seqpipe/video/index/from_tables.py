@@ -113,11 +113,11 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
     if begin[:4] == matroska.MAGIC:
-        film = matroska.read_film(source)
+        film = matroska.read_header(source)
         tables = _blocks_of(source, film, through=through)
         check(tables, source.size())
         head = _head(source, tables)
-        return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+        return tables, facts_of(source, tables, head, matroska.facts_key(film, tables, head))
     if avi.is_avi(begin) and not source.slow:
         tables = avi.read_tables(source)
         check(tables, source.size())
@@ -128,7 +128,7 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     raise Distrusted("its container's tables are not supported")
 
 
-def _blocks_of(source: Source, film: matroska.Film, *, through: bool) -> Tables:
+def _blocks_of(source: Source, film: matroska.Header, *, through: bool) -> Tables:
     """Read the packets of a Matroska file; a remote one is read as a whole, without caching its blocks."""
     if not isinstance(source, Blocks):
         return matroska.read_tables(source, film)
@@ -155,7 +155,7 @@ def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
     check(tables, source.size())
     head = _head(source, tables)
     plain = len(movie.tracks) == 1 and not movie.extends
-    alike = mp4.likeness(movie, track, tables, head) if plain else ()
+    alike = mp4.facts_key(movie, track, tables, head) if plain else ()
     if movie.extends:
         check_first(source, tables)
     return tables, facts_of(source, tables, head, alike)

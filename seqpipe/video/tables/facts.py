@@ -46,14 +46,14 @@ _memory: Final[OrderedDict[tuple[object, ...], StreamFacts]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def facts_of(source: Source, tables: Tables, head: bytes, likeness: tuple[object, ...]) -> StreamFacts:
+def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[object, ...]) -> StreamFacts:
     """The facts of a track, from those of an equal one if there was one.
 
     Args:
         source: the video.
         tables: its packets.
         head: the first one.
-        likeness: what the facts depend on; nothing if that is not known.
+        facts_key: what the facts depend on; nothing if that is not known.
 
     Raises:
         Distrusted: they cannot be had from the first packet alone, or FFmpeg sees something else than the tables.
@@ -61,12 +61,12 @@ def facts_of(source: Source, tables: Tables, head: bytes, likeness: tuple[object
         SourceError: it cannot be read.
     """
     with _lock:
-        known = _memory.get(likeness) if likeness else None
+        known = _memory.get(facts_key) if facts_key else None
     if known is None:
         known = _decoded(source, tables, head)
-        if likeness:
+        if facts_key:
             with _lock:
-                _memory[likeness] = known
+                _memory[facts_key] = known
                 if len(_memory) > _KEPT:
                     _memory.popitem(last=False)
     count = tables.declared or None

@@ -26,10 +26,10 @@ __all__ = [
     "MAGIC",
     "READ_THROUGH",
     "Cues",
-    "Film",
-    "likeness",
+    "Header",
+    "facts_key",
     "read_cues",
-    "read_film",
+    "read_header",
     "read_part",
     "read_tables",
 ]
@@ -77,7 +77,7 @@ _Columns: TypeAlias = "tuple[npt.NDArray[Any], ...]"
 
 
 @dataclass(frozen=True)
-class Film:
+class Header:
     """What stands before the first cluster.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Blocks:
     duration: list[int] = field(default_factory=list)
 
 
-def read_film(source: Source) -> Film:
+def read_header(source: Source) -> Header:
     """Read what stands before the first cluster.
 
     Raises:
@@ -171,7 +171,7 @@ def read_film(source: Source) -> Film:
     raise Distrusted("it has no clusters")
 
 
-def _film(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> Film:
+def _film(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> Header:
     found = [(entry, dict(_elements(entry))) for entry in entries]
     videos = [(entry, parts) for entry, parts in found if _value(parts, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
@@ -180,7 +180,7 @@ def _film(scale: int, entries: list[bytes], begin: int, end: int, attached: bool
     if {_ENCODINGS, _TRACK_SCALE, _OPERATION, _CODEC_DELAY} & parts.keys():
         raise Distrusted("its packets are stored encoded, or its clock is moved")
     codec = parts.get(_CODEC, b"").rstrip(b"\0").decode("latin-1")
-    return Film(
+    return Header(
         track=_value(parts, _NUMBER, 0),
         codec=codec,
         scale=scale,
@@ -193,7 +193,7 @@ def _film(scale: int, entries: list[bytes], begin: int, end: int, attached: bool
     )
 
 
-def likeness(film: Film, tables: Tables, head: bytes) -> tuple[object, ...]:
+def facts_key(film: Header, tables: Tables, head: bytes) -> tuple[object, ...]:
     """What the facts of the stream depend on; nothing if that is not known.
 
     Args:
@@ -210,7 +210,7 @@ def likeness(film: Film, tables: Tables, head: bytes) -> tuple[object, ...]:
     return key if told is not None else ()
 
 
-def read_tables(source: Source, film: Film) -> Tables:
+def read_tables(source: Source, film: Header) -> Tables:
     """The packets of the track of video, by the headers of all blocks.
 
     Raises:
@@ -220,7 +220,7 @@ def read_tables(source: Source, film: Film) -> Tables:
     return _tables(film, _by_c(source, film) or _by_python(source, film))
 
 
-def _tables(film: Film, columns: _Columns) -> Tables:
+def _tables(film: Header, columns: _Columns) -> Tables:
     pts, size, offset, duration, key = columns
     if len(pts) and int(pts.min()) < 0:
         raise Distrusted("a time is below zero")
@@ -240,7 +240,7 @@ def _tables(film: Film, columns: _Columns) -> Tables:
     )
 
 
-def read_cues(source: Source, film: Film) -> Cues:
+def read_cues(source: Source, film: Header) -> Cues:
     """The cues of the track of video.
 
     Raises:
@@ -267,7 +267,7 @@ def read_cues(source: Source, film: Film) -> Cues:
     return Cues(times, places)
 
 
-def read_part(source: Source, film: Film, cues: Cues, first: int, last: int) -> Tables:
+def read_part(source: Source, film: Header, cues: Cues, first: int, last: int) -> Tables:
     """The packets from one cue to another one, and those leading pictures of the latter that are shown before it.
 
     Args:
@@ -316,7 +316,7 @@ def _place_of_cues(body: bytes, segment: int) -> int:
     return 0
 
 
-def _by_c(source: Source, film: Film) -> _Columns | None:
+def _by_c(source: Source, film: Header) -> _Columns | None:
     """The blocks, by ``blocks.c``; None where there is no C compiler, or no file."""
     native = _native()
     if native is None or source.path is None:
@@ -342,7 +342,7 @@ def _native() -> Any:
     return load_functions(__package__, "blocks.c", {"blocks": (*[count] * 4, *[place] * 6)})
 
 
-def _by_python(source: Source, film: Film) -> _Columns:
+def _by_python(source: Source, film: Header) -> _Columns:
     """The blocks."""
     blocks = _Blocks()
     with reading(source) as read:
@@ -357,7 +357,7 @@ def _by_python(source: Source, film: Film) -> _Columns:
 
 
 def _cluster(
-    window: _Window, film: Film, at: int, end: int, blocks: _Blocks, until: int | None = None
+    window: _Window, film: Header, at: int, end: int, blocks: _Blocks, until: int | None = None
 ) -> None:
     """The blocks of a cluster; with ``until`` no more of them once one is to be shown later."""
     time: int | None = None
@@ -373,7 +373,7 @@ def _cluster(
             raise Distrusted(_ENDS[_ODD])
 
 
-def _group(window: _Window, film: Film, at: int, end: int, time: int | None, blocks: _Blocks) -> None:
+def _group(window: _Window, film: Header, at: int, end: int, time: int | None, blocks: _Blocks) -> None:
     refers, added, duration, before = False, False, -1, len(blocks.pts)
     while at < end:
         identity, begin, at = window.element(at, end)
@@ -395,7 +395,7 @@ def _group(window: _Window, film: Film, at: int, end: int, time: int | None, blo
 
 
 def _block(
-    window: _Window, film: Film, begin: int, end: int, time: int | None, blocks: _Blocks, *, simple: bool
+    window: _Window, film: Header, begin: int, end: int, time: int | None, blocks: _Blocks, *, simple: bool
 ) -> None:
     track, at = window.size(begin)
     if track != film.track:

@@ -30,7 +30,7 @@ __all__ = [
     "as_interpreted",
     "boxes_in",
     "edits_of",
-    "likeness",
+    "facts_key",
     "number",
     "read_movie",
     "read_tables",
@@ -278,7 +278,7 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
     )
 
 
-def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
+def facts_key(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
     """What the facts of the stream depend on; nothing if that is not known.
 
     Args:

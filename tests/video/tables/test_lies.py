@@ -15,7 +15,7 @@ from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import facts
 from seqpipe.video.tables.gate import Distrusted, check
-from seqpipe.video.tables.matroska import read_film
+from seqpipe.video.tables.matroska import read_header
 from seqpipe.video.tables.matroska import read_tables as read_blocks
 from seqpipe.video.tables.mp4 import read_movie, read_tables
 from tests.support.media import made
@@ -171,4 +171,4 @@ def _of_movie(source):
 
 
 def _of_film(source):
-    return read_blocks(source, read_film(source))
+    return read_blocks(source, read_header(source))
