@@ -46,7 +46,7 @@ def test_what_is_known_to_be_lost_is_not_decoded(tmp_path, monkeypatch):
     lost = entry("h264_flip_key").lost
     with (
         seqpipe.open(made("h264_flip_key"), cache_dir=tmp_path) as reader,
-        pytest.raises(DamagedSourceError, match=r"packet 24 is damaged: it was found so"),
+        pytest.raises(DamagedSourceError, match=r"packet 24 is damaged: indexing found it damaged"),
     ):
         reader.frames(lost)
     assert fed == []

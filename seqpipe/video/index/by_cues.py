@@ -49,8 +49,8 @@ def open_by_cues(source: Source) -> CuedVideo | None:
     if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
         return None
     try:
-        film = matroska.read_header(held)
-        return CuedVideo(source, held, film, matroska.read_cues(held, film))
+        header = matroska.read_header(held)
+        return CuedVideo(source, held, header, matroska.read_cues(held, header))
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s is not read by its cues, because %s", source.name, reason)
         return None
@@ -62,7 +62,7 @@ class CuedVideo:
     Args:
         source: the video.
         held: cached blocks of the source.
-        film: headers before the first cluster.
+        header: headers before the first cluster.
         cues: the cues.
 
     Attributes:
@@ -73,10 +73,10 @@ class CuedVideo:
         SourceError: the source cannot be read.
     """
 
-    def __init__(self, source: Source, held: Blocks, film: matroska.Header, cues: matroska.Cues) -> None:
-        self._source, self._film, self._cues = source, film, cues
-        self._tick_s = film.scale / 1e9
-        first = matroska.read_part(held, film, cues, 0, 0)
+    def __init__(self, source: Source, held: Blocks, header: matroska.Header, cues: matroska.Cues) -> None:
+        self._source, self._header, self._cues = source, header, cues
+        self._tick_s = header.scale / 1e9
+        first = matroska.read_part(held, header, cues, 0, 0)
         check(first, held.size())
         head = held.read([(int(first.offset[0]), int(first.size[0]))])[0]
         self._facts: StreamFacts = facts_of(held, first, head, ())
@@ -102,17 +102,17 @@ class CuedVideo:
         if len(cues) and cues.min() < 0:
             raise Distrusted("a time is before the first cue")
         for cue in np.unique(cues).tolist():
-            part, places = self._part(cue), np.flatnonzero(cues == cue)
+            part, positions = self._part(cue), np.flatnonzero(cues == cue)
             stamps = part.index.timestamps
-            numbers = np.searchsorted(stamps, times[places] + EQUAL_S, side="right") - 1
-            if numbers.min() < 0 or times[places].max() >= part.index.end_s:
-                raise Distrusted("a time is not within the film")
-            yield part, places, numbers
+            numbers = np.searchsorted(stamps, times[positions] + EQUAL_S, side="right") - 1
+            if numbers.min() < 0 or times[positions].max() >= part.index.end_s:
+                raise Distrusted("a time is outside of the video")
+            yield part, positions, numbers
 
     def _part(self, cue: int) -> PlannedVideo:
         if cue not in self._parts:
             held = Blocks(self._source)
-            tables = matroska.read_part(held, self._film, self._cues, cue, cue + 1)
+            tables = matroska.read_part(held, self._header, self._cues, cue, cue + 1)
             check(tables, held.size())
             tables = replace(
                 tables, shown=tables.pts >= tables.pts[0]

@@ -113,11 +113,11 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
     if begin[:4] == matroska.MAGIC:
-        film = matroska.read_header(source)
-        tables = _blocks_of(source, film, through=through)
+        header = matroska.read_header(source)
+        tables = _blocks_of(source, header, through=through)
         check(tables, source.size())
         head = _head(source, tables)
-        return tables, facts_of(source, tables, head, matroska.facts_key(film, tables, head))
+        return tables, facts_of(source, tables, head, matroska.facts_key(header, tables, head))
     if avi.is_avi(begin) and not source.slow:
         tables = avi.read_tables(source)
         check(tables, source.size())
@@ -128,14 +128,14 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     raise Distrusted("its container's tables are not supported")
 
 
-def _blocks_of(source: Source, film: matroska.Header, *, through: bool) -> Tables:
+def _blocks_of(source: Source, header: matroska.Header, *, through: bool) -> Tables:
     """Read the packets of a Matroska file; a remote one is read as a whole, without caching its blocks."""
     if not isinstance(source, Blocks):
-        return matroska.read_tables(source, film)
-    if not through or film.codec in matroska.READ_THROUGH:
+        return matroska.read_tables(source, header)
+    if not through or header.codec in matroska.READ_THROUGH:
         raise Distrusted("the whole file must be read, which a scan does only once")
     note_pass(source.wrapped)
-    return matroska.read_tables(source.wrapped, film)
+    return matroska.read_tables(source.wrapped, header)
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:

@@ -56,7 +56,7 @@ def test_both_find_the_same(name, tmp_path):
 def test_more_blocks_than_there_is_room_for_come_in_parts(room, monkeypatch):
     source = open_source(made("h264_mkv"))
     film = matroska.read_header(source)
-    monkeypatch.setattr(matroska, "_ROOM", room)
+    monkeypatch.setattr(matroska, "_CAPACITY", room)
     found, expected = matroska._by_c(source, film), matroska._by_python(source, film)
     if found is not None:
         for a, b in zip(found, expected, strict=True):
