@@ -38,6 +38,9 @@ def environment(group: str | None = None) -> Path:
     Its folder is .venv, or the one that SEQPIPE_VENV names. What was installed by the present pyproject.toml
     is not installed again.
 
+    Args:
+        group: a key of pyproject.toml's ``[dependency-groups]``.
+
     Returns:
         The environment's Python.
     """
@@ -55,25 +58,21 @@ def environment(group: str | None = None) -> Path:
             venv.create(folder, with_pip=True)
         except subprocess.CalledProcessError:
             sys.exit("Python's venv has no pip here. On Debian and Ubuntu: apt install python3-venv")
-    stamp = folder / f"seqpipe-{group or 'base'}.installed"
     state = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + str(ROOT).encode()).hexdigest()
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == state:
+    stamps = {part: folder / f"seqpipe-{part}.installed" for part in ("base", group or "base")}
+    missing = [part for part, stamp in stamps.items() if not stamp.exists() or stamp.read_text() != state]
+    if not missing:
         print(f"# {folder} is up to date", flush=True)
         return python
-    print(
-        f"# installing seqpipe{f' and what its group {group!r} names' if group else ''} into {folder}",
-        flush=True,
-    )
-    run(*pip, "install", "--quiet", "--upgrade", "pip>=25.1")  # the first that knows --group
-    run(
-        *pip,
-        "install",
-        "--quiet",
-        "--editable",
-        ROOT,
-        *(["--group", f"{ROOT / 'pyproject.toml'}:{group}"] if group else []),
-    )
-    stamp.write_text(state, encoding="utf-8")
+    names = ["seqpipe" if part == "base" else f"its dependency group {part!r}" for part in missing]
+    print(f"# installing {', '.join(names)} into {folder}", flush=True)
+    words: list[str | Path] = ["--editable", ROOT] if "base" in missing else []
+    if group in missing:
+        words += ["--group", f"{ROOT / 'pyproject.toml'}:{group}"]
+    run(*pip, "install", "--quiet", "pip>=25.1")  # the first that knows --group
+    run(*pip, "install", "--quiet", *words)
+    for part in missing:
+        stamps[part].write_text(state)
     return python
 
 

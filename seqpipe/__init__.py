@@ -73,7 +73,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# exported name → its module, "" for a module. Some of these import PyAV and OpenCV.
+# exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
     "Batch": "sequence",
     "OutputSpec": "video.convert.output",
@@ -104,24 +104,24 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     series: str | None = None,
     key: str | None = None,
 ) -> VideoReader | Any:
-    """Open a video for exact access to its frames, or a volume for windows of its voxels.
+    """Open a video for access to exact frames, or a volume for windows of its voxels.
 
-    The first bytes of the file tell videos from volumes. A video is indexed without decoding; the index is kept on disk
-    and reused until the file changes.
+    The first bytes of the file decide which of the two it is. A video is indexed without decoding; the index is cached
+    on disk and reused until the file changes.
 
     Args:
         source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object; for
-            volumes also a folder (a DICOM series, a Zarr array, pictures) or a list of files.
+            volumes also a folder (a DICOM series, a Zarr array, images) or a list of files.
         device: device of the result: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
             the CPU.
         decode: for videos: decode backend for a GPU: ``"auto"`` (NVDEC, and the CPU for streams that NVDEC does not
             support), ``"nvdec"`` (only NVDEC) or ``"cpu"`` (the CPU, with an upload).
         stream: for videos: number of the stream in the container; None for the best video stream, as ffmpeg chooses.
-        threads: for videos: decoding threads, at least 1; None for one for each core that this process may use.
+        threads: for videos: decoding threads, at least 1; None for one per core that this process may use.
         output: for videos: color, dtype, size and crop of the frames; None for oriented RGB uint8 at full size.
-        cache_dir: for videos: folder of the indexes; None for the platform's cache folder.
-        register: for videos: a register of indexes, made by ``seqpipe index --register``, for videos that the cache
-            folder has no index of.
+        cache_dir: for videos: folder of the index cache; None for the platform's cache folder.
+        register: for videos: a register of indexes, made by ``seqpipe index --register``, for videos without an index
+            in the cache.
         series: for DICOM folders with several series: the SeriesInstanceUID of one.
         key: for NPZ: name of the array; for Zarr: path of the array in the group.
 

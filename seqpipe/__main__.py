@@ -1,15 +1,15 @@
-"""The command line as a program of its own: the installed ``seqpipe``, and ``python -m seqpipe``."""
+"""Entry point of the command line: the installed script ``seqpipe``, and ``python -m seqpipe``."""
 
 from __future__ import annotations
 
-from .interrupts import take_over
+from .interrupts import install_handlers
 
 __all__ = ["main"]
 
 
 def main(prog_name: str | None = None) -> None:
-    """Run the command that ``sys.argv`` names, and end the process with its exit code."""
-    take_over()
+    """Run the command in ``sys.argv``, and end the process with its exit code."""
+    install_handlers()
     from .cli import main as commands
 
     commands(prog_name=prog_name)

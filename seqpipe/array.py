@@ -1,7 +1,7 @@
-"""NumPy on the CPU, CuPy on the GPU, torch at the door: the one module that knows how arrays cross.
+"""Conversion between NumPy, CuPy, torch and DLPack arrays, without copies where memory can be shared.
 
-A library is looked for only when the user holds one of its arrays (it is then in ``sys.modules``) or asks for
-it by name.
+Internally, seqpipe uses NumPy on the CPU and CuPy on the GPU. Other libraries are imported only when the user passes
+one of their arrays (the library is then in ``sys.modules``) or asks for one by name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ import numpy.typing as npt
 from .errors import BackendError, ParameterError
 
 __all__ = [
+    "INSTALL_HINTS",
     "Array",
     "BoolArray",
     "FloatArray",
     "IntArray",
-    "admit",
+    "as_native",
     "device_of",
     "distinct",
     "namespace",
@@ -39,18 +40,19 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-_HERE: AbstractContextManager[Any] = nullcontext()
-_EXTRAS = {
+_NO_SWITCH: AbstractContextManager[Any] = nullcontext()
+_CPU_KINDS = (1, 3)  # of DLPack: kDLCPU, kDLCUDAHost (pinned memory)
+INSTALL_HINTS: Final = {
     "torch": "pip install 'seqpipe[torch]'",
     "cupy": "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver",
 }
 
 
 def device_of(array: Array) -> str:
-    """Where an array lives: ``"cpu"`` or ``"cuda:N"``.
+    """Return the device of an array: ``"cpu"`` or ``"cuda:N"``.
 
     Raises:
-        ParameterError: it is not an array.
+        ParameterError: the value is not an array.
     """
     if isinstance(array, np.ndarray):
         return "cpu"
@@ -59,11 +61,11 @@ def device_of(array: Array) -> str:
     if not hasattr(array, "__dlpack_device__"):
         raise _not_an_array(array)
     kind, number = array.__dlpack_device__()
-    return "cpu" if int(kind) in (1, 3) else f"cuda:{int(number)}"
+    return "cpu" if int(kind) in _CPU_KINDS else f"cuda:{int(number)}"
 
 
 def distinct(numbers: npt.ArrayLike) -> IntArray:
-    """Whole numbers, ascending, each once: :func:`numpy.unique` without ``numpy.ma``, which that imports.
+    """Return the distinct integers, ascending: :func:`numpy.unique`, without its import of ``numpy.ma``.
 
     Args:
         numbers: int64 of any shape.
@@ -75,15 +77,15 @@ def distinct(numbers: npt.ArrayLike) -> IntArray:
     return found
 
 
-def admit(array: Array) -> Array:
-    """The array as seqpipe works with it: NumPy on the CPU, CuPy on a GPU; a view, never a copy.
+def as_native(array: Array) -> Array:
+    """Return a NumPy view of an array on the CPU, or a CuPy view of one on a GPU; never a copy.
 
-    An array of a class that derives from NumPy's, as of a memory map, is seen as NumPy's own: others have methods that
-    mean something else, as those of a matrix do.
+    Subclasses of :class:`numpy.ndarray`, such as memory maps, are viewed as plain arrays, since some of them (matrix)
+    redefine operators.
 
     Raises:
-        ParameterError: it is not an array of numbers, or some of its values are masked.
-        BackendError: it is on a GPU and CuPy is not installed.
+        ParameterError: the value is not an array of numbers, or some of its values are masked.
+        BackendError: the array is on a GPU and CuPy is not installed.
     """
     if type(array) is np.ndarray:
         return _numbers(array)
@@ -93,8 +95,8 @@ def admit(array: Array) -> Array:
         if np.ma.is_masked(array):
             raise ParameterError(
                 "an array with masked values",
-                allowed="arrays whose values all count",
-                advice="Say what they are: array.filled(0), and give the mask by itself",
+                allowed="arrays without masked values",
+                advice="Fill them with array.filled(0), and pass the mask as an array of its own",
             )
         return _numbers(array.view(np.ndarray))
     return to_numpy(array) if device_of(array) == "cpu" else to_cupy(array)
@@ -105,25 +107,25 @@ def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         raise ParameterError(
             f"an array of dtype {array.dtype}",
             allowed="arrays of numbers",
-            advice="Stack pictures of one shape with numpy.stack; keep those of several shapes in a list",
+            advice="Stack images of one shape with numpy.stack; pass images of several shapes as a list",
         )
     return array
 
 
 def namespace(array: Array) -> ModuleType:
-    """The library that an array belongs to: NumPy or CuPy.
+    """Return the module of an array's library: NumPy or CuPy.
 
     Args:
-        array: as :func:`admit` gives it.
+        array: a NumPy or CuPy array, as :func:`as_native` returns it.
     """
     return sys.modules["cupy"] if _is_of(array, "cupy") else np
 
 
 def to_numpy(array: Array) -> npt.NDArray[Any]:
-    """The array as NumPy: itself or a view on the CPU, a copy from the GPU.
+    """Return an array as NumPy: itself or a view on the CPU, a copy from the GPU.
 
     Raises:
-        ParameterError: it is not an array.
+        ParameterError: the value is not an array.
     """
     if isinstance(array, np.ndarray):
         return array
@@ -132,7 +134,7 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
         return result
     if _is_of(array, "torch"):
         tensor = array.detach().cpu()
-        # DLPack leaves out that the values of a view are negated, as those of conj().imag are
+        # DLPack does not carry torch's negative bit, which lazy views such as x.conj().imag set
         return np.from_dlpack(tensor.resolve_neg() if tensor.is_neg() else tensor)
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
@@ -140,22 +142,22 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
 
 
 def to_torch(array: Array) -> Any:
-    """The array as a torch tensor on the same device; no copy where torch can share the memory."""
+    """Return an array as a torch tensor on the same device, without a copy unless its memory is read-only."""
     torch = _load("torch")
     if _is_of(array, "torch"):
         return array
     if isinstance(array, np.ndarray):
-        # torch warns at read-only memory, and it has no notion of it: give it memory of its own
+        # torch has no read-only tensors, and warns about read-only memory
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     return torch.from_dlpack(array)
 
 
 def to_cupy(array: Array, number: int | None = None) -> Any:
-    """The array as CuPy: itself or a view on the GPU, a copy from the CPU.
+    """Return an array as CuPy: itself or a view on the GPU, a copy from the CPU.
 
     Args:
         array: on a GPU, or on the CPU.
-        number: of the GPU that a copy goes to; by default the current one.
+        number: the GPU that a copy goes to; None for the current one.
     """
     cupy = _load("cupy")
     if _is_of(array, "cupy"):
@@ -167,24 +169,24 @@ def to_cupy(array: Array, number: int | None = None) -> Any:
 
 
 def on_device_of(array: Array) -> AbstractContextManager[Any]:
-    """A context in which memory is taken where an array lies, and kernels run there."""
+    """Return a context in which CuPy allocates memory and launches kernels on an array's device."""
     if isinstance(array, np.ndarray):
-        return _HERE
+        return _NO_SWITCH
     cuda, number = namespace(array).cuda, int(array.device.id)
-    if cuda.runtime.getDevice() == number:  # to enter it takes time
-        return _HERE
+    if cuda.runtime.getDevice() == number:  # entering cuda.Device costs several microseconds
+        return _NO_SWITCH
     device: AbstractContextManager[Any] = cuda.Device(number)
     return device
 
 
 def on_gpu(number: int) -> AbstractContextManager[Any]:
-    """A context in which a GPU, by its number, is the current one of the thread.
+    """Return a context in which a GPU, given by its number, is the thread's current device.
 
     Raises:
         BackendError: CuPy is not installed.
     """
-    made: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
-    return made
+    device: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
+    return device
 
 
 def _is_of(array: Array, library: str) -> bool:
@@ -194,7 +196,7 @@ def _is_of(array: Array, library: str) -> bool:
 def _not_an_array(value: Array) -> ParameterError:
     return ParameterError(
         f"a {type(value).__name__} is not an array",
-        allowed="NumPy, CuPy and torch arrays, and others with DLPack",
+        allowed="NumPy, CuPy and torch arrays, and others that support DLPack",
     )
 
 
@@ -202,4 +204,6 @@ def _load(library: str) -> ModuleType:
     try:
         return importlib.import_module(library)
     except ImportError as error:
-        raise BackendError(f"{library} is not installed", advice=f"Install it: {_EXTRAS[library]}") from error
+        raise BackendError(
+            f"{library} is not installed", advice=f"Install it: {INSTALL_HINTS[library]}"
+        ) from error

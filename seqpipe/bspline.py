@@ -1,4 +1,4 @@
-"""Cubic B-splines: their weights, and the coefficients of the spline through all voxels of a volume."""
+"""Cubic B-spline interpolation: weights, and the prefilter that turns voxels into spline coefficients."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from .array import Array, FloatArray, namespace
 __all__ = ["PAD", "coefficients", "slopes", "weights"]
 
 PAD: Final = 12
-"""Voxels that are added at each border before coefficients are computed, as SciPy adds them."""
+"""Voxels added at each border before the prefilter, as in SciPy."""
 
 _POLE: Final = 3.0**0.5 - 2.0
 
 
-def weights(part: FloatArray) -> FloatArray:
-    """What the four coefficients around a place are worth, in a new last axis.
+def weights(offset: FloatArray) -> FloatArray:
+    """Return the weights of the four coefficients around a position, in a new last axis.
 
     Args:
-        part: how far it is behind the second of them, from 0 to 1.
+        offset: distance of the position from the second coefficient, from 0 to 1.
     """
-    rest = 1 - part
-    made = [rest**3, 3 * part**3 - 6 * part**2 + 4, 3 * rest**3 - 6 * rest**2 + 4, part**3]
-    found: FloatArray = np.stack(made, axis=-1) / 6
-    return found
+    rest = 1 - offset
+    cubics = [rest**3, 3 * offset**3 - 6 * offset**2 + 4, 3 * rest**3 - 6 * rest**2 + 4, offset**3]
+    result: FloatArray = np.stack(cubics, axis=-1) / 6
+    return result
 
 
-def slopes(part: FloatArray) -> FloatArray:
-    """The derivatives of :func:`weights` by the place."""
-    rest = 1 - part
-    made = [-3 * rest**2, 9 * part**2 - 12 * part, -9 * rest**2 + 12 * rest, 3 * part**2]
-    found: FloatArray = np.stack(made, axis=-1) / 6
-    return found
+def slopes(offset: FloatArray) -> FloatArray:
+    """Return the derivatives of :func:`weights` with respect to the position."""
+    rest = 1 - offset
+    quadratics = [-3 * rest**2, 9 * offset**2 - 12 * offset, -9 * rest**2 + 12 * rest, 3 * offset**2]
+    result: FloatArray = np.stack(quadratics, axis=-1) / 6
+    return result
 
 
 def coefficients(volume: Array, fill_value: float | None) -> Array:
-    """The coefficients of the spline through all voxels, float64, with :data:`PAD` more at each border.
+    """Return the spline's coefficients, float64, with :data:`PAD` more at each border.
 
     Args:
-        volume: ``(D, H, W, C)`` of any real type, NumPy or CuPy.
-        fill_value: what lies outside; None repeats the edge.
+        volume: ``(D, H, W, C)`` of any real dtype, NumPy or CuPy.
+        fill_value: value outside of the volume; None repeats the edge.
     """
     xp, sides = namespace(volume), [(PAD, PAD)] * 3 + [(0, 0)]
     wide = volume.astype(np.float64)
-    made = (
+    padded = (
         xp.pad(wide, sides, mode="edge")
         if fill_value is None
         else xp.pad(wide, sides, mode="constant", constant_values=fill_value)
     )
     for axis in range(3):
-        _filter(xp.moveaxis(made, axis, 0))
-    return made
+        _prefilter(xp.moveaxis(padded, axis, 0))
+    return padded
 
 
-def _filter(lines: Array) -> None:
-    """The recursive filter along the first axis, in place, with mirrored ends; its length is above 24."""
+def _prefilter(lines: Array) -> None:
+    """Apply the recursive filter along the first axis, of more than 24 values, in place, with mirrored ends."""
     xp = namespace(lines)
     lines *= (1 - _POLE) * (1 - 1 / _POLE)
     powers = xp.asarray(_POLE ** np.arange(len(lines)))
-    lines[0] = xp.tensordot(powers, lines, 1)  # the end's mirror image is beyond float64
+    lines[0] = xp.tensordot(powers, lines, 1)  # the mirror image of the far end is below float64's precision
     for n in range(1, len(lines)):
         lines[n] += _POLE * lines[n - 1]
     lines[-1] = _POLE / (_POLE * _POLE - 1) * (lines[-1] + _POLE * lines[-2])

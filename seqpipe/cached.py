@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first used, safe in a forked process."""
+"""``functools.cached_property`` without a lock, which makes it safe in forked processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property:  # noqa: N801  the name in functools
-        """As in Python 3.12: without the lock of earlier versions, which a fork may leave held for ever.
+        """The version of Python 3.12: without the lock of earlier ones, which stays held if a fork happens under it.
 
-        Threads may compute the value several times.
+        Concurrent threads may compute the value more than once.
         """
 
         def __init__(self, func: Callable[[Any], Any]) -> None:

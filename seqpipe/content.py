@@ -1,4 +1,4 @@
-"""The kind of a file by its first bytes: volumes are told from videos before any decoder sees them."""
+"""Detection of volume file formats by their first bytes, before any decoder opens the file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import zlib
 from typing import Final
 
-__all__ = ["HEAD", "KINDS", "kind_of_head"]
+__all__ = ["HEAD", "VOLUME_KINDS", "volume_kind"]
 
 HEAD: Final = 4096
-"""How many bytes of a file are enough to tell its kind."""
+"""Bytes at the start of a file that :func:`volume_kind` needs."""
 
-KINDS: Final = {
+VOLUME_KINDS: Final = {
     "nifti": "a NIfTI volume",
     "analyze": "an ANALYZE 7.5 header",
     "dicom": "a DICOM file",
@@ -21,7 +21,7 @@ KINDS: Final = {
     "npz": "a NumPy archive",
     "tiff": "a TIFF file",
 }
-"""The kinds of volume files, in words for messages."""
+"""The volume file formats, and their names in messages."""
 
 _META_KEY = re.compile(rb"\s*(?:ObjectType|NDims|ObjectSubType|Comment|TransformType)[ \t]*=")
 _GZIP: Final = b"\x1f\x8b"
@@ -31,19 +31,18 @@ _ANALYZE: Final = (348).to_bytes(4, "little"), (348).to_bytes(4, "big")
 _TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0\x08\0\0\0", b"MM\0+\0\x08\0\0")
 
 
-def kind_of_head(head: bytes) -> str | None:
-    """The kind of a volume file, one of :data:`KINDS`; None for everything else.
+def volume_kind(head: bytes) -> str | None:
+    """Return the format of a volume file, a key of :data:`VOLUME_KINDS`; None for other files.
 
     Args:
-        head: the first :data:`HEAD` bytes of the file, or all of a shorter one; of a gzip stream as well, which is
-            looked into.
+        head: the first :data:`HEAD` bytes of the file, or all of a shorter one. Gzip streams are inflated.
     """
     if head.startswith(_GZIP):
         try:
             inflated = zlib.decompressobj(31).decompress(head, HEAD)
         except zlib.error:
             return None
-        return None if inflated.startswith(_GZIP) else kind_of_head(inflated)
+        return None if inflated.startswith(_GZIP) else volume_kind(inflated)
     if head[344:348] in _NIFTI1 or head[4:12] in _NIFTI2:
         return "nifti"
     if head[128:132] == b"DICM":
@@ -64,5 +63,5 @@ def kind_of_head(head: bytes) -> str | None:
 
 
 def _first_name(head: bytes) -> bytes:
-    """The name of the first entry of a zip archive."""
+    """Return the name of a ZIP archive's first entry."""
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]

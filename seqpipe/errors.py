@@ -1,19 +1,19 @@
-"""Every error that seqpipe raises on purpose.
+"""The exceptions that seqpipe raises.
 
     SeqpipeError
     ├── SourceError                 something is wrong with one input
     │   ├── SourceNotFoundError     (FileNotFoundError) no such file, folder or object
-    │   ├── UnreadableSourceError   not a video that can be opened: empty, text, audio only, cut in the header
-    │   ├── DamagedSourceError      opened, but some of its frames cannot be decoded
-    │   └── FrameRangeError         (IndexError) a frame number or a time outside of the video
-    ├── ParameterError              (ValueError) a parameter outside of its bounds
-    ├── ManifestError               (ValueError) a line of a manifest that cannot be used
-    ├── OutputError                 (OSError) a result that cannot be written
-    ├── BackendError                (RuntimeError) a device or an optional package that is not there
-    │   └── DeviceMemoryError       (MemoryError) a device that has no room for what is asked for
-    └── StateError                  (ValueError) a saved state that belongs to another dataset
+    │   ├── UnreadableSourceError   the source cannot be opened: empty, text, audio only, truncated header
+    │   ├── DamagedSourceError      the source opens, but some of its frames cannot be decoded
+    │   └── FrameRangeError         (IndexError) a frame number or a time is outside of the video
+    ├── ParameterError              (ValueError) an argument is invalid
+    ├── ManifestError               (ValueError) a line of a manifest is invalid
+    ├── OutputError                 (OSError) a result cannot be written
+    ├── BackendError                (RuntimeError) a device or an optional package is not available
+    │   └── DeviceMemoryError       (MemoryError) a device is out of memory
+    └── StateError                  (ValueError) a saved state belongs to another dataset
 
-A message is composed here, in one place: the source it concerns, the fact, what is allowed, what to do.
+Each message names the source, the fact, the allowed values and the remedy, in this order.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _PACKAGE: Final = str(Path(__file__).parent) + os.sep
 
 
 class SeqpipeError(Exception):
-    """Base of all errors of seqpipe.
+    """Base class of all errors of seqpipe.
 
     Args:
-        fact: what is wrong, with the offending value, as one clause without a full stop.
+        fact: what is wrong, with the offending value, as a clause without a full stop.
         source: the file, URL or object concerned.
-        allowed: the values that would have been accepted.
-        advice: what the user can do now, as a sentence without a full stop.
+        allowed: the accepted values.
+        advice: what the user can do, as a sentence without a full stop.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class SourceNotFoundError(SourceError, FileNotFoundError):
 
 
 class UnreadableSourceError(SourceError):
-    """The source cannot be opened as a video."""
+    """The source cannot be opened: it is not in a supported format, or its header is damaged."""
 
 
 class DamagedSourceError(SourceError):
@@ -112,11 +112,11 @@ class FrameRangeError(SourceError, IndexError):
 
 
 class ParameterError(SeqpipeError, ValueError):
-    """A parameter has a value that it must not have."""
+    """An argument has an invalid value."""
 
 
 class ManifestError(SeqpipeError, ValueError):
-    """A line of a manifest cannot be used; the message names the file and the line."""
+    """A line of a manifest is invalid; the message names the file and the line."""
 
 
 class OutputError(SeqpipeError, OSError):
@@ -128,15 +128,15 @@ class BackendError(SeqpipeError, RuntimeError):
 
 
 class DeviceMemoryError(BackendError, MemoryError):
-    """A device has no room for what is asked for; no sample is to blame, so none is skipped or substituted for it."""
+    """A device is out of memory. ``on_error`` does not apply to it, since no sample is at fault."""
 
 
 class StateError(SeqpipeError, ValueError):
-    """A saved state does not belong to this dataset."""
+    """A saved state belongs to another dataset."""
 
 
 def printable(name: str) -> str:
-    """A source's name with what cannot be printed escaped, so that a message stays on its line."""
+    """Return a source's name with unprintable characters escaped, so that a message stays on one line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
 
 
@@ -148,11 +148,7 @@ def _rebuild(kind: type[SeqpipeError], state: dict[str, object]) -> SeqpipeError
 
 
 def warn_caller(message: str) -> None:
-    """Warn of something, at the line of the user's that led to it: the nearest one outside of this package.
-
-    Args:
-        message: as :func:`warnings.warn` takes it.
-    """
+    """Issue a UserWarning that points at the user's code: the nearest frame outside of this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_ours(frame):
         frame, level = frame.f_back, level + 1
@@ -160,7 +156,7 @@ def warn_caller(message: str) -> None:
 
 
 def user_line() -> str:
-    """The line of the user's code that is being run, as ``train.py:31 (function)``; empty if there is none."""
+    """Return the line of user code that runs, as ``train.py:31 (function)``; "" if only seqpipe is on the stack."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -170,7 +166,7 @@ def user_line() -> str:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package, or the ``__init__`` that dataclasses write."""
+    """Return whether a stack frame is in this package, or in an ``__init__`` generated by dataclasses."""
     code = frame.f_code
     return code.co_filename.startswith(_PACKAGE) or (code.co_filename, code.co_name) == (
         "<string>",

@@ -1,7 +1,7 @@
 """Every operator as a function: ``fn.flip(x, horizontal=True)``.
 
-The functions follow from the registry of operators; ``fn.pyi`` beside this file tells type checkers and editors
-the same (``python -m seqpipe.ops`` writes it, a test compares the two). ``help(fn.flip)`` says what a function takes.
+The functions are generated from the registry of operators, and so is the stub ``fn.pyi`` (by ``python -m seqpipe.ops``;
+a test keeps it current). ``help(fn.flip)`` lists the parameters of one function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .ops import function_of, functions
 from .plugins import load_plugins
 
 __all__: list[str] = []
-__all__ += functions()  # which help(seqpipe.fn) lists; those of one's own, that come later, are in dir()
+__all__ += functions()  # for help(seqpipe.fn); operators that users define later are in dir()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
-"""Forks: objects that a child process must put in order before it uses them, such as locks that another thread held.
+"""Reset of objects in forked child processes, such as locks that another thread of the parent held.
 
-In a child that was just forked there is one thread, so nothing here needs a lock.
+A child has one thread right after the fork, so nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import os
 from typing import Final, Protocol
 from weakref import ref
 
-__all__ = ["Forkable", "renew_after_fork"]
+__all__ = ["Forkable", "reset_after_fork"]
 
 
 class Forkable(Protocol):
-    """An object with something that does not survive a fork."""
+    """An object with state that is invalid in a forked child."""
 
     def after_fork(self) -> None:
-        """Make it anew; called in the child, once, before ``os.fork`` returns there."""
+        """Reset that state; called once in the child, before ``os.fork`` returns there."""
 
 
-_known: Final[set[ref[Forkable]]] = set()
+_registered: Final[set[ref[Forkable]]] = set()
 
 
-def renew_after_fork(thing: Forkable) -> None:
-    """Have an object renewed in every process that is forked from this one, for as long as it is referred to."""
-    # Forgotten by a function of C: Python loses a Ctrl-C that falls into a callback of its own, as WeakSet has one.
-    _known.add(ref(thing, _known.discard))
+def reset_after_fork(thing: Forkable) -> None:
+    """Call ``thing.after_fork()`` in every process forked from this one, for as long as the object is alive."""
+    # Not a WeakSet: its callback is Python code, where a KeyboardInterrupt is printed and lost. set.discard is C.
+    _registered.add(ref(thing, _registered.discard))
 
 
-def _renew() -> None:
-    for thing in [known() for known in _known]:
+def _reset_all() -> None:
+    for thing in [registered() for registered in _registered]:
         if thing is not None:
             thing.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_reset_all)

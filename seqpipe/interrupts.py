@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM in a program that is seqpipe's own: once or ten times, at any moment, it ends in quiet.
+"""Handling of Ctrl-C and SIGTERM in the command line.
 
-Python raises KeyboardInterrupt wherever it is. That is right for what has to be left in order, once. Raised again while
-that is done, it leaves locks, parts of files, and threads that abort when the interpreter is taken down under them. So
-the first interrupt of such work is raised, those right behind it are not, and who insists later ends the program at
-once, as any interrupt does where nothing has to be left in order. Parts of files and locks are tidied away even then.
+The first interrupt inside a :func:`graceful` block raises KeyboardInterrupt, so that the command can close its files
+and threads. Interrupts within a second of the first are ignored, since raising again during that cleanup would leave
+locks, partial files and threads behind. Later ones, and any interrupt outside of such a block, end the process
+immediately without a traceback; functions registered with :func:`cleanup_on_exit` run first.
 """
 
 from __future__ import annotations
@@ -18,103 +18,103 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ["INTERRUPTED", "take_over", "tidied", "working"]
+__all__ = ["INTERRUPTED", "cleanup_on_exit", "graceful", "install_handlers"]
 
 INTERRUPTED: Final = 130
 """The exit code."""
 
-# Who presses again right away has not seen yet that it was heard; and some shells send each one twice.
+# Users press Ctrl-C again before the first response appears, and some shells send each signal twice.
 _PATIENCE_S: Final = 1.0
-_CLEAR_LINE: Final = b"\r\x1b[2K\x1b[?25h"  # of a progress bar, which hides the cursor
+_CLEAR_LINE: Final = b"\r\x1b[2K\x1b[?25h"  # erases a progress bar and shows the cursor that it hides
 
 
 class _Interrupts:
     """The handler of both signals.
 
     Attributes:
-        in_order: whether work goes on that has to be left in order.
-        last_words: what is said if the program ends at once.
+        graceful: whether the first interrupt raises KeyboardInterrupt.
+        message: printed when the process ends immediately.
     """
 
     def __init__(self) -> None:
-        self.in_order = False
-        self.last_words = "Interrupted."
+        self.graceful = False
+        self.message = "Interrupted."
         self._first_s: float | None = None
 
     def __call__(self, _number: int, _frame: object) -> None:
-        if self._first_s is None and self.in_order:
+        if self._first_s is None and self.graceful:
             self._first_s = time.monotonic()
             raise KeyboardInterrupt
         if self._first_s is None or time.monotonic() - self._first_s > _PATIENCE_S:
-            _end_at_once()
+            _exit_now()
 
 
 _interrupts: Final = _Interrupts()
 _lock: Final = threading.RLock()
-_unfinished: Final[dict[object, Callable[[], object]]] = {}
+_cleanups: Final[dict[object, Callable[[], object]]] = {}
 
 
-def take_over() -> None:
-    """Let interrupts end this process in quiet; for a program's first line, before the imports that take long."""
-    # what a shell has put in the background ignores Ctrl-C, and is to go on doing so
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-        if signal.getsignal(number) is usual:
+def install_handlers() -> None:
+    """Install the handlers of this module; called before the imports of the command line, which take long."""
+    # a shell makes background jobs ignore SIGINT, and they must go on ignoring it
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is default:
             signal.signal(number, _interrupts)
-            # after all other calls: what still comes then could only change how an ended program ends
+            # registered first, so called last: a signal after that could only change the exit code
             atexit.register(signal.signal, number, signal.SIG_IGN)
-    printed = sys.unraisablehook
+    previous_hook = sys.unraisablehook
 
-    def lost(found: sys.UnraisableHookArgs) -> None:
-        """An interrupt that fell where Python can raise nothing would be printed and forgotten."""
-        if found.exc_type is KeyboardInterrupt:
-            _end_at_once()
-        printed(found)
+    def exit_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
+        """End the process for a KeyboardInterrupt in a finalizer or callback, which Python prints and drops."""
+        if unraisable.exc_type is KeyboardInterrupt:
+            _exit_now()
+        previous_hook(unraisable)
 
-    sys.unraisablehook = lost
+    sys.unraisablehook = exit_if_interrupted
 
 
 @contextlib.contextmanager
-def working(farewell: str) -> Iterator[None]:
-    """Raise the first interrupt, for what goes on in this context has to be left in order.
+def graceful(message: str) -> Iterator[None]:
+    """Raise KeyboardInterrupt for the first interrupt in this context, so that the block can clean up.
 
     Args:
-        farewell: what there is to say then; the interrupt's only argument.
+        message: what the user reads after an interrupt; the exception's only argument.
 
     Raises:
-        KeyboardInterrupt: once; what comes later finds the program ending.
+        KeyboardInterrupt: at most once.
     """
-    _interrupts.in_order, _interrupts.last_words = True, f"Interrupted. {farewell}"
+    _interrupts.graceful, _interrupts.message = True, f"Interrupted. {message}"
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        interrupt.args = (farewell,)
+        interrupt.args = (message,)
         raise
     finally:
-        _interrupts.in_order = False
+        _interrupts.graceful = False
 
 
 @contextlib.contextmanager
-def tidied(tidy: Callable[[], object]) -> Iterator[None]:
-    """Have something done if the program ends at once in this context; otherwise that is for the block to do.
+def cleanup_on_exit(cleanup: Callable[[], object]) -> Iterator[None]:
+    """Run a function if an interrupt ends the process immediately in this context; otherwise the block cleans up.
 
     Args:
-        tidy: called from wherever the program is, also in the middle of the block. What it raises is ignored.
+        cleanup: may be called at any point of the block. Its exceptions are ignored.
     """
     key = object()
     with _lock:
-        _unfinished[key] = tidy
+        _cleanups[key] = cleanup
     try:
         yield
     finally:
         with _lock:
-            _unfinished.pop(key)
+            _cleanups.pop(key)
 
 
-def _end_at_once() -> None:
-    _lock.acquire()  # for good: nobody begins anything that would be left behind
-    for tidy in list(_unfinished.values()):
+def _exit_now() -> None:
+    _lock.acquire()  # never released: other threads must not enter or leave a context from here on
+    for cleanup in list(_cleanups.values()):
         with contextlib.suppress(Exception):
-            tidy()
+            cleanup()
     with contextlib.suppress(OSError):
-        os.write(2, _CLEAR_LINE * os.isatty(2) + f"{_interrupts.last_words}\n".encode())
+        os.write(2, _CLEAR_LINE * os.isatty(2) + f"{_interrupts.message}\n".encode())
     os._exit(INTERRUPTED)

@@ -1,8 +1,8 @@
-"""CUDA kernels: sources in ``.cu`` files beside the modules that launch them, compiled when first launched.
+"""Compilation and launch of CUDA kernels, whose ``.cu`` sources lie beside the modules that launch them.
 
-Sources are compiled by NVRTC through CuPy, for the device at hand, and kept for the process; CuPy keeps what it
-compiled on disk, too. A source says in comments which sets of macros it is compiled with, one set in each line that
-begins with ``// variant:``; a test compiles them all for every architecture, without a GPU.
+NVRTC compiles a source through CuPy on first launch, for the current device; compiled kernels are cached in the
+process, and by CuPy on disk. Comments of the form ``// variant: NAME=1 …`` in a source declare the sets of macros it is
+compiled with; a test compiles all of them for every architecture, without a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .array import Array
+from .array import INSTALL_HINTS, Array
 from .cached import cached_property
 from .errors import BackendError
 from .source_text import source_text
@@ -39,11 +39,11 @@ __all__ = [
 Defines = Mapping[str, int]
 """Macros by name."""
 
-_EXTRAS: Final = "pip install 'seqpipe[cuda12]' or 'seqpipe[cuda13]', after your driver"
+_INSTALL: Final = INSTALL_HINTS["cupy"]
 _FOLDER: Final = "Set CUPY_CACHE_DIR to a folder that you may write to, where CuPy keeps kernels"
-_HERE: Final[AbstractContextManager[Any]] = nullcontext()
-_SHORT: Final = 4096  # bytes of arguments
-_LONG: Final = 32764  # since CUDA 12.1
+_NO_SWITCH: Final[AbstractContextManager[Any]] = nullcontext()
+_ARGUMENT_BYTES: Final = 4096
+_ARGUMENT_BYTES_12_1: Final = 32764  # since CUDA 12.1
 _VARIANT = re.compile(r"^// variant: (.+)$", re.MULTILINE)
 
 
@@ -52,8 +52,8 @@ class CudaSource:
     """A CUDA source of the package.
 
     Attributes:
-        package: the package whose folder it lies in.
-        name: its file's name.
+        package: the package that holds the file.
+        name: file name of the source.
     """
 
     package: str
@@ -61,19 +61,19 @@ class CudaSource:
 
     @cached_property
     def text(self) -> str:
-        """The source."""
+        """The source text, with its includes."""
         return source_text(self.package, self.name)
 
     @property
     def variants(self) -> tuple[dict[str, int], ...]:
-        """The sets of macros that its comments name."""
+        """The sets of macros that the source's comments declare."""
         lines = _VARIANT.findall(self.text)
         pairs = ((part.partition("=") for part in line.split()) for line in lines)
         return tuple({name: int(value) for name, _, value in line} for line in pairs)
 
 
 def all_sources() -> tuple[CudaSource, ...]:
-    """Every CUDA source of seqpipe, by package and name."""
+    """Return every CUDA source of seqpipe, sorted by package and name."""
     from importlib import resources
 
     root = __name__.partition(".")[0]
@@ -91,16 +91,16 @@ def _sources_in(package: str, folder: Any) -> list[CudaSource]:
 
 
 def compile_options(defines: Defines) -> tuple[str, ...]:
-    """What NVRTC is given besides the source and the architecture."""
+    """Return the options that NVRTC compiles with, without the architecture."""
     return ("--std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
 
 
 class KernelDevice(Protocol):
-    """What kernels run on: a GPU, or in tests something that takes its place."""
+    """A device that runs kernels: a GPU, or a substitute in tests."""
 
     @property
     def argument_bytes(self) -> int:
-        """How long the argument of a kernel may be."""
+        """The largest size of a kernel's argument in bytes."""
 
     def launch(
         self,
@@ -112,30 +112,30 @@ class KernelDevice(Protocol):
         argument: npt.NDArray[Any],
         stream: Any,
     ) -> None:
-        """Start a kernel.
+        """Launch a kernel.
 
         Args:
-            source: its source.
-            function: its name.
+            source: source of the kernel.
+            function: name of the kernel.
             defines: macros that the source is compiled with.
             grid: blocks along x, y and z.
             block: threads of a block, along x.
-            argument: an array without axes, given by value; a structure is laid out as C lays it out.
-            stream: where it is queued; None for CuPy's current stream.
+            argument: a 0-d array, passed by value; a structured dtype must have the layout of the C struct.
+            stream: the stream to launch on; None for CuPy's current stream.
         """
 
     def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
-        """What the driver knows a compiled kernel by; the device must be the current one."""
+        """Return the driver's handle (CUfunction) of a compiled kernel; the device must be current."""
 
 
 class CudaDevice:
-    """One GPU of the machine, through CuPy. May be used by several threads.
+    """One GPU, through CuPy; thread-safe.
 
     Args:
         number: the device's number.
 
     Raises:
-        BackendError: CuPy is missing or does not fit the driver, or there is no such device.
+        BackendError: CuPy is missing or does not fit the driver, or the device does not exist.
     """
 
     def __init__(self, number: int) -> None:
@@ -151,10 +151,10 @@ class CudaDevice:
 
     @cached_property
     def argument_bytes(self) -> int:
-        """How long the argument of a kernel may be."""
+        """The largest size of a kernel's argument in bytes."""
         cuda = self._cupy.cuda
         compiler, driver = cuda.nvrtc.getVersion(), int(cuda.runtime.driverGetVersion())
-        return _LONG if compiler >= (12, 1) and driver >= 12010 else _SHORT
+        return _ARGUMENT_BYTES_12_1 if compiler >= (12, 1) and driver >= 12010 else _ARGUMENT_BYTES
 
     def launch(
         self,
@@ -166,17 +166,17 @@ class CudaDevice:
         argument: npt.NDArray[Any],
         stream: Any,
     ) -> None:
-        """Start a kernel; see :meth:`KernelDevice.launch`.
+        """Launch a kernel; see :meth:`KernelDevice.launch`.
 
         Raises:
             BackendError: NVRTC is missing.
         """
         with self._current(stream):
             kernel = _kernel(self._cupy, source, function, defines, self.number)
-            kernel(grid, (block, 1, 1), (_plain(argument),))
+            kernel(grid, (block, 1, 1), (_without_fields(argument),))
 
     def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
-        """What the driver knows a compiled kernel by; see :meth:`KernelDevice.handle`.
+        """Return the driver's handle of a compiled kernel; see :meth:`KernelDevice.handle`.
 
         Raises:
             BackendError: NVRTC is missing.
@@ -184,9 +184,9 @@ class CudaDevice:
         return int(_kernel(self._cupy, source, function, defines, self.number).kernel.ptr)
 
     def _current(self, stream: Any) -> AbstractContextManager[Any]:
-        """A context in which this device, and a stream of it, are the current ones; None is the stream that is so."""
+        """Return a context in which this device and the stream are current; None keeps the current stream."""
         if stream is None and self._cupy.cuda.runtime.getDevice() == self.number:
-            return _HERE  # to enter the device anew would take time
+            return _NO_SWITCH  # entering cuda.Device costs several microseconds
         return self._entered(stream)
 
     @contextmanager
@@ -196,21 +196,22 @@ class CudaDevice:
             yield
 
 
-def _plain(argument: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same memory without fields.
+def _without_fields(argument: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view of a structured array as raw bytes.
 
-    CuPy has NumPy describe the argument, and fields are described in Python: slowly, and a Ctrl-C there is lost.
+    CuPy reads the array interface, whose description of fields NumPy builds in Python: slowly, and a KeyboardInterrupt
+    there is printed and lost.
     """
-    return argument if argument.dtype.names is None else argument.view(_bytes(argument.itemsize))
+    return argument if argument.dtype.names is None else argument.view(_void_dtype(argument.itemsize))
 
 
 @lru_cache(maxsize=64)
-def _bytes(length: int) -> np.dtype[np.void]:
+def _void_dtype(length: int) -> np.dtype[np.void]:
     return np.dtype((np.void, length))
 
 
 def device_count() -> int:
-    """How many GPUs this process sees.
+    """Return the number of GPUs that this process sees.
 
     Raises:
         BackendError: CuPy is missing or does not fit the driver.
@@ -223,7 +224,7 @@ _compiling = threading.Lock()
 
 
 def _kernel(cupy: ModuleType, source: CudaSource, function: str, defines: Defines, device: int) -> Any:
-    """The compiled kernel, compiled once for each device; the device must be the current one."""
+    """Return a compiled kernel, cached for each device; the device must be current."""
     key = (source, function, frozenset(defines.items()), device)
     kernel = _compiled.get(key)
     if kernel is None:
@@ -243,22 +244,22 @@ def _compile(cupy: ModuleType, source: CudaSource, function: str, defines: Defin
             f"{source.name} cannot be compiled for this GPU: {error}",
             advice=_FOLDER
             if isinstance(error, OSError)
-            else f"NVRTC must fit CuPy: {_EXTRAS}; in one environment only one of the two",
+            else f"NVRTC must fit CuPy: {_INSTALL}; in one environment only one of the two",
         ) from error
 
 
 def load_cupy() -> ModuleType:
-    """CuPy, if it fits the driver.
+    """Import CuPy, and check it against the driver.
 
     Raises:
-        BackendError: CuPy is missing, has no folder for its kernels, or was built for a newer CUDA; or there is no
-            driver or GPU.
+        BackendError: CuPy is missing, cannot create its cache folder, or needs a newer driver; or there is no driver
+            or GPU.
     """
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
-        raise BackendError("cupy is not installed, or not whole", advice=f"Install it: {_EXTRAS}") from error
-    except OSError as error:  # it makes its folder when it is loaded
+        raise BackendError("cupy is not installed, or not whole", advice=f"Install it: {_INSTALL}") from error
+    except OSError as error:  # CuPy creates its cache folder on import
         raise BackendError(f"cupy cannot be loaded: {error}", advice=_FOLDER) from error
     runtime = cupy.cuda.runtime
     try:
@@ -266,10 +267,12 @@ def load_cupy() -> ModuleType:
         built = int(runtime.runtimeGetVersion())
         if driver // 1000 < built // 1000:
             raise BackendError(
-                f"the NVIDIA driver knows CUDA {driver // 1000}, but CuPy was built for CUDA {built // 1000}",
-                advice=f"Update the driver, or install CuPy for CUDA {driver // 1000}: {_EXTRAS}",
+                f"the NVIDIA driver supports CUDA {driver // 1000}, but CuPy was built for CUDA {built // 1000}",
+                advice=f"Update the driver, or install CuPy for CUDA {driver // 1000}: {_INSTALL}",
             )
         runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        raise BackendError(f"CUDA cannot be used: {error}", advice="See what nvidia-smi says") from error
+        raise BackendError(
+            f"CUDA cannot be used: {error}", advice="Check the output of nvidia-smi"
+        ) from error
     return cupy

@@ -1,4 +1,4 @@
-"""Layouts: one letter per axis."""
+"""Array layouts: one letter per axis."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ LAYOUTS: Final = (
     "NCDHW",
     "NFDHWC",
 )
-"""N: samples, F: frames, D: slices of a volume (read as frames), H: rows, W: columns, C: channels.
+"""N: samples, F: frames, D: slices of a volume (treated as frames), H: rows, W: columns, C: channels.
 
-``CFHW`` and ``NCFHW`` are what networks with three-dimensional convolutions take.
-
-Of ``FDHWC``, a series of volumes, F counts the time points of one sample, each a volume that operators see by itself.
+Networks with 3-D convolutions take ``CFHW`` and ``NCFHW``. In ``FDHWC``, a series of volumes, F counts time points;
+operators process each time point as a volume of its own.
 """
 
 
 def check_layout(layout: str, ndim: int) -> str:
-    """The layout, if it is known and has as many letters as the array has axes.
+    """Return the layout, checked against the array's number of axes.
 
     Raises:
-        ParameterError: it is unknown or does not fit the array.
+        ParameterError: the layout is unknown or does not fit the array.
     """
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise ParameterError(f"layout={layout!r} is unknown", allowed=", ".join(LAYOUTS))
@@ -56,12 +55,12 @@ def check_layout(layout: str, ndim: int) -> str:
 
 
 def axis(layout: str, letter: str) -> int | None:
-    """The position of a letter's axis, or None if the layout has none."""
+    """Return the position of a letter's axis, or None if the layout lacks it."""
     position = layout.find(letter)
     return position if position >= 0 else None
 
 
 def frame_axis(layout: str) -> int | None:
-    """The axis that counts the frames of a sequence: F, or D for a volume; None for a single image."""
+    """Return the position of the axis of frames: F, or D for a volume; None for a single image."""
     frames = axis(layout, "F")
     return frames if frames is not None else axis(layout, "D")

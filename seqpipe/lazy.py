@@ -1,4 +1,4 @@
-"""Names of packages that are imported when they are first asked for."""
+"""Lazy imports: names of a package whose modules are imported on first access."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 __all__ = ["on_demand"]
 
 
-def on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that imports its modules when a name of theirs is first asked for.
+def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a package that imports a name's module on first access.
 
-    A type checker sees imports under ``TYPE_CHECKING`` instead; with a ``__getattr__`` it would take every other name
-    for ``Any``, so the package defines it only where ``TYPE_CHECKING`` is false.
+    For type checkers, the package imports the same names under ``TYPE_CHECKING``. It must define ``__getattr__`` only
+    where ``TYPE_CHECKING`` is false; otherwise a checker accepts every misspelled name as ``Any``.
 
     Args:
-        package: its ``__name__``.
-        homes: for each name the module below the package that has it; "" for a module of that name itself.
+        package: the package's ``__name__``.
+        modules: for each name, the module of the package that defines it; "" if the name is a module itself.
     """
 
     def fetch(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f"{package}.{homes[name] or name}")
-        return getattr(module, name) if homes[name] else module
+        module = importlib.import_module(f"{package}.{modules[name] or name}")
+        return getattr(module, name) if modules[name] else module
 
     return fetch

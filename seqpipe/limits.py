@@ -1,6 +1,6 @@
-"""Limits on what input from outside may cost: each has a default, and an environment variable that changes it.
+"""Limits on the memory and disk space that untrusted input may take, each with a default and an environment variable.
 
-They are read when they are needed, so a program may set ``os.environ`` at any time; child processes inherit them.
+The variables are read on each use, so a program may set ``os.environ`` at any time; child processes inherit them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 
 from .errors import ParameterError, UnreadableSourceError
 
-__all__ = ["DOWNLOAD_GIB", "PICTURE_PIXELS", "Limit", "check_picture"]
+__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size"]
 
 
 class Limit(NamedTuple):
-    """A number that input may not exceed.
+    """An upper bound for input.
 
     Attributes:
-        variable: the environment variable that changes it.
-        default: what holds where that is not set.
-        doc: what it bounds.
+        variable: the environment variable that overrides the default.
+        default: the bound if the variable is not set.
+        doc: the bounded quantity and its unit.
     """
 
     variable: str
@@ -28,10 +28,10 @@ class Limit(NamedTuple):
     doc: str
 
     def value(self) -> float:
-        """The limit that holds now.
+        """Return the current bound.
 
         Raises:
-            ParameterError: the environment variable holds no number above 0.
+            ParameterError: the environment variable is not a number above 0.
         """
         text = os.environ.get(self.variable, "")
         if not text:
@@ -45,23 +45,23 @@ class Limit(NamedTuple):
         return number
 
 
-PICTURE_PIXELS: Final = Limit(
+IMAGE_PIXELS: Final = Limit(
     "SEQPIPE_MAX_PIXELS",
     1 << 27,
-    "pixels of a picture, as its file declares them: a small file may declare a size that takes all memory",
+    "pixels of a frame or image, as its file declares them: a small file may declare a size that takes all memory",
 )
-"""By default 134,217,728, or 16384×8192: more than any video format has, and 0.4 GB of RGB bytes."""
+"""The default is 134,217,728 = 16384×8192: more than any video format allows, and 0.4 GB of 8-bit RGB."""
 
 DOWNLOAD_GIB: Final = Limit(
     "SEQPIPE_MAX_DOWNLOAD_GIB",
     4,
     "GiB of a file that a server without byte ranges sends as a whole, into a temporary file",
 )
-"""By default 4 GiB for each file."""
+"""The default is 4 GiB for each file."""
 
 
-def check_picture(width: int, height: int, source: str) -> None:
-    """See that a declared picture is not too large to be decoded; called before memory is taken for it.
+def check_image_size(width: int, height: int, source: str) -> None:
+    """Check the declared size of a frame or image before memory is allocated for it.
 
     Args:
         width: in pixels.
@@ -69,13 +69,13 @@ def check_picture(width: int, height: int, source: str) -> None:
         source: the file, for the message.
 
     Raises:
-        UnreadableSourceError: it has more pixels than :data:`PICTURE_PIXELS` allows.
+        UnreadableSourceError: the size exceeds :data:`IMAGE_PIXELS`.
     """
-    most = PICTURE_PIXELS.value()
+    most = IMAGE_PIXELS.value()
     if width * height > most:
         raise UnreadableSourceError(
-            f"it declares pictures of {width}×{height} pixels",
+            f"it declares frames of {width}×{height} pixels",
             source=source,
             allowed=f"up to {most:.0f} pixels",
-            advice=f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}",
+            advice=f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}",
         )

@@ -1,9 +1,9 @@
-"""C sources, compiled by the system's compiler when first used, and kept in the cache directory.
+"""C helpers, compiled by the system's compiler on first use and cached on disk.
 
-What is written in C here is also written in Python, for machines without a compiler: slower, with the same results.
+Every C function has an equivalent in Python, slower and with equal results, for machines without a compiler.
 
-A library runs with the rights of whoever loads it. So one from the cache is loaded only if it is this user's or root's,
-in a folder where nobody else may write, and ends with the checksum of its bytes, as it does once it is written whole.
+A library runs with the rights of the process that loads it. A cached library is loaded only if this user or root owns
+it, nobody else can write to its folder, and it ends with the checksum of its bytes, which shows that it is complete.
 """
 
 from __future__ import annotations
@@ -25,34 +25,42 @@ from typing import Any
 from .source_text import source_text
 from .whole_file import write_durably
 
-__all__ = ["COMPILER", "compiled", "compiler", "load_functions", "load_native", "memory", "native_directory"]
+__all__ = [
+    "COMPILER",
+    "buffer_of",
+    "compile_library",
+    "compiler",
+    "load_functions",
+    "load_native",
+    "native_directory",
+]
 
 COMPILER = "SEQPIPE_CC"
-"""The environment variable that names the compiler; empty to do without."""
+"""The environment variable that names the compiler; set it to "" to use the Python equivalents."""
 
-# every product and sum is rounded by itself, as in Python
+# no fused multiply-add: results must equal those of Python
 _FLAGS = ("-O2", "-ffp-contract=off", "-shared", "-fPIC")
 _LIBRARIES = ("-lm",)
-_LONGEST_S = 60
+_TIMEOUT_S = 60
 
-memory: Callable[[Any], Any] = (ctypes.c_char * 1).from_buffer
-"""The memory of a writable array as an argument of a C function, in less time than NumPy's own way takes."""
+buffer_of: Callable[[Any], Any] = (ctypes.c_char * 1).from_buffer
+"""Return a writable array's memory as an argument for a C function; faster than ``array.ctypes.data``."""
 
-_MARK = b"seqpipe sha256 "
-_OTHERS_WRITE = 0o022
+_CHECKSUM_MARK = b"seqpipe sha256 "
+_WRITABLE_BY_OTHERS = 0o022
 
 _log = logging.getLogger(__name__)
 
 
 def compiler() -> str | None:
-    """The C compiler's path: ``SEQPIPE_CC``, else ``cc``, ``gcc`` or ``clang``; None if there is none."""
+    """Return the C compiler's path: ``SEQPIPE_CC``, else ``cc``, ``gcc`` or ``clang``; None if none is installed."""
     chosen = os.environ.get(COMPILER)
     names = ("cc", "gcc", "clang") if chosen is None else (chosen,)
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
 def native_directory() -> Path:
-    """Where compiled sources are kept: in ``SEQPIPE_CACHE_DIR``, else in the platform's cache directory."""
+    """Return the folder of compiled libraries: in ``SEQPIPE_CACHE_DIR``, else in the platform's cache directory."""
     if environment := os.environ.get("SEQPIPE_CACHE_DIR"):
         return Path(environment) / "native"
     import platformdirs
@@ -62,77 +70,82 @@ def native_directory() -> Path:
 
 @cache
 def load_native(package: str, name: str) -> ctypes.CDLL | None:
-    """A C source of the package as a library; None, with a line in the log, where it cannot be compiled or loaded.
+    """Compile and load a C source; return None, and log why, if that fails.
 
     Args:
-        package: the package whose folder the source lies in.
-        name: its file's name.
+        package: the package that holds the source.
+        name: file name of the source.
     """
     try:
         directory = native_directory()
-        if _is_ours(directory):
-            return ctypes.CDLL(str(compiled(package, name, directory)))
-        _log.info("%s may be written by others: %s is compiled anew in each process", directory, name)
+        if _is_private(directory):
+            return ctypes.CDLL(str(compile_library(package, name, directory)))
+        _log.info("%s is writable by other users: compiling %s anew in each process", directory, name)
         with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
-            return ctypes.CDLL(str(compiled(package, name, Path(private))))
+            return ctypes.CDLL(str(compile_library(package, name, Path(private))))
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or error
-        _log.info("%s is not compiled, its Python form is used instead: %s", name, said)
+        reason = getattr(error, "stderr", None) or error
+        _log.info("%s cannot be compiled, its Python equivalent is used instead: %s", name, reason)
         return None
 
 
 def load_functions(
     package: str, name: str, functions: Mapping[str, tuple[Any, ...]], *, quick: bool = False
 ) -> Any:
-    """The functions of a C source of the package, which give nothing back; None as of :func:`load_native`.
+    """Load functions without a return value from a C source; None if it cannot be compiled, as :func:`load_native`.
 
     Args:
-        package: the package whose folder the source lies in.
-        name: its file's name.
-        functions: the types of their arguments, by their names without the ``seqpipe_`` that begins them.
-        quick: whether they end so soon that other threads of Python need not run meanwhile.
+        package: the package that holds the source.
+        name: file name of the source.
+        functions: argument types by function name, without the prefix ``seqpipe_``.
+        quick: whether calls are too short to release the GIL for.
     """
     library = load_native(package, name)
     if library is None:
         return None
     library = ctypes.PyDLL(library._name, handle=library._handle) if quick else library
-    found = SimpleNamespace()
-    for function, arguments in functions.items():
-        # Of this call alone: as an attribute another thread could replace it by one that has no types yet.
-        own = library[f"seqpipe_{function}"]
-        own.restype, own.argtypes = None, arguments
-        setattr(found, own.__name__, own)
-    return found
+    loaded = SimpleNamespace()
+    for name_in_c, arguments in functions.items():
+        # library[...] returns a new object each time; library.name is shared, and another thread could see it untyped
+        function = library[f"seqpipe_{name_in_c}"]
+        function.restype, function.argtypes = None, arguments
+        setattr(loaded, function.__name__, function)
+    return loaded
 
 
-def compiled(package: str, name: str, directory: Path) -> Path:
-    """The library made of a C source; compiled if it is not in the directory yet, or not sound there.
+def compile_library(package: str, name: str, directory: Path) -> Path:
+    """Return the path of a C source's library, compiled unless the directory holds an intact one.
 
     Raises:
         FileNotFoundError: there is no compiler.
         OSError: the directory cannot be written.
-        subprocess.SubprocessError: the compiler fails, or does not end.
+        subprocess.SubprocessError: the compiler fails or times out.
     """
     source = source_text(package, name).encode()
     digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
     library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
-    if not _is_sound(library):
+    if not _is_trusted(library):
         _compile(source, library)
     return library
 
 
-def _is_ours(directory: Path) -> bool:
-    """Whether nobody but this user and root can put a file into a directory; it is made if need be."""
+def _is_private(directory: Path) -> bool:
+    """Create a directory if needed; return whether only this user and root can add files to it."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = directory.stat()
-    if found.st_uid == os.getuid() and found.st_mode & _OTHERS_WRITE:
-        directory.chmod(found.st_mode & ~_OTHERS_WRITE & 0o7777)  # made under an open umask
-        found = directory.stat()
-    return found.st_uid in (os.getuid(), 0) and not found.st_mode & _OTHERS_WRITE
+    status = directory.stat()
+    if status.st_uid == os.getuid() and status.st_mode & _WRITABLE_BY_OTHERS:
+        directory.chmod(status.st_mode & ~_WRITABLE_BY_OTHERS & 0o7777)  # created under an open umask
+        status = directory.stat()
+    return _is_safe(status)
 
 
-def _is_sound(library: Path) -> bool:
-    """Whether a library is there, as it was written, by this user or root."""
+def _is_safe(status: os.stat_result) -> bool:
+    """Return whether this user or root owns a file or folder, and nobody else can write to it."""
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def _is_trusted(library: Path) -> bool:
+    """Return whether a library exists, was written by this user or root, and is complete."""
     try:
         descriptor = os.open(
             library, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -140,17 +153,18 @@ def _is_sound(library: Path) -> bool:
     except OSError:
         return False
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        trusted = found.st_uid in (os.getuid(), 0) and not found.st_mode & _OTHERS_WRITE
-        return trusted and _sealed((data := file.read())[:-_SEAL_BYTES]) == data
+        return (
+            _is_safe(os.fstat(descriptor))
+            and _with_checksum((data := file.read())[:-_CHECKSUM_BYTES]) == data
+        )
 
 
-def _sealed(code: bytes) -> bytes:
-    """A library with its checksum behind it, where the loader does not look."""
-    return code + _MARK + hashlib.sha256(code).digest()
+def _with_checksum(code: bytes) -> bytes:
+    """Append a library's checksum; the loader ignores bytes after the last section."""
+    return code + _CHECKSUM_MARK + hashlib.sha256(code).digest()
 
 
-_SEAL_BYTES = len(_sealed(b""))
+_CHECKSUM_BYTES = len(_with_checksum(b""))
 
 
 def _compile(source: bytes, library: Path) -> None:
@@ -159,7 +173,7 @@ def _compile(source: bytes, library: Path) -> None:
         raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
-        made = Path(private, library.name)
-        command = [path, *_FLAGS, "-o", str(made), "-x", "c", "-", *_LIBRARIES]
-        subprocess.run(command, input=source, check=True, capture_output=True, timeout=_LONGEST_S)
-        write_durably(library, _sealed(made.read_bytes()), 0o644)
+        built = Path(private, library.name)
+        command = [path, *_FLAGS, "-o", str(built), "-x", "c", "-", *_LIBRARIES]
+        subprocess.run(command, input=source, check=True, capture_output=True, timeout=_TIMEOUT_S)
+        write_durably(library, _with_checksum(built.read_bytes()), 0o644)

@@ -1,4 +1,4 @@
-"""OpenCV's threads: none, where seqpipe's own threads call it side by side."""
+"""OpenCV's thread count, reduced to one while seqpipe's own threads call OpenCV concurrently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from .forks import renew_after_fork
+from .forks import reset_after_fork
 
 __all__ = ["OPENCV"]
 
@@ -14,33 +14,33 @@ ResultT = TypeVar("ResultT")
 
 
 class _OpenCv:
-    """OpenCV's process-wide number of threads: one while ours work, which are as many as may be, else the user's."""
+    """OpenCV's process-wide thread count: 1 while any :meth:`single_threaded` call runs, else the user's setting."""
 
     def __init__(self) -> None:
-        self._working = self._threads = 0
+        self._calls = self._threads = 0
         self._lock = threading.Lock()
-        renew_after_fork(self)
+        reset_after_fork(self)
 
-    def alone(self, work: Callable[..., ResultT], *given: Any) -> ResultT:
-        """Call a function while OpenCV starts no threads of its own."""
+    def single_threaded(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """Call a function while OpenCV uses no threads of its own; return its result."""
         import cv2
 
         with self._lock:
-            if self._working == 0:
+            if self._calls == 0:
                 self._threads = cv2.getNumThreads()
                 cv2.setNumThreads(1)
-            self._working += 1
+            self._calls += 1
         try:
-            return work(*given)
+            return function(*args)
         finally:
             with self._lock:
-                self._working -= 1
-                if self._working == 0 and cv2.getNumThreads() == 1:  # else the user has set another meanwhile
+                self._calls -= 1
+                if self._calls == 0 and cv2.getNumThreads() == 1:  # else the user changed it meanwhile
                     cv2.setNumThreads(self._threads)
 
     def after_fork(self) -> None:
-        """Begin anew; if it was one thread it stays so, since OpenCV's threads are the other process's."""
-        self._lock, self._working = threading.Lock(), 0
+        """Reset the lock and the count; a thread count of 1 stays, since OpenCV's pool does not survive the fork."""
+        self._lock, self._calls = threading.Lock(), 0
 
 
 OPENCV: Final = _OpenCv()

@@ -1,9 +1,9 @@
-"""Padding: the names of its modes, used in the whole package, and what each mode puts past the ends of an axis.
+"""Padding modes of all readers and operators, with their names in other libraries.
 
 =============== ==================== =============================== =================================================
 ``pad_mode``    after ``a b c d``    NumPy, torchvision, MONAI       DALI, OpenCV
 =============== ==================== =============================== =================================================
-``"none"``      refused, or left out                                 ``none``; ``out_of_bounds_policy="error"``
+``"none"``      an error, or skipped                                 ``none``; ``out_of_bounds_policy="error"``
 ``"constant"``  ``fill_value``       ``constant``                    ``constant``, ``pad``; ``BORDER_CONSTANT``
 ``"edge"``      ``d d d d``          ``edge``                        ``clamp``, ``edge``; ``BORDER_REPLICATE``
 ``"reflect"``   ``c b a b``          ``reflect``                     ``reflect_101``; ``BORDER_REFLECT_101``
@@ -11,8 +11,8 @@
 ``"wrap"``      ``a b c d``          ``wrap``                        ``wrap``; ``BORDER_WRAP``
 =============== ==================== =============================== =================================================
 
-Operators that interpolate (warps, resampling) have ``fill_value`` alone: a number stands for ``"constant"``, None for
-``"edge"``. ``Crop3d`` and ``Pad3d``, which run together with these, have ``"constant"`` and ``"edge"``.
+Operators that interpolate (warps, resampling) have only ``fill_value``: a number stands for ``"constant"``, None for
+``"edge"``. ``Crop3d`` and ``Pad3d``, which can be fused with these, support ``"constant"`` and ``"edge"``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["FILL_MODES", "PAD_MODES", "FillMode", "PadMode", "source_indices"]
 
 FillMode: TypeAlias = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
-"""Modes that fill; ``prelude.cuh`` numbers them in this order."""
+"""Modes other than ``"none"``; ``prelude.cuh`` numbers them in this order."""
 PadMode: TypeAlias = Literal["none", "constant", "edge", "reflect", "symmetric", "wrap"]
 FILL_MODES: Final[tuple[FillMode, ...]] = get_args(FillMode)
 PAD_MODES: Final[tuple[PadMode, ...]] = get_args(PadMode)
 
 
-@lru_cache(maxsize=64)  # most operators have equal arguments in every call
+@lru_cache(maxsize=64)  # most operators pass equal arguments in every call
 def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntArray:
-    """Return the index along an axis that each position takes its value from, -1 for ``fill_value``; read-only.
+    """Return the index that each position along an axis takes its value from, -1 for ``fill_value``; read-only.
 
     Args:
         first: the first position; negative before the axis begins.
@@ -42,7 +42,7 @@ def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntAr
         length: length of the axis, at least 1.
         mode: how positions outside of the axis are filled.
     """
-    import numpy as np  # the command line's help imports the names of modes, and no NumPy
+    import numpy as np  # not at the top: the command line's help imports this module, and must not wait for NumPy
 
     found = _source_indices(np.arange(first, first + count), length, mode)
     found.flags.writeable = False

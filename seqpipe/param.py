@@ -1,6 +1,6 @@
-"""A parameter, declared once: its name, meaning, unit and bounds.
+"""Declaration of a parameter: name, meaning, unit and bounds.
 
-Readers validate with it, the command line makes options and their help from it, messages are derived from it.
+Validation, error messages, and the command line's options and help are derived from it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, Final
 
 from .errors import ParameterError
 
-__all__ = ["Param", "check_path", "choice", "keep_checked", "listed"]
+__all__ = ["Param", "check_fields", "check_list", "check_path", "choice"]
 
 _PLAIN: Final = frozenset({int, float})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Param:
-    """What a parameter may be.
+    """A parameter's type and bounds.
 
     Attributes:
         name: the Python name; the command line's option has dashes for underscores.
         doc: one sentence for help texts.
         kind: ``int``, ``float``, ``str`` or ``bool``.
-        unit: printed behind the bounds.
+        unit: printed after the bounds.
         lo: the smallest allowed value, or None.
         hi: the largest allowed value, or None.
         choices: the closed set of allowed values, or empty.
@@ -49,7 +49,7 @@ class Param:
         """The allowed values in words, derived from the bounds."""
         if self.choices:
             return ", ".join(repr(c) for c in self.choices) + (" or None" if self.optional else "")
-        what = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}[self.kind]
+        what = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}[self.kind]
         unit = f" {self.unit}" if self.unit else ""
         if self.lo is not None and self.hi is not None:
             what += f" from {self.lo:g} to {self.hi:g}{unit}"
@@ -60,10 +60,10 @@ class Param:
         return what + (" or None" if self.optional else "")
 
     def check(self, value: Any) -> Any:
-        """The value, as its kind.
+        """Return the value, converted to ``kind``.
 
         Raises:
-            ParameterError: it is of the wrong kind or out of bounds; the message names what is allowed.
+            ParameterError: the value has another type or is out of bounds.
         """
         if value is None and self.optional:
             return None
@@ -79,7 +79,7 @@ class Param:
             return isinstance(value, str)
         if self.kind is bool:
             return isinstance(value, bool)
-        # what numbers mostly are is told apart quickly: requests with a crop of their own are checked one by one
+        # int and float skip the slow check against Real: requests with per-sample crops are validated one by one
         if type(value) not in _PLAIN and (isinstance(value, bool) or not isinstance(value, Real)):
             return False
         try:
@@ -92,47 +92,47 @@ class Param:
 
 
 def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) -> Param:
-    """A parameter with a closed set of values."""
+    """Declare a parameter with a closed set of values."""
     return Param(name=name, doc=doc, kind=str, choices=tuple(choices), optional=optional)
 
 
-def keep_checked(owner: object, *params: Param) -> None:
-    """Check fields of a frozen value that are named as their parameters are, and keep each as its kind.
+def check_fields(owner: object, *params: Param) -> None:
+    """Validate fields of a frozen dataclass with the parameters of the same names; convert each to its ``kind``.
 
-    What is equal is then the same: 16, 16.0 and NumPy's 16 are written alike, and as plain values.
+    After conversion, equal values have the same repr and JSON: 16, 16.0 and ``np.int64(16)`` all become 16.
 
     Raises:
-        ParameterError: one of them is out of bounds.
+        ParameterError: a field is invalid.
     """
     for param in params:
         object.__setattr__(owner, param.name, param.check(getattr(owner, param.name)))
 
 
-def listed(name: str, values: Any, allowed: str) -> list[Any]:
-    """The values of an argument that takes several.
+def check_list(name: str, values: Any, allowed: str) -> list[Any]:
+    """Return the values of an argument that takes an iterable, as a list.
 
     Args:
-        name: of the argument.
-        values: what was given for it; one text or one path is not several.
+        name: name of the argument.
+        values: its value; a single string or path is refused.
         allowed: for the message.
 
     Raises:
-        ParameterError: it is nothing to go through.
+        ParameterError: the value is not iterable.
     """
     several = isinstance(values, Iterable) and not isinstance(values, (str, bytes, os.PathLike))
-    # NumPy's single numbers say that one can go through them
+    # 0-d arrays have __iter__, which raises
     if several and getattr(values, "shape", None) != ():
         return list(values)
     raise ParameterError(f"{name}={values!r} is not valid", allowed=allowed)
 
 
 def check_path(name: str, value: Any) -> str:
-    """A path as a text.
+    """Return a path as a string.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: the value is not a path.
     """
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(path, str) and "\0" not in path:
         return path
-    raise ParameterError(f"{name}={value!r} is not valid", allowed="a path, as text or pathlib.Path")
+    raise ParameterError(f"{name}={value!r} is not valid", allowed="a path, as str or pathlib.Path")

@@ -1,7 +1,8 @@
-"""The parts of a sample: images, labels, points, boxes and flow, which one draw moves, each by its own rule; metadata.
+"""The parts of a sample: images, labels, points, boxes, flow and metadata.
 
-A sample is a dictionary of names and parts. An array or a :class:`Sequence` that is no part is an :class:`Image`. The
-space of a part is that of its sequence, which has the affine.
+A sample is a dictionary of named parts. An operator samples its parameters once for all parts and transforms each part
+by the rule of its type. An array or :class:`Sequence` without a part type is an :class:`Image`. A part's affine is that
+of its sequence.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from .array import Array, FloatArray, admit, to_numpy
+from .array import Array, FloatArray, as_native, to_numpy
 from .errors import ParameterError
 from .param import choice
-from .sequence import Sequence, Shown
+from .sequence import Displayable, Sequence
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "part_of"]
+__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "as_part"]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 HistoryEntry: TypeAlias = dict[str, Any]
 Unit: TypeAlias = Literal["voxel", "mm"]
 P = TypeVar("P", bound="Part")
 
-_INTERP: Final = choice("interp", "How labels between voxels are found", get_args(LabelInterpolation))
-_UNIT: Final = choice("unit", "What numbers of points and boxes count", get_args(Unit))
+_INTERP: Final = choice("interp", "Interpolation of labels", get_args(LabelInterpolation))
+_UNIT: Final = choice("unit", "Unit of coordinates", get_args(Unit))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Data of one kind.
+    """Base class of the parts.
 
     Attributes:
         data: an array (NumPy, CuPy, torch) or a :class:`Sequence`.
@@ -41,34 +42,35 @@ class Part:
     @property
     def array(self) -> Array:
         """The values, NumPy or CuPy."""
-        return admit(self.data.data if isinstance(self.data, Sequence) else self.data)
+        return as_native(self.data.data if isinstance(self.data, Sequence) else self.data)
 
     @property
     def affine(self) -> FloatArray | None:
-        """The matrix from voxels (slice, row, column) to millimeters; None where it is not known."""
+        """The 4×4 matrix from voxels (slice, row, column) to millimeters; None if it is unknown."""
         return self.data.affine if isinstance(self.data, Sequence) else None
 
     def with_data(self: P, data: Any) -> P:
-        """The same kind of part with other data."""
+        """Return a part of the same type and attributes with other data."""
         return replace(self, data=data)
 
 
 @dataclass(frozen=True, eq=False)
 class Image(Part):
-    """Intensities: interpolated by geometry, changed by operators on intensities."""
+    """Intensities: geometric operators interpolate them, intensity operators change them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Labels(Part):
-    """A number of a class for each voxel: moved with the images, and of no other value than it had.
+    """A class number for each voxel: transformed with the images, without new values.
 
     Attributes:
-        data: whole numbers; floats if they are whole.
-        classes: how many classes there are, from 0 on, or their numbers; None where that is not said.
-        interp: ``"vote"``: the class that the eight voxels around are worth most for; ``"nearest"``: that of one.
+        data: integers, or floats with integer values.
+        classes: the number of classes, counted from 0, or a tuple of class numbers; None if unknown.
+        interp: ``"vote"``: the class with the largest trilinear weight among the eight neighbors; ``"nearest"``: the
+            class of the nearest neighbor.
 
     Raises:
-        ParameterError: classes are no whole numbers.
+        ParameterError: classes are not integers.
     """
 
     classes: int | tuple[int, ...] | None = None
@@ -88,13 +90,13 @@ class Labels(Part):
             )
 
     def check(self, name: str) -> None:
-        """See that all labels are of the declared classes.
+        """Check that all labels are declared classes.
 
         Args:
-            name: of the part, for the message.
+            name: name of the part, for the message.
 
         Raises:
-            ParameterError: one is of none.
+            ParameterError: a label is not a declared class.
         """
         if self.classes is None:
             return
@@ -110,21 +112,21 @@ class Labels(Part):
                 f"the label {outside[0]} in {count} voxels of {name!r} is of no declared class",
                 source="Labels",
                 allowed=", ".join(map(str, known)) if len(known) <= 20 else f"{known[0]} to {known[-1]}",
-                advice="Declare the class, or map it to another one before",
+                advice="Declare the class, or map the label to another class first",
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Points(Part):
-    """Places.
+    """Coordinates of K points.
 
-    Of volumes ``(K, 3)``: slice, row and column, the center of the first voxel at 0; or x, y and z in mm. Of pictures
-    ``(K, 2)``, or ``(F, K, 2)`` for each frame: x and y in pixels, the center of the first pixel at 0.5; of several
-    samples with one more axis at the front, or a list with an array for each.
+    For volumes ``(K, 3)``: slice, row and column, with the center of the first voxel at 0; or x, y and z in mm. For
+    images ``(K, 2)``, or ``(F, K, 2)`` with points per frame: x and y in pixels, with the center of the first pixel at
+    0.5. Several samples have one more axis at the front, or are a list with an array for each.
 
     Attributes:
-        data: the numbers.
-        unit: ``"voxel"``, or ``"mm"`` for places in the space of the affine.
+        data: the coordinates.
+        unit: ``"voxel"``, or ``"mm"`` for coordinates in the space of the affine.
     """
 
     unit: Unit = "voxel"
@@ -136,10 +138,10 @@ class Points(Part):
 
 @dataclass(frozen=True, eq=False)
 class Boxes(Part):
-    """Boxes, whose corners are as :class:`Points` have them.
+    """K axis-aligned boxes, with corners in the coordinates of :class:`Points`.
 
-    Of volumes ``(K, 6)``: first corner and last corner, each (slice, row, column). Of pictures ``(K, 4)``, or
-    ``(F, K, 4)`` for each frame: left, top, right and bottom; of several samples as for points.
+    For volumes ``(K, 6)``: first corner and last corner, each (slice, row, column). For images ``(K, 4)``, or
+    ``(F, K, 4)`` with boxes for each frame: left, top, right and bottom. Several samples as for points.
     """
 
     def __post_init__(self) -> None:
@@ -148,24 +150,24 @@ class Boxes(Part):
 
 @dataclass(frozen=True, eq=False)
 class Flow(Part):
-    """Forward flow between the frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
+    """Forward flow between frames of the images, ``(F - stride, h, w, 2)``, on a grid of 1, 2, 4 or 8 pixels."""
 
 
 @dataclass(frozen=True, eq=False)
 class Metadata(Part):
-    """Facts that go with the images, such as an age, a class or a row of measurements: handed on as they are.
+    """Values that operators pass through unchanged, such as an age, a class or a row of measurements.
 
     Attributes:
-        data: anything; of several samples a list, an array or a mapping of columns, with an entry for each sample.
+        data: any value; for several samples a list, an array or a mapping of columns, with an entry for each sample.
     """
 
 
-class Sample(dict[str, Any], Shown):
-    """A sample that operators have made.
+class Sample(dict[str, Any], Displayable):
+    """An operator's result: parts by name, with the history of applied operators.
 
     Args:
-        parts: by name.
-        history: entries as JSON knows them, and functions that give several, called once they are looked at.
+        parts: the parts by name.
+        history: entries that JSON can represent, or functions that return a list of entries, called on first access.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class Sample(dict[str, Any], Shown):
 
     @property
     def history(self) -> list[HistoryEntry]:
-        """What was done, an entry for each operator, as JSON knows it; see :func:`seqpipe.ops.replay`."""
+        """The applied operators with their parameters, one JSON entry for each; see :func:`seqpipe.ops.replay`."""
         if any(callable(one) for one in self._history):
             self._history = [entry for one in self._history for entry in (one() if callable(one) else [one])]
         found: list[HistoryEntry] = self._history
@@ -187,33 +189,33 @@ class Sample(dict[str, Any], Shown):
     def with_parts(
         self, parts: Mapping[str, Any], *entries: HistoryEntry | Callable[[], list[HistoryEntry]]
     ) -> Sample:
-        """Other parts, and the history with more entries; none of it is put in words yet."""
+        """Return a sample with other parts and more history entries; functions among the entries are not called."""
         return Sample(parts, (*self._history, *entries))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sample, (dict(self), self.history)
 
 
-def part_of(value: Any) -> Part:
-    """A value of a sample as a part: what is none is an image."""
+def as_part(value: Any) -> Part:
+    """Return a sample's value as a part; a value without a part type is an image."""
     return value if isinstance(value, Part) else Image(value)
 
 
-def _check_columns(part: Part, of_volumes: int, of_pictures: int) -> None:
+def _check_columns(part: Part, volume_columns: int, image_columns: int) -> None:
     data = part.data
-    if hasattr(data, "operands"):  # a node of a graph: it is looked at when its value is there
+    if hasattr(data, "operands"):  # a node of a graph, whose value is checked at run time
         return
     if isinstance(data, (list, tuple)):
         if data and all(np.ndim(one) > 1 for one in data):  # an array for each sample
             for one in data:
-                _check_columns(replace(part, data=one), of_volumes, of_pictures)
+                _check_columns(replace(part, data=one), volume_columns, image_columns)
             return
         object.__setattr__(part, "data", np.asarray(data, np.float64))
     array = part.array
-    axes = {of_volumes: (2,), of_pictures: (2, 3, 4)}.get(array.shape[-1] if array.ndim else 0, ())
+    axes = {volume_columns: (2,), image_columns: (2, 3, 4)}.get(array.shape[-1] if array.ndim else 0, ())
     if array.ndim not in axes or array.dtype.kind not in "iuf":
         raise ParameterError(
             f"numbers of {array.dtype} of shape {tuple(array.shape)}",
             source=type(part).__name__,
-            allowed=f"(K, {of_volumes}) of volumes, (K, {of_pictures}) or (F, K, {of_pictures}) of pictures",
+            allowed=f"(K, {volume_columns}) for volumes, (K, {image_columns}) or (F, K, {image_columns}) for images",
         )

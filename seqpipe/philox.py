@@ -1,8 +1,8 @@
-"""Random bits of numbered things, for noise: a function of a key and of numbers, without a state.
+"""Counter-based random bits for noise: Philox4x32-7, a pure function of key and counter.
 
-They are those of Philox4x32-7 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): of the variants of
-that paper with words of 32 bits the quickest that passes all tests of BigCrush. Draws of parameters, which are few,
-take NumPy's generator of ten rounds: see :mod:`seqpipe.random`.
+Of the 32-bit variants of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), seven rounds are
+the fastest that pass BigCrush. Sampling of operators' parameters uses NumPy's Philox with ten rounds instead; see
+:mod:`seqpipe.random`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .native import load_functions, memory
+from .native import buffer_of, load_functions
 
 __all__ = ["Bits", "philox", "random_bits"]
 
@@ -27,12 +27,12 @@ _LOW: Final = 0xFFFFFFFF
 
 
 def random_bits(key: Any, frame: int, numbers: range) -> Bits:
-    """The random bits of some numbers, one after the other: all four words of a counter are used.
+    """Return one random word for each of a range of numbers, uint32.
 
     Args:
-        key: two words of 32 bits; negative ones stand for the same bits.
-        frame: of which frame they are.
-        numbers: from 0 up to 2³⁴; the bits of a number are word ``number % 4`` of ``(number // 4, 0, frame, 0)``.
+        key: two words of 32 bits; negative ones are reinterpreted as unsigned.
+        frame: the frame's number.
+        numbers: in [0, 2³⁴); a number's word is word ``number % 4`` of the counter ``(number // 4, 0, frame, 0)``.
     """
     native = _native()
     if native is None:
@@ -41,14 +41,14 @@ def random_bits(key: Any, frame: int, numbers: range) -> Bits:
         return words.reshape(-1)[numbers.start - 4 * first : numbers.stop - 4 * first]
     found = np.empty(len(numbers), np.uint32)
     native.seqpipe_bits(
-        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), memory(found)
+        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), buffer_of(found)
     )
     return found
 
 
 @cache
 def _native() -> Any:
-    """What ``philox.c`` has for it; None where there is no C compiler."""
+    """The functions of ``philox.c``; None without a C compiler."""
     word, count = ctypes.c_uint32, ctypes.c_int64
     return load_functions(
         __package__, "philox.c", {"bits": (word, word, word, count, count, ctypes.c_void_p)}
@@ -56,16 +56,16 @@ def _native() -> Any:
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:
-    """The four words of a counter.
+    """Return the four random words of a counter.
 
     Args:
-        counter: four words of 32 bits, each a number or an array of uint64.
-        key: two words of 32 bits; negative ones stand for the same bits.
+        counter: four words of 32 bits, each an integer or an array of uint64.
+        key: two words of 32 bits; negative ones are reinterpreted as unsigned.
     """
     low, high = (int(word) & _LOW for word in key)
     keys = [((low + n * _STEPS[0]) & _LOW, (high + n * _STEPS[1]) & _LOW) for n in range(_ROUNDS)]
     words: list[Any] = [word if isinstance(word, int) else np.asarray(word, np.uint64) for word in counter]
-    # in the first two rounds, what is the same for all is found once, and with Python's numbers
+    # the first two rounds compute scalar words as Python integers, before they are broadcast
     for first, second in keys[:2]:
         one, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
         words = [(other >> 32) ^ words[1] ^ first, other & _LOW, (one >> 32) ^ words[3] ^ second, one & _LOW]

@@ -1,9 +1,9 @@
-"""Plugins: packages that bring operators of their own, found by their entry points.
+"""Plugins: packages that define operators, found by their entry points.
 
-A package names them in its ``pyproject.toml``: below ``[project.entry-points."seqpipe.operators"]`` stands
-``name = "module"`` or ``name = "module:Class"``, and importing that defines operators, as :mod:`seqpipe.ops` describes.
-They are loaded when a name is asked of ``seqpipe.fn`` or ``seqpipe.dali.fn`` that seqpipe itself does not have, or by
-:func:`load_plugins`.
+A package declares ``name = "module"`` or ``name = "module:Class"`` under
+``[project.entry-points."seqpipe.operators"]`` in its ``pyproject.toml``; importing that module defines operators, as
+:mod:`seqpipe.ops` describes. Plugins are loaded by :func:`load_plugins`, and when ``seqpipe.fn`` or ``seqpipe.dali.fn``
+is asked for a name that seqpipe does not define.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ GROUP: Final = "seqpipe.operators"
 
 @cache
 def load_plugins() -> tuple[str, ...]:
-    """Load all packages that bring operators, once.
+    """Load all plugins, once.
 
     Returns:
         The names of their entry points.
 
     Raises:
-        BackendError: one of them cannot be imported; its own error is the cause.
+        BackendError: a plugin cannot be imported; its own error is the cause.
     """
     found = []
     for entry in entry_points(group=GROUP):
@@ -38,7 +38,7 @@ def load_plugins() -> tuple[str, ...]:
             raise BackendError(
                 f"its operators cannot be loaded ({entry.value}): {type(error).__name__}: {error}",
                 source=package,
-                advice="Mend or uninstall that package",
+                advice="Fix or uninstall that package",
             ) from error
         found.append(entry.name)
     return tuple(found)

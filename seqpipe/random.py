@@ -1,8 +1,8 @@
-"""Randomness that depends on nothing but (seed, name, epoch, index).
+"""Random numbers that depend only on (seed, name, epoch, index).
 
-Threads, batch size, rank, resuming and the order of calls cannot change a draw, because there is no state to
-share: every draw has a Philox stream of its own (Salmon et al., "Parallel random numbers: as easy as
-1, 2, 3", 2011), and a shuffled epoch is a keyed bijection that is evaluated where it is needed.
+No state is shared, so threads, batch size, rank, resuming and the order of calls cannot change a draw: each sample has
+a Philox stream of its own (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), and a shuffled epoch is
+a keyed bijection, evaluated where it is needed.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ import numpy.typing as npt
 from .array import IntArray
 from .errors import ParameterError
 
-__all__ = ["Permutation", "key_of", "place_number", "placed", "stream", "streams"]
+__all__ = ["Permutation", "generator_at", "key_of", "stream", "stream_index", "streams"]
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
 # Below this size a Feistel network has too few bits to make all orders equally likely (8 rounds over 4 bits
 # fail a chi-square test of the 120 orders of 5), and a table costs nothing.
 _TABLE: Final = 1024
-_MOST_IDLE: Final = 64
-_NOTHING: Final = (0, 0, 0, 0)
+_MAX_IDLE: Final = 64
+_EMPTY_BUFFER: Final = (0, 0, 0, 0)
 
 _KeyWords: TypeAlias = npt.NDArray[np.uint64]
 
-# generators that nobody uses now: to make one takes as long as to draw ten numbers. Each thread takes its own
+# Generators for reuse by streams(), since creating one costs as much as ten draws; pop() gives each thread its own.
 _idle: list[np.random.Generator] = []
 
 
-def place_number(value: Any, what: str, name: str) -> int:
-    """An epoch or an index as an ``int``.
+def stream_index(value: Any, what: str, name: str) -> int:
+    """Return an epoch or a sample's index as an ``int``.
 
-    Negative ones are refused, and those beyond 64 bits: their streams would be those of other places.
+    Numbers outside of 64 bits are refused, since they would alias the streams of other samples.
 
     Args:
-        value: what was given: an ``int``, or a whole number of NumPy or torch.
-        what: which of both it is.
-        name: what draws.
+        value: an ``int``, or an integer of NumPy or torch.
+        what: ``"epoch"`` or ``"index"``, for the message.
+        name: name of the stream, for the message.
 
     Raises:
-        ParameterError: it is none, or out of bounds.
+        ParameterError: the value is not an integer, or out of bounds.
     """
     if type(value) is int and 0 <= value <= _WORD:
         return value
@@ -65,11 +65,11 @@ def place_number(value: Any, what: str, name: str) -> int:
 
 
 def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Generator:
-    """The random numbers of one operator for one sample of one epoch.
+    """Return the generator of one name for one sample of one epoch.
 
     Args:
         seed: the user's seed, any integer.
-        name: what draws, for example an operator's name; different names draw independently.
+        name: name of the stream, such as an operator's name; streams of different names are independent.
         epoch: the epoch, 0 or more.
         index: the sample's index within its dataset, 0 or more.
 
@@ -79,23 +79,22 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
     Raises:
         ParameterError: the epoch or the index is not a whole number from 0 to 2⁶⁴ - 1.
     """
-    place = place_number(index, "index", name), place_number(epoch, "epoch", name)
-    # Draws advance the two low counter words; the two high ones hold the place, so no two places overlap.
-    counter = np.array([0, 0, *place], dtype=np.uint64)
+    high = stream_index(index, "index", name), stream_index(epoch, "epoch", name)
+    # Draws advance the two low words of the counter; the two high ones keep the streams of samples apart.
+    counter = np.array([0, 0, *high], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key_of(seed, name)))
 
 
 def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterator[np.random.Generator]:
-    """The random numbers of several samples, those of :func:`stream`, at a twentieth of the cost.
+    """Yield the generator of :func:`stream` for each of several samples, at a twentieth of its cost.
 
-    Each generator is good until the next one is asked for, or until there is none left: it is then the same object at
-    another place.
+    All samples share one generator object, so each is valid only until the next one is yielded.
 
     Args:
         seed: the user's seed, any integer.
-        name: what draws.
-        epoch: the epoch, as :func:`place_number` gives it.
-        indices: the samples' indices, likewise.
+        name: name of the stream.
+        epoch: the epoch, as :func:`stream_index` returns it.
+        indices: the samples' indices, as :func:`stream_index` returns them.
     """
     with _borrowed() as generator:
         bits = generator.bit_generator
@@ -108,15 +107,15 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
 
 
 @contextmanager
-def placed(key: Seq[int], counter: Seq[int]) -> Iterator[np.random.Generator]:
-    """The random numbers of a key from a place on: those of a new generator, at a fraction of its cost.
+def generator_at(key: Seq[int], counter: Seq[int]) -> Iterator[np.random.Generator]:
+    """Yield a generator with a given Philox key and counter, at a fraction of the cost of a new one.
 
     Args:
         key: two words of 64 bits.
-        counter: four of them, the least significant one first.
+        counter: four words of 64 bits, the least significant one first.
 
     Yields:
-        A generator that is good within the context.
+        A generator that is valid within the context.
     """
     with _borrowed() as generator:
         generator.bit_generator.state = _state_at(key, counter)
@@ -125,7 +124,7 @@ def placed(key: Seq[int], counter: Seq[int]) -> Iterator[np.random.Generator]:
 
 @contextmanager
 def _borrowed() -> Iterator[np.random.Generator]:
-    """A generator at no place in particular."""
+    """Yield a generator in an undefined state, and keep it for reuse afterwards."""
     try:
         generator = _idle.pop()
     except IndexError:
@@ -133,34 +132,34 @@ def _borrowed() -> Iterator[np.random.Generator]:
     try:
         yield generator
     finally:
-        if len(_idle) < _MOST_IDLE:
+        if len(_idle) < _MAX_IDLE:
             _idle.append(generator)
 
 
 def _state_at(key: Seq[int], counter: Seq[int]) -> dict[str, Any]:
-    """What a generator is set to: at the place of its counter, with nothing left of what was drawn before."""
+    """Return the state of a generator at a counter, with an empty buffer."""
     return {
         "bit_generator": "Philox",
         "state": {"counter": counter, "key": key},
-        "buffer": _NOTHING,
-        "buffer_pos": len(_NOTHING),
+        "buffer": _EMPTY_BUFFER,
+        "buffer_pos": len(_EMPTY_BUFFER),
         "has_uint32": 0,
         "uinteger": 0,
     }
 
 
 class Permutation:
-    """A pseudo-random order of ``range(size)`` in O(1) memory, the same in every process.
+    """A pseudo-random permutation of ``range(size)`` in O(1) memory, the same in every process.
 
-    A balanced Feistel network over the smallest even number of bits that holds ``size``, made to fit by
-    walking its cycles until a value lies below ``size`` (Black and Rogaway, "Ciphers with arbitrary finite
-    domains", 2002). Up to a size of 1024 it is a table, shuffled by the method of Fisher and Yates.
+    A balanced Feistel network over the smallest even number of bits that holds ``size``, restricted to ``range(size)``
+    by cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). Up to a size of 1024, a table
+    from a Fisher-Yates shuffle.
 
     Args:
-        size: how many there are, 0 or more.
+        size: number of elements, 0 or more.
         seed: the user's seed.
-        name: what is shuffled.
-        epoch: the epoch; every epoch has an order of its own.
+        name: name of the stream.
+        epoch: the epoch; every epoch has another order.
     """
 
     def __init__(self, size: int, seed: int, name: str = "shuffle", epoch: int = 0) -> None:
@@ -181,17 +180,21 @@ class Permutation:
     @overload
     def __getitem__(self, position: IntArray) -> IntArray: ...
     def __getitem__(self, position: int | IntArray) -> int | IntArray:
-        """What stands at a position, or at each of an array of positions, each from 0 to ``size - 1``."""
-        places = np.atleast_1d(np.asarray(position, dtype=np.int64))
-        if places.size and (places.min() < 0 or places.max() >= self.size):
-            bad = places[(places < 0) | (places >= self.size)][0]
-            allowed = f"0 to {self.size - 1}" if self.size else "none, there is nothing to shuffle"
+        """Return the element at a position, or at each of an array of positions, from 0 to ``size - 1``.
+
+        Raises:
+            ParameterError: a position is out of range.
+        """
+        positions = np.atleast_1d(np.asarray(position, dtype=np.int64))
+        if positions.size and (positions.min() < 0 or positions.max() >= self.size):
+            bad = positions[(positions < 0) | (positions >= self.size)][0]
+            allowed = f"0 to {self.size - 1}" if self.size else "none, the permutation is empty"
             raise ParameterError(f"position={bad} is not valid", allowed=allowed)
-        result = self._walk(places) if self._table is None else self._table[places]
+        result = self._walk_cycles(positions) if self._table is None else self._table[positions]
         return int(result[0]) if np.ndim(position) == 0 else result
 
-    def _walk(self, places: IntArray) -> IntArray:
-        values = self._encrypt(places.astype(np.uint64))
+    def _walk_cycles(self, positions: IntArray) -> IntArray:
+        values = self._encrypt(positions.astype(np.uint64))
         while (outside := values >= np.uint64(self.size)).any():
             values[outside] = self._encrypt(values[outside])
         return values.astype(np.int64)
@@ -205,7 +208,7 @@ class Permutation:
 
 
 def _mix(x: _KeyWords) -> _KeyWords:
-    """The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit."""
+    """Apply the finalizer of splitmix64 (Steele, Lea and Flood, 2014): every input bit affects every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -213,7 +216,7 @@ def _mix(x: _KeyWords) -> _KeyWords:
 
 @lru_cache(maxsize=1024)
 def key_of(seed: int, name: str) -> _KeyWords:
-    """The key of all streams of a seed and a name: two words."""
+    """Return the Philox key of a seed and a name: two uint64, read-only."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest()
     key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
     key.flags.writeable = False

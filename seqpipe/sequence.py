@@ -1,4 +1,4 @@
-"""Sequence and Batch: immutable values of pixels with their timestamps or their position in space."""
+"""Sequence and Batch: immutable pixel arrays with their timestamps or their position in space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .array import (
     BoolArray,
     FloatArray,
     IntArray,
-    admit,
+    as_native,
     device_of,
     namespace,
     to_cupy,
@@ -24,33 +24,33 @@ from .array import (
 )
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
-from .param import Param, keep_checked
+from .param import Param, check_fields
 
-__all__ = ["Batch", "Sequence", "Shown", "orientation_of", "spacing_of"]
+__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
 
 _VIEW: Final = "seqpipe.view"
 
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
-_LABEL: Final = Param(name="label", doc="The number of a class, -1 for none", lo=-1)
-_INDEX: Final = Param(name="index", doc="The place of a sample in its dataset, -1 for none", lo=-1)
+_LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
+_INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
 
 
-class Shown:
-    """What notebooks and pages show of a value: see :func:`seqpipe.view.show`."""
+class Displayable:
+    """A value that :func:`seqpipe.view.show` renders."""
 
     def show(self, **options: Any) -> Any:
-        """A page that shows it: three planes of a volume, frames of a clip; in a notebook, the picture itself.
+        """Render the value: three planes of a volume, frames of a clip; displayed inline in notebooks.
 
         Args:
-            **options: as :func:`seqpipe.view.show` has them.
+            **options: those of :func:`seqpipe.view.show`.
         """
-        # found by name when it is asked for: the vocabulary stands above the package that draws pages
+        # imported by name, since this module must not depend on seqpipe.view, which imports it
         return import_module(_VIEW).show(self, **options)
 
 
-class _Exports(Shown):
-    """The ways out of a value that holds an array: DLPack and the libraries by name."""
+class _Exports(Displayable):
+    """Conversions of a value's array: NumPy, torch, CuPy, DLPack."""
 
     data: Array
 
@@ -60,11 +60,11 @@ class _Exports(Shown):
         return device_of(self.data)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The pixels as a NumPy array; no copy on the CPU."""
+        """Return the pixels as a NumPy array; a copy only from a GPU."""
         return to_numpy(self.data)
 
     def torch(self) -> Any:
-        """The pixels as a torch tensor on the same device; no copy.
+        """Return the pixels as a torch tensor on the same device; a copy only of read-only arrays.
 
         Raises:
             BackendError: torch is not installed.
@@ -72,7 +72,7 @@ class _Exports(Shown):
         return to_torch(self.data)
 
     def cupy(self) -> Any:
-        """The pixels as a CuPy array; copied if they are on the CPU.
+        """Return the pixels as a CuPy array; a copy only from the CPU.
 
         Raises:
             BackendError: CuPy is not installed.
@@ -97,19 +97,19 @@ class _Exports(Shown):
         return int(kind), int(number)
 
 
-class _Owned:
-    """A field of whole numbers that whoever asks for it gets a copy of, to write into and to give to torch."""
+class _CopiedField:
+    """A dataclass field that returns a copy of its array on each access, writable and thus shareable with torch."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, value: Any, owner: type | None = None) -> IntArray | None:
-        # for the class itself, None: the field's default
-        held: IntArray | None = None if value is None else value.__dict__[self._name]
-        return None if held is None else held.copy()
+        # on the class, dataclasses read the field's default here: None
+        array: IntArray | None = None if value is None else value.__dict__[self._name]
+        return None if array is None else array.copy()
 
-    def __set__(self, value: Any, held: Any) -> None:
-        value.__dict__[self._name] = held
+    def __set__(self, value: Any, array: Any) -> None:
+        value.__dict__[self._name] = array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,17 +123,17 @@ class Sequence(_Exports):
         frames: source frame numbers, int64 of length F; -1 for padding.
         timestamps: presentation times in seconds on the source's own clock, float64 of length F; NaN for
             padding.
-        label: the number of its class, -1 without one; of datasets with another ``label_type`` a float, a vector of
-            float32, or a text.
-        fields: what else the dataset knows of it by name, such as further columns of its manifest.
-        index: its index within its dataset; -1 outside of one.
+        label: class number, -1 without one; for datasets with another ``label_type`` a float, a float32 vector, or a
+            string.
+        fields: further values of the sample in its dataset by name, such as columns of the manifest.
+        index: index of the sample in its dataset; -1 outside of one.
         affine: for volumes, the 4×4 matrix from the indices of the array's own axes (slice, row, column) to
             millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
-        scale: for volumes that are stored as scaled integers, slope and intercept: ``data * slope + intercept`` are
-            the values meant; see :meth:`scaled`. None where the values mean themselves.
+        scale: for volumes stored as scaled integers, slope and intercept: the intensities are
+            ``data * slope + intercept``; see :meth:`scaled`. None if ``data`` holds the intensities.
 
     Raises:
-        ParameterError: layout, clock, affine or scale do not fit the array.
+        ParameterError: layout, frames, timestamps, affine or scale do not fit the array.
     """
 
     data: Array
@@ -148,11 +148,11 @@ class Sequence(_Exports):
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", admit(self.data))
+        object.__setattr__(self, "data", as_native(self.data))
         if self.index != -1:
-            keep_checked(self, _INDEX)
+            check_fields(self, _INDEX)
         if not isinstance(self.label, (float, str, np.ndarray)) and self.label != -1:
-            keep_checked(self, _LABEL)
+            check_fields(self, _LABEL)
         check_layout(self.layout, self.data.ndim)
         if self.layout[0] == "N":
             raise ParameterError(f"layout={self.layout!r} is that of a batch", advice="Use Batch")
@@ -198,18 +198,18 @@ class Sequence(_Exports):
         return replace(self, data=data, scale=None)
 
     def with_pixels(self, data: Array, layout: str) -> Sequence:
-        """The same with other pixels of as many frames; the rest was checked, and is shared.
+        """Return a copy with other pixels and the same metadata, without validating again.
 
         Args:
-            data: the pixels, NumPy or CuPy, with the axes of the layout.
-            layout: of the pixels.
+            data: as many frames as before, NumPy or CuPy, with the axes of the layout.
+            layout: layout of ``data``.
         """
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, data=data, layout=layout)
         return made
 
-    def of_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
-        """The same as a sample of a dataset; the rest was checked, and is shared."""
+    def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
+        """Return a copy with a dataset's metadata and the same pixels, without validating again."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
         return made
@@ -230,8 +230,8 @@ class Sequence(_Exports):
         dtype: np.dtype[Any] = np.dtype(self.data.dtype)
         return dtype
 
-    def in_words(self) -> dict[str, str]:
-        """What is known of it, as names and texts for people; its pixels are not looked at."""
+    def describe(self) -> dict[str, str]:
+        """Return the metadata as readable text by name; pixels are not read."""
         words = {"data": f"{tuple(self.shape)} {self.layout} {self.dtype.name} on {self.device}"}
         if self.frames is not None:
             words["frames"] = _span(self.frames[self.frames >= 0], "")
@@ -242,7 +242,7 @@ class Sequence(_Exports):
                 f"{' × '.join(f'{s:.4g}' for s in spacing_of(self.affine))} mm {self.orientation}"
             )
         if self.scale is not None:
-            words["scale"] = f"to be scaled by {self.scale[0]:.6g}, plus {self.scale[1]:.6g}"
+            words["scale"] = f"slope {self.scale[0]:.6g}, intercept {self.scale[1]:.6g}"
         if not (isinstance(self.label, int) and self.label < 0):
             words["label"] = str(self.label)
         if self.source:
@@ -251,14 +251,14 @@ class Sequence(_Exports):
 
     def __repr__(self) -> str:
         forms = {"data": "{}", "times": "{}", "scale": "{}", "source": "from {!r}"}
-        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.in_words().items()]
+        parts = [forms.get(name, f"{name} {{}}").format(text) for name, text in self.describe().items()]
         return f"Sequence({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        """A table of what is known of it, for notebooks; :meth:`show` gives the pictures."""
+        """Return a table of the metadata for notebooks; :meth:`show` renders the pixels."""
         from html import escape
 
-        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.in_words().items())
+        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self.describe().items())
         return f"<table>{''.join(rows)}</table>"
 
 
@@ -269,10 +269,10 @@ class Batch(_Exports):
     Attributes:
         sequences: the samples in order; views of ``stacked``, if that is not None.
         stacked: the array ``(N, …)``, or None if shapes differ.
-        labels: int64 of length N, a copy each time; -1 for a sample without a label. By default those of the
-            sequences, None if no sequence has one. Of a batch that was mixed, or of a dataset with another
-            ``label_type``, float32 ``(N,)`` or ``(N, classes)``, or texts.
-        indices: the samples' indices within their dataset, int64 of length N, likewise.
+        labels: int64 of length N, a copy on each access; -1 for a sample without a label. By default those of the
+            sequences, None if no sequence has one. For a mixed batch (Mixup, CutMix), or a dataset with another
+            ``label_type``, float32 ``(N,)`` or ``(N, classes)``, or strings.
+        indices: the samples' indices in their dataset, int64 of length N, with the same defaults.
         mask: for a batch that was padded to one shape, bool ``(N, F, H, W)``, True for real pixels; else None.
 
     Raises:
@@ -281,38 +281,38 @@ class Batch(_Exports):
 
     sequences: tuple[Sequence, ...]
     stacked: Array | None = None
-    labels: _Owned = _Owned()
-    indices: _Owned = _Owned()
+    labels: _CopiedField = _CopiedField()
+    indices: _CopiedField = _CopiedField()
     mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
         if not self.sequences:
             raise ParameterError("a batch of no sequences", allowed="one sequence or more")
-        for name, own in (("labels", "label"), ("indices", "index")):
+        for name, attribute in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
-            found = [getattr(s, own) for s in self.sequences] if values is None else []
-            if any(not isinstance(one, int) or one != -1 for one in found):
-                values = found
+            defaults = [getattr(s, attribute) for s in self.sequences] if values is None else []
+            if any(not isinstance(one, int) or one != -1 for one in defaults):
+                values = defaults
             if values is not None:
-                object.__setattr__(self, name, _frozen(values, *self._form_of(name, values), name))
+                object.__setattr__(self, name, _frozen(values, *self._dtype_and_shape(name, values), name))
         if self.stacked is not None and self.stacked.shape[0] != len(self):
             raise ParameterError(f"stacked holds {self.stacked.shape[0]} samples, but there are {len(self)}")
 
-    def _form_of(self, name: str, values: Any) -> tuple[Any, tuple[int, ...]]:
-        """The type and the shape that the values of a field have to have."""
-        given = np.asarray(values)
-        if name == "labels" and given.dtype.kind == "f" and given.ndim in (1, 2):
-            return np.float32, (len(self), *given.shape[1:])
-        if name == "labels" and given.dtype.kind == "U":
-            return given.dtype, (len(self),)
+    def _dtype_and_shape(self, name: str, values: Any) -> tuple[Any, tuple[int, ...]]:
+        """Return the dtype and shape that a field must have for its values."""
+        array = np.asarray(values)
+        if name == "labels" and array.dtype.kind == "f" and array.ndim in (1, 2):
+            return np.float32, (len(self), *array.shape[1:])
+        if name == "labels" and array.dtype.kind == "U":
+            return array.dtype, (len(self),)
         return np.int64, (len(self),)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All fields, pixels once: those of the sequences are in ``stacked``, and become views of it again."""
+        """Return all fields for pickling, with the pixels once: sequences that are views of ``stacked`` lose theirs."""
         state = self.__dict__.copy()
         if self.stacked is not None:
-            none = self.stacked[:0]
-            state["sequences"] = tuple(s.with_pixels(none, s.layout) for s in self.sequences)
+            empty = self.stacked[:0]
+            state["sequences"] = tuple(s.with_pixels(empty, s.layout) for s in self.sequences)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -323,7 +323,7 @@ class Batch(_Exports):
 
     @classmethod
     def of(cls, sequences: Seq[Sequence], **fields: Any) -> Batch:
-        """Make a batch of sequences, stacked by one copy if their shapes, dtypes and layouts agree.
+        """Return a batch of sequences, stacked by one copy if their shapes, dtypes and layouts agree.
 
         Args:
             sequences: one or more sequences.
@@ -378,9 +378,9 @@ class Batch(_Exports):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What else is known of the samples, by name: an array with an entry for each, or a tuple of what is no number.
+        """The sequences' ``fields`` by name: an array with an entry per sample, or a tuple if values are not numbers.
 
-        Arrays are copies; samples that lack a column that others have make it a tuple with None for them.
+        Arrays are copies. If some samples lack a field, its column is a tuple with None for these.
         """
         names = dict.fromkeys(name for one in self.sequences for name in one.fields)
         return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
@@ -402,16 +402,16 @@ class Batch(_Exports):
 
 
 def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
-    """Distance in mm between neighbors along each of the array's three axes, from a 4×4 affine."""
+    """Return the distance in mm between neighbors along each of the array's three axes, from a 4×4 affine."""
     depth, height, width = np.linalg.norm(np.asarray(affine, dtype=np.float64)[:3, :3], axis=0).tolist()
     return depth, height, width
 
 
 def orientation_of(affine: FloatArray) -> str:
-    """Where columns, rows and slices go to, such as ``"RAS"``, from a 4×4 affine over (d, h, w).
+    """Return the directions of columns, rows and slices, such as ``"RAS"``, from a 4×4 affine over (d, h, w).
 
-    An oblique axis has the direction that it is closest to; no two axes share one. The rule is nibabel's: the rotation
-    that is next to the matrix (polar decomposition) decides, strongest axis first.
+    An oblique axis gets its closest direction; no two axes share one. As in nibabel, directions are assigned by the
+    closest rotation to the matrix (polar decomposition), strongest axis first.
     """
     matrix = np.asarray(affine, dtype=np.float64)[:3, 2::-1]
     spacing = np.linalg.norm(matrix, axis=0)
@@ -429,7 +429,7 @@ def orientation_of(affine: FloatArray) -> str:
 
 
 def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
-    """The smallest of int16, int32 that holds all scaled values of an integer type; else float32."""
+    """Return the smallest of int16 and int32 that holds all scaled values of an integer dtype; else float32."""
     if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
         limits = np.iinfo(stored)
         ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
@@ -459,15 +459,15 @@ def _table(rows: Seq[np.ndarray[Any, Any] | None], fill: float, kind: Any) -> np
 
 
 def _column(values: list[Any]) -> Any:
-    """One array of numbers, or of arrays of one shape; a tuple of anything else."""
+    """Return an array of numbers, or of arrays of one shape; a tuple of other values."""
     if not all(isinstance(value, (bool, int, float, np.ndarray, np.number, np.bool_)) for value in values):
         return tuple(values)
-    alike = len({np.shape(value) for value in values}) == 1
-    return np.array(values) if alike else tuple(values)
+    same_shape = len({np.shape(value) for value in values}) == 1
+    return np.array(values) if same_shape else tuple(values)
 
 
 def _span(values: np.ndarray[Any, Any], unit: str) -> str:
-    """The first and the last of some values; nothing if there are none."""
+    """Return the first and the last value as text; "" for no values."""
     if not values.size:
         return ""
     first, last = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]

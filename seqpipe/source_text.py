@@ -1,4 +1,4 @@
-"""Sources of other languages that lie beside the modules which use them."""
+"""Text of the C and CUDA sources in the package, with their includes inlined."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ _INCLUDE: Final = re.compile(r'^#include "(\w+\.(?:cuh|c))"$', re.MULTILINE)
 
 
 def source_text(package: str, name: str, folder: str = "") -> str:
-    """The text of a file, with the files in its place that it includes: compilers are given no folders to look in.
+    """Return a source with its ``#include "…"`` lines replaced by those files, since compilers get no include paths.
 
     Args:
-        package: the package in whose folder it lies.
-        name: its name.
-        folder: where in there it lies, and what it includes.
+        package: the package that holds the file.
+        name: file name of the source.
+        folder: folder below the package, of the file and of those it includes.
     """
-    from importlib import resources  # here: it takes longer than most of our modules
+    from importlib import (
+        resources,  # not at the top: its import is slow, and compiled kernels need none of it
+    )
 
     text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda found: source_text(package, found[1], folder), text)

@@ -1,4 +1,4 @@
-"""Files that appear under their names once they are whole: written beside their places, then renamed."""
+"""Atomic file writes: a temporary file in the same folder, renamed once it is complete."""
 
 from __future__ import annotations
 
@@ -10,46 +10,45 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from .interrupts import tidied
+from .interrupts import cleanup_on_exit
 
 __all__ = ["open_new", "replacing", "write_durably"]
 
 
 @contextmanager
 def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
-    """The place to write a file at, which moves to its own place when the block ends well.
+    """Yield a temporary path to write to; when the block ends without an exception, rename it to ``path``.
 
-    Whoever opens `path` finds the older file or the whole new one. Nothing is left behind when the block raises, but a
-    killed process leaves what it had written.
+    Readers of ``path`` see the older file or the complete new one. If the block raises, the temporary file is deleted;
+    only a killed process leaves it behind.
 
     Args:
-        path: the file's place, in a folder that exists. A file there is replaced.
-        beside: where to write, on the same file system; by default a name next to `path`, with its suffix, that no
-            other thread or process takes.
+        path: the final path, in a folder that exists. An existing file is replaced.
+        beside: the temporary path, on the same file system; by default a unique name next to ``path``, with its suffix.
 
     Raises:
-        OSError: the file cannot be moved; FileNotFoundError if the block wrote none.
+        OSError: the file cannot be renamed; FileNotFoundError if the block wrote none.
     """
     part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if beside is None else beside
-    with tidied(partial(part.unlink, missing_ok=True)):
+    with cleanup_on_exit(partial(part.unlink, missing_ok=True)):
         try:
             yield part
             part.replace(path)
         except BaseException:
-            with suppress(OSError):  # what went wrong first is what is told
+            with suppress(OSError):  # the first exception is the one to report
                 part.unlink(missing_ok=True)
             raise
 
 
 def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
-    """Open a file for writing that this call makes: what has its name, a link that another user put there too, goes.
+    """Create a file for writing; delete what exists under its name, also a symbolic link from another user.
 
     Args:
-        path: the file's place.
-        mode: its permissions, before the umask.
+        path: path of the file.
+        mode: permissions, before the umask.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -57,10 +56,10 @@ def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file whole or not at all, so that a power cut after this leaves it whole.
+    """Write a file atomically, and flush it and its folder to disk, so that it survives a power failure.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with replacing(path) as part, open_new(part, mode) as file:
         file.write(data)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,56 @@ def made_media() -> dict[str, Entry]:
     return media.entries()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without searching for garbage, and keep what is collected out of every later search.
+
+    There are hundreds of thousands of objects, all of which are needed to the end.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let Python take down what was kept out of its searches as it takes down everything else."""
+    gc.unfreeze()
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's own, which leaves out by -m and -k
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out thousands of tests marked gpu where there is no GPU, unless nothing else was asked for."""
+    if not _missing_gpu() or _required():
+        return
+    left = [item for item in items if item.get_closest_marker("gpu") is None]
+    if left and len(left) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
+        items[:] = left
+
+
+def pytest_report_header() -> str | None:
+    """Say that the tests marked gpu do not run."""
+    missing = _missing_gpu()
+    return f"tests marked gpu are left out: {missing}" if missing and not _required() else None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked gpu where there is no GPU; fail it instead under SEQPIPE_REQUIRE_GPU=1."""
     if item.get_closest_marker("gpu") is None:
         return
     missing = _missing_gpu()
-    if missing and os.environ.get("SEQPIPE_REQUIRE_GPU") == "1":
+    if missing and _required():
         pytest.fail(f"SEQPIPE_REQUIRE_GPU=1, but {missing}", pytrace=False)
     if missing:
         pytest.skip(missing)
+
+
+def _required() -> bool:
+    """Whether a GPU that is missing is a failure."""
+    return os.environ.get("SEQPIPE_REQUIRE_GPU") == "1"
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from seqpipe.array import admit, device_of, to_cupy, to_numpy, to_torch
+from seqpipe.array import as_native, device_of, to_cupy, to_numpy, to_torch
 from seqpipe.errors import BackendError, ParameterError
 
 
@@ -36,10 +36,10 @@ def test_numpy_is_on_the_cpu_and_passes_as_it_is():
     array = np.zeros((2, 3))
     assert device_of(array) == "cpu"
     assert to_numpy(array) is array
-    assert admit(array) is array
+    assert as_native(array) is array
 
 
-@pytest.mark.parametrize("cross", [to_numpy, admit])
+@pytest.mark.parametrize("cross", [to_numpy, as_native])
 def test_other_cpu_arrays_become_views(cross):
     array = np.arange(6)
     view = cross(Foreign(array))
@@ -47,7 +47,7 @@ def test_other_cpu_arrays_become_views(cross):
     assert np.shares_memory(view, array)
 
 
-@pytest.mark.parametrize("cross", [to_numpy, admit, device_of])
+@pytest.mark.parametrize("cross", [to_numpy, as_native, device_of])
 @pytest.mark.parametrize("value", [[1, 2], "frames", None, 3])
 def test_what_is_no_array_is_named(cross, value):
     with pytest.raises(ParameterError, match=f"a {type(value).__name__} is not an array; allowed: NumPy"):
@@ -64,7 +64,7 @@ def test_torch_shares_memory_both_ways(torch, dtype):
     back = to_numpy(tensor)
     assert np.shares_memory(back, array)
     assert to_torch(tensor) is tensor
-    assert np.shares_memory(admit(tensor), array)
+    assert np.shares_memory(as_native(tensor), array)
 
 
 def test_torch_gets_its_own_memory_for_a_read_only_array(torch):
@@ -83,21 +83,21 @@ def test_torch_takes_other_arrays_by_dlpack(torch):
 def test_a_view_of_negated_values_is_seen_as_what_it_holds(torch):
     view = torch.complex(torch.zeros(3), torch.ones(3)).conj().imag
     assert view.is_neg()
-    assert to_numpy(view).tolist() == admit(view).tolist() == [-1, -1, -1]
+    assert to_numpy(view).tolist() == as_native(view).tolist() == [-1, -1, -1]
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # NumPy: matrix is not the recommended way
 @pytest.mark.parametrize("kind", [np.matrix, np.ma.masked_array])
 def test_a_class_of_its_own_is_seen_as_an_array(kind):
     array = np.arange(6).reshape(2, 3)
-    seen = admit(kind(array, copy=False))
+    seen = as_native(kind(array, copy=False))
     assert type(seen) is np.ndarray
     assert np.shares_memory(seen, array)
 
 
 def test_masked_values_are_refused():
     with pytest.raises(ParameterError, match=r"an array with masked values; allowed: .*filled\(0\)"):
-        admit(np.ma.masked_array(np.arange(3), mask=[False, True, False]))
+        as_native(np.ma.masked_array(np.arange(3), mask=[False, True, False]))
 
 
 def test_a_tensor_with_a_gradient_can_be_looked_at(torch):

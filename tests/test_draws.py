@@ -1,4 +1,4 @@
-"""Numbers of many streams at once are those of NumPy's generator for each, with and without a C compiler."""
+"""ScalarGenerator of many streams at once are those of NumPy's generator for each, with and without a C compiler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe import draws
-from seqpipe.draws import Draws, Numbers, UnevenError, drawn_of, numbers_of, words_of
+from seqpipe.draws import (
+    BatchGenerator,
+    DivergedStreamsError,
+    ScalarGenerator,
+    draw_steps,
+    random_words,
+    uniforms,
+)
 from seqpipe.native import compiler
 from seqpipe.random import stream
 
@@ -39,11 +46,13 @@ def native(request, monkeypatch):
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("count", [1, 4, 5, 33])
 def test_words_and_numbers_are_those_of_each_stream(count):
-    words = words_of(3, "flip", 2**64 - 1, INDICES, count)
-    numbers = numbers_of(3, "flip", 2**64 - 1, INDICES, count)
+    words = random_words(3, "flip", 2**64 - 1, INDICES, count)
+    numbers = uniforms(3, "flip", 2**64 - 1, INDICES, count)
     assert len(numbers) == count
     for place, index in enumerate(INDICES):
-        assert Draws(3, "flip", 2**64 - 1, INDICES).bit_generator.random_raw()[place] == words[place, 0]
+        assert (
+            BatchGenerator(3, "flip", 2**64 - 1, INDICES).bit_generator.random_raw()[place] == words[place, 0]
+        )
         raw = stream(3, "flip", 2**64 - 1, index).bit_generator.random_raw(count)
         np.testing.assert_array_equal(words[place, :count], raw)
         wanted = stream(3, "flip", 2**64 - 1, index).random(count).tolist()
@@ -55,7 +64,7 @@ def test_words_and_numbers_are_those_of_each_stream(count):
 @given(steps=st.lists(STEPS, min_size=1, max_size=8), seed=st.integers(0, 99))
 def test_every_order_of_draws_gives_what_the_generators_give(steps, seed):
     """Halves of words that whole numbers leave over are used by the next ones, whatever comes between."""
-    together = Draws(seed, "steps", 4, INDICES)
+    together = BatchGenerator(seed, "steps", 4, INDICES)
     alone = [stream(seed, "steps", 4, index) for index in INDICES]
     for name, arguments, size in steps:
         options = {"size": size}
@@ -63,7 +72,7 @@ def test_every_order_of_draws_gives_what_the_generators_give(steps, seed):
             arguments, options = (), {"size": size, "dtype": np.float32}
         try:
             found = getattr(together, name)(*arguments, **options)
-        except UnevenError:
+        except DivergedStreamsError:
             return
         for numbers, rng in zip(found, alone, strict=True):
             wanted = np.asarray(getattr(rng, name)(*arguments, **options))
@@ -72,7 +81,7 @@ def test_every_order_of_draws_gives_what_the_generators_give(steps, seed):
 
 
 def test_vectors_of_ranges_and_both_ends():
-    together, alone = Draws(1, "a", 0, INDICES), [stream(1, "a", 0, index) for index in INDICES]
+    together, alone = BatchGenerator(1, "a", 0, INDICES), [stream(1, "a", 0, index) for index in INDICES]
     low, high = (0.0, 10.0, -1.0), (1.0, 10.0, 1.0)
     for numbers, rng in zip(together.uniform(low, high, (3,)), alone, strict=True):
         np.testing.assert_array_equal(numbers, rng.uniform(low, high, (3,)))
@@ -82,17 +91,17 @@ def test_vectors_of_ranges_and_both_ends():
 
 def test_numbers_that_need_other_steps_are_not_guessed():
     """Of 3 · 10⁹ numbers, NumPy draws a half of a word anew in three of ten cases."""
-    with pytest.raises(UnevenError):
-        Draws(0, "a", 0, range(50)).integers(3 * 10**9)
+    with pytest.raises(DivergedStreamsError):
+        BatchGenerator(0, "a", 0, range(50)).integers(3 * 10**9)
     for arguments in ((2**32 + 1,), (0,), ((1, 2), (3, 4)), (5, 5)):
-        with pytest.raises(UnevenError):
-            Draws(0, "a", 0, [1]).integers(*arguments)
+        with pytest.raises(DivergedStreamsError):
+            BatchGenerator(0, "a", 0, [1]).integers(*arguments)
 
 
 def test_samples_that_went_on_by_themselves_are_not_together_any_more():
-    together = Draws(0, "a", 0, [1, 2])
+    together = BatchGenerator(0, "a", 0, [1, 2])
     together.each(4)
-    with pytest.raises(UnevenError):
+    with pytest.raises(DivergedStreamsError):
         together.random()
 
 
@@ -101,7 +110,7 @@ def test_samples_that_went_on_by_themselves_are_not_together_any_more():
 def test_numbers_one_by_one_are_those_of_the_generator(counts):
     """Also where some have to be drawn anew, other numbers are between them, and more are drawn than are at hand."""
     wanted = stream(6, "b", 1, 7)
-    own = Numbers.of(stream(6, "b", 1, 7)), Draws(6, "b", 1, [3, 7]).each(5)[1]
+    own = ScalarGenerator.of(stream(6, "b", 1, 7)), BatchGenerator(6, "b", 1, [3, 7]).each(5)[1]
     for count in counts:
         assert [numbers.below(count) for numbers in own] == [wanted.integers(count)] * 2
         assert [numbers.random() for numbers in own] == [wanted.random()] * 2
@@ -111,7 +120,7 @@ def test_numbers_one_by_one_are_those_of_the_generator(counts):
 @given(steps=st.lists(st.sampled_from([0, 1, 2, 9, 2**31 + 1, 3 * 10**9, 2**32, -1, -3, -14]), max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_what_is_drawn_in_steps_is_what_the_generators_give(steps):
-    """Numbers from 0 up to 1, whole numbers below a count, of which some have to be drawn anew, and words passed."""
+    """Floats in [0, 1), integers below a count, some of which are rejected and drawn again, and skipped words."""
 
     def wanted(index):
         rng = stream(6, "b", 1, index)
@@ -122,9 +131,9 @@ def test_what_is_drawn_in_steps_is_what_the_generators_give(steps):
                 yield rng.integers(step) if step else rng.random()
 
     everyone = [list(wanted(index)) for index in INDICES]
-    assert drawn_of(6, "b", 1, INDICES, tuple(steps)) == everyone
-    assert Numbers.of(stream(6, "b", 1, 7)).in_steps(tuple(steps)) == everyone[INDICES.index(7)]
+    assert draw_steps(6, "b", 1, INDICES, tuple(steps)) == everyone
+    assert ScalarGenerator.of(stream(6, "b", 1, 7)).draw(tuple(steps)) == everyone[INDICES.index(7)]
     try:
-        assert Draws(6, "b", 1, INDICES).in_steps(tuple(steps)) == everyone
-    except UnevenError:
+        assert BatchGenerator(6, "b", 1, INDICES).draw(tuple(steps)) == everyone
+    except DivergedStreamsError:
         assert max(steps) > 2**31, "hardly any number below a small count is drawn anew"

@@ -172,11 +172,17 @@ def test_environment_is_made_once(first_run, tmp_path, monkeypatch, capfd):
     assert first_run.environment("test") == python
     upgrade, install = commands
     assert upgrade[-1] == "pip>=25.1"
+    assert "--editable" in install
     assert install[-1].endswith("pyproject.toml:test")
-    assert first_run.environment("test") == python
-    assert len(commands) == 2, "nothing is installed twice"
-    assert "is up to date" in capfd.readouterr().out
+    for group in ("test", None):
+        assert first_run.environment(group) == python
+        assert len(commands) == 2, "nothing is installed twice"
+        assert "is up to date" in capfd.readouterr().out
+    first_run.environment("dev")
+    assert "--editable" not in commands[-1]
+    (tmp_path / "seqpipe-base.installed").write_text("by another pyproject.toml")
     first_run.environment()
+    assert "--editable" in commands[-1]
     assert "--group" not in commands[-1]
 
 

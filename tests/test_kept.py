@@ -11,13 +11,14 @@ import pytest
 
 from tests.support import kept as kept_module
 from tests.support.deep import combined, deep_but
-from tests.support.kept import kept
+from tests.support.kept import kept, kept_folder
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
-    monkeypatch.setattr(kept_module, "_folder", kept_module._folder.__wrapped__)
+    for function in ("_folder", "_forget_old"):
+        monkeypatch.setattr(kept_module, function, getattr(kept_module, function).__wrapped__)
     return tmp_path / "seqpipe" / "tests" / "kernels"
 
 
@@ -48,10 +49,20 @@ def test_what_fails_leaves_nothing(cache: Path) -> None:
 
 
 def test_what_no_run_has_asked_for_in_a_month_goes(cache: Path) -> None:
-    old = kept("kernels", "old", ".so", Path.touch)
-    os.utime(old, (0, 0))
+    old, old_folder = kept("kernels", "old", ".so", Path.touch), kept_folder("kernels", "old")
+    (old_folder / "made.mp4").touch()
+    for path in (old, old_folder):
+        os.utime(path, (0, 0))
     new = kept("kernels", "new", ".so", Path.touch)
     assert list(cache.iterdir()) == [new]
+
+
+def test_a_folder_belongs_to_its_content_and_stays_while_it_is_asked_for(cache: Path) -> None:
+    one, other = (kept_folder("kernels", content) for content in ("one", "other"))
+    assert sorted(cache.iterdir()) == sorted({one, other})
+    (one / "made.mp4").touch()
+    os.utime(one, (0, 0))
+    assert list(kept_folder("kernels", "one").iterdir()) == [one / "made.mp4"]
 
 
 def test_few_combinations_have_every_value_and_none_is_lost() -> None:

@@ -184,7 +184,9 @@ def test_a_cupy_without_a_folder_for_its_kernels_is_told_of_one(
 
 def test_a_cupy_that_is_too_new_for_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(driver=12080))
-    with pytest.raises(BackendError, match=r"driver knows CUDA 12, but CuPy was built for CUDA 13.*cuda12"):
+    with pytest.raises(
+        BackendError, match=r"driver supports CUDA 12, but CuPy was built for CUDA 13.*cuda12"
+    ):
         load_cupy()
 
 

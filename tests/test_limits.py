@@ -12,7 +12,7 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import ParameterError, UnreadableSourceError
-from seqpipe.limits import DOWNLOAD_GIB, PICTURE_PIXELS, check_picture
+from seqpipe.limits import DOWNLOAD_GIB, IMAGE_PIXELS, check_image_size
 from seqpipe.readers import Video
 from tests.support.media import made
 
@@ -29,7 +29,7 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("limit", [PICTURE_PIXELS, DOWNLOAD_GIB], ids=lambda limit: limit.variable)
+@pytest.mark.parametrize("limit", [IMAGE_PIXELS, DOWNLOAD_GIB], ids=lambda limit: limit.variable)
 def test_a_limit_is_set_by_its_variable(limit, monkeypatch):
     monkeypatch.delenv(limit.variable, raising=False)
     assert limit.value() == limit.default
@@ -44,11 +44,11 @@ def test_a_limit_is_set_by_its_variable(limit, monkeypatch):
 def test_a_declared_size_beyond_the_limit_is_named():
     with pytest.raises(
         UnreadableSourceError,
-        match=r"^f.mp4: it declares pictures of 20000×20000 pixels; allowed: up to 134217728 pixels. "
+        match=r"^f.mp4: it declares frames of 20000×20000 pixels; allowed: up to 134217728 pixels. "
         r"If the file can be trusted, set the environment variable SEQPIPE_MAX_PIXELS.$",
     ):
-        check_picture(20000, 20000, "f.mp4")
-    check_picture(16384, 8192, "f.mp4")
+        check_image_size(20000, 20000, "f.mp4")
+    check_image_size(16384, 8192, "f.mp4")
 
 
 def test_a_small_file_that_declares_a_huge_picture_takes_no_memory(tmp_path):
@@ -75,10 +75,10 @@ def test_the_limit_holds_for_files_that_were_indexed_before(name, monkeypatch, t
     with seqpipe.open(path, cache_dir=tmp_path) as video:
         pixels = video.info.width * video.info.height
         assert len(video.frames([0, 1])) == 2
-    monkeypatch.setenv(PICTURE_PIXELS.variable, str(pixels))
+    monkeypatch.setenv(IMAGE_PIXELS.variable, str(pixels))
     with seqpipe.open(path, cache_dir=tmp_path) as video:
         assert len(video.frames([0, 1])) == 2
-    monkeypatch.setenv(PICTURE_PIXELS.variable, str(pixels - 1))
+    monkeypatch.setenv(IMAGE_PIXELS.variable, str(pixels - 1))
     for folder in (tmp_path, tmp_path / "new"):
         with pytest.raises(UnreadableSourceError, match="pixels"):
             seqpipe.open(path, cache_dir=folder)

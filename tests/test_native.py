@@ -69,7 +69,7 @@ def test_without_a_compiler_that_works_there_is_none(
     monkeypatch.setenv(native.COMPILER, compiler)
     with caplog.at_level(logging.INFO, logger="seqpipe"):
         assert load(*SOURCE) is None
-    assert "feeder.c is not compiled, its Python form is used instead: " in caplog.text
+    assert "feeder.c cannot be compiled, its Python equivalent is used instead: " in caplog.text
     assert said in caplog.text
     assert not list(tmp_path.glob("native/*"))
 
@@ -84,10 +84,10 @@ def test_a_directory_that_cannot_be_written_is_no_error(tmp_path, monkeypatch) -
 @needs_compiler
 def test_what_is_kept_but_cannot_be_loaded_is_no_error(load, tmp_path) -> None:
     """Something else that came to lie in its place."""
-    whole = native.compiled(*SOURCE, tmp_path / "elsewhere")
+    whole = native.compile_library(*SOURCE, tmp_path / "elsewhere")
     kept = tmp_path / "native" / whole.name
     kept.parent.mkdir()
-    kept.write_bytes(native._sealed(b"no library"))
+    kept.write_bytes(native._with_checksum(b"no library"))
     assert load(*SOURCE) is None
 
 
@@ -103,16 +103,16 @@ def test_what_a_caller_says_of_a_function_holds_for_that_caller_alone() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no seal"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no checksum"])
 def test_a_damaged_library_is_compiled_anew(damage, load, tmp_path) -> None:
     """One that a power cut had left short killed the process by SIGBUS."""
-    kept = native.compiled(*SOURCE, tmp_path / "native")
+    kept = native.compile_library(*SOURCE, tmp_path / "native")
     whole = kept.read_bytes()
     broken = {
         "cut": whole[: len(whole) // 2],
         "flipped": whole[:3000] + bytes([whole[3000] ^ 1]) + whole[3001:],
         "empty": b"",
-        "no seal": whole[: -native._SEAL_BYTES],
+        "no checksum": whole[: -native._CHECKSUM_BYTES],
     }
     kept.write_bytes(broken[damage])
     assert isinstance(load(*SOURCE), ctypes.CDLL)
@@ -121,22 +121,22 @@ def test_a_damaged_library_is_compiled_anew(damage, load, tmp_path) -> None:
 
 @needs_compiler
 def test_a_library_that_others_may_have_written_is_not_loaded(load, tmp_path, monkeypatch) -> None:
-    kept = native.compiled(*SOURCE, tmp_path / "native")
+    kept = native.compile_library(*SOURCE, tmp_path / "native")
     kept.chmod(0o666)
-    assert not native._is_sound(kept)
-    assert native.compiled(*SOURCE, tmp_path / "native") == kept
+    assert not native._is_trusted(kept)
+    assert native.compile_library(*SOURCE, tmp_path / "native") == kept
     assert kept.stat().st_mode & 0o777 == 0o644 & ~_umask()
     monkeypatch.setattr(native.os, "getuid", lambda: 12345)
-    assert native._is_sound(kept) == (kept.stat().st_uid == 0)
+    assert native._is_trusted(kept) == (kept.stat().st_uid == 0)
 
 
 @needs_compiler
 def test_a_link_is_not_followed(tmp_path) -> None:
-    elsewhere = native.compiled(*SOURCE, tmp_path / "elsewhere")
+    elsewhere = native.compile_library(*SOURCE, tmp_path / "elsewhere")
     folder = tmp_path / "native"
     folder.mkdir()
     (folder / elsewhere.name).symlink_to(elsewhere)
-    made = native.compiled(*SOURCE, folder)
+    made = native.compile_library(*SOURCE, folder)
     assert not made.is_symlink()
 
 
@@ -144,8 +144,8 @@ def test_a_link_is_not_followed(tmp_path) -> None:
 def test_in_a_directory_of_others_nothing_is_loaded_or_kept(load, tmp_path, monkeypatch, caplog) -> None:
     """It is compiled for this process alone."""
     folder = tmp_path / "native"
-    planted = native.compiled(*SOURCE, folder)
-    planted.write_bytes(native._sealed(b"no library"))
+    planted = native.compile_library(*SOURCE, folder)
+    planted.write_bytes(native._with_checksum(b"no library"))
     real = Path.stat
 
     def stat(path: Path, **options: object) -> object:
@@ -157,8 +157,8 @@ def test_in_a_directory_of_others_nothing_is_loaded_or_kept(load, tmp_path, monk
     monkeypatch.setattr(Path, "stat", stat)
     with caplog.at_level(logging.INFO, logger="seqpipe"):
         assert isinstance(load(*SOURCE), ctypes.CDLL)
-    assert "may be written by others" in caplog.text
-    assert planted.read_bytes() == native._sealed(b"no library")
+    assert "is writable by other users" in caplog.text
+    assert planted.read_bytes() == native._with_checksum(b"no library")
 
 
 @needs_compiler

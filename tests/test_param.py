@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_named(param, value):
         (Param(name="level", doc="Level.", hi=255), "a whole number of at most 255"),
         (Param(name="step", doc="Step.", lo=1, optional=True), "a whole number of at least 1 or None"),
         (Param(name="shuffle", doc="Shuffle.", kind=bool), "True or False"),
-        (Param(name="color", doc="Color.", kind=str), "a text"),
+        (Param(name="color", doc="Color.", kind=str), "a string"),
         (PAD, "'none', 'edge'"),
         (choice("mode", "Mode.", ["a", "b"], optional=True), "'a', 'b' or None"),
     ],

@@ -144,7 +144,7 @@ def test_a_position_outside_is_refused(position):
 
 
 def test_nothing_has_no_position():
-    with pytest.raises(ParameterError, match="nothing to shuffle"):
+    with pytest.raises(ParameterError, match="the permutation is empty"):
         Permutation(0, 0)[0]
     with pytest.raises(ParameterError, match=r"size=-1 is not valid; allowed: a whole number of at least 0"):
         Permutation(-1, 0)

@@ -226,7 +226,7 @@ def test_labels_can_be_given_to_torch_without_a_warning():
 
 
 def test_a_sequence_keeps_its_label_and_index():
-    sequence = clip().of_sample(3, 17)
+    sequence = clip().as_sample(3, 17)
     assert (sequence.label, sequence.index) == (3, 17)
     assert (clip().label, clip().index) == (-1, -1)
     moved = sequence.with_pixels(sequence.data[:, ::-1], sequence.layout)

@@ -10,12 +10,15 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..ops import Run
 from ..pipeline.value import Value
-from .call import DaliCall
+from .arrays import random_bbox_crop
+from .call import DaliCall, Row
 from .data_node import DataNode, outputs_of
+from .windows import slice_
 
-__all__ = ["box_encoder"]
+__all__ = ["box_encoder", "ssd_random_crop"]
 
 _Boxes = npt.NDArray[np.float32]
+_THRESHOLDS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of SSD; a crop may also be left out
 
 
 def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
@@ -64,6 +67,29 @@ def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
     return outputs_of(
         call.node(compute, told=f"{len(anchors)} {criteria} {offset} {means} {stds} {scale}"), 2
     )
+
+
+def ssd_random_crop(call: DaliCall) -> tuple[DataNode, ...]:
+    """``fn.ssd_random_crop``: images, boxes and labels of SSD's random crop.
+
+    Boxes are ``(left, top, right, bottom)`` as shares of the image.
+    """
+    if len(call.inputs) != 3:
+        raise call.wrong(f"{len(call.inputs)} inputs", allowed="images, boxes and labels")
+    image, boxes, labels = call.inputs
+    settings = {
+        "thresholds": _THRESHOLDS,
+        "allow_no_crop": True,
+        "aspect_ratio": (0.5, 2.0),
+        "scaling": (0.3, 1.0),
+        "ltrb": True,
+        "num_attempts": int(call.take("num_attempts", 1)),
+    }
+    call.done()
+    drawn = DaliCall(call.row, [boxes, labels], settings, "cpu", None, call.drawing_seed, None)
+    anchor, shape, cut, kept = random_bbox_crop(drawn)
+    window = DaliCall(Row("slice"), [image, anchor, shape], {}, image.device, call.name, None, None)
+    return slice_(window), cut, kept
 
 
 def _centered(boxes: _Boxes) -> _Boxes:

@@ -45,6 +45,7 @@ _SOURCES: Final = (
         "experimental.readers.",
         "random.",
         "transforms.",
+        "batch_permutation",
         "external_source",
         "constant",
         "zeros",

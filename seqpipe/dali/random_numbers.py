@@ -17,6 +17,7 @@ from .data_node import DataNode, node_of
 from .types import dtype_name
 
 __all__ = [
+    "batch_permutation",
     "random_beta",
     "random_choice",
     "random_crop_window",
@@ -209,3 +210,30 @@ def roi_random_crop(call: DaliCall) -> DataNode:
         return Value.of(parts)
 
     return call.node(compute, *nodes.values(), told=f"{list(nodes)} {seed}")
+
+
+def batch_permutation(call: DaliCall) -> DataNode:
+    """``fn.batch_permutation``: the numbers of a batch's samples in a random order, or random ones with repetitions.
+
+    The order depends on seed, epoch and the batch's first sample.
+    """
+    repeats, moves = bool(call.take("allow_repetitions", False)), bool(call.take("no_fixed_points", False))
+    seed = call.drawing_seed
+    call.done()
+
+    def compute(_: list[Value], run: Run) -> Value:
+        indices = np.asarray(run.index)
+        count = len(indices)
+        rng = stream(seed, "batch_permutation", run.epoch, int(indices[0]))
+        moving, own = moves and count > 1, np.arange(count)
+        if repeats:
+            found = rng.integers(0, count - moving, count)
+            return Value(
+                (found + (moving & (found >= own))).astype(np.int32)
+            )  # its own number is passed over
+        found = rng.permutation(count)
+        while moving and (found == own).any():  # as a third of all permutations are such, few are drawn
+            found = rng.permutation(count)
+        return Value(found.astype(np.int32))
+
+    return call.node(compute, told=f"{seed} {repeats} {moves}")

@@ -34,10 +34,13 @@ from .types import dtype_name
 
 __all__ = [
     "READER_ACCEPTS",
+    "bytes_of",
     "external_source",
     "file_reader",
     "numpy_reader",
+    "order_of",
     "sequence_reader",
+    "started",
     "video_reader",
     "video_resize_reader",
 ]
@@ -59,7 +62,7 @@ READER_ACCEPTS: Final = (
 _log = logging.getLogger(__name__)
 
 
-def _order(call: DaliCall, size: int) -> dict[str, Any]:
+def order_of(call: DaliCall, size: int) -> dict[str, Any]:
     """The arguments that decide the order of samples."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
     found = {
@@ -71,7 +74,7 @@ def _order(call: DaliCall, size: int) -> dict[str, Any]:
     return {"size": size, **found} if size >= 0 else found
 
 
-def _started(call: DaliCall, dataset: Any) -> list[Any]:
+def started(call: DaliCall, dataset: Any) -> list[Any]:
     """The nodes of a dataset, known to the pipeline by its name."""
     pipe = current()
     pads = bool(call.take("pad_last_batch", False))
@@ -113,7 +116,7 @@ def video_reader(call: DaliCall) -> Any:
     wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu() is not None
     reader = Video(
         **listed,
-        **_order(call, -1),
+        **order_of(call, -1),
         sequence_length=length,
         stride=stride,
         step=step if step > 0 else length,
@@ -125,7 +128,7 @@ def video_reader(call: DaliCall) -> Any:
         on_error="raise",
     )
     clips = Clips(reader)
-    nodes = dict(zip(clips.parts, _started(call, clips), strict=True))
+    nodes = dict(zip(clips.parts, started(call, clips), strict=True))
 
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:
@@ -302,7 +305,12 @@ def _check_there(paths: list[str]) -> None:
             raise SourceNotFoundError("there is no such file", source=path)
 
 
-def _bytes_of(path: str) -> Array:
+def bytes_of(path: str) -> Array:
+    """The bytes of a file, uint8.
+
+    Raises:
+        UnreadableSourceError: it cannot be read.
+    """
     try:
         return np.fromfile(path, np.uint8)
     except OSError as error:
@@ -317,15 +325,15 @@ def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
     paths, labels = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
-        lambda n: (_bytes_of(paths[n]), np.int64(labels[n])),
-        EpochOrder(**_order(call, len(paths))),
+        lambda n: (bytes_of(paths[n]), np.int64(labels[n])),
+        EpochOrder(**order_of(call, len(paths))),
         "file",
         ("bytes", "label"),
         {"files": paths, "labels": labels},
         paths,
         _values,
     )
-    data, label = _started(call, dataset)
+    data, label = started(call, dataset)
     return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
 
 
@@ -353,8 +361,8 @@ def numpy_reader(call: DaliCall) -> DataNode:
         except (OSError, ValueError, EOFError) as error:
             raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
 
-    order = EpochOrder(**_order(call, len(paths)))
-    (node,) = _started(call, Items(load, order, "numpy", ("array",), {"files": paths}, paths, _values))
+    order = EpochOrder(**order_of(call, len(paths)))
+    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, paths, _values))
     made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
     return made.gpu() if call.device == "gpu" else made
 
@@ -384,7 +392,7 @@ def sequence_reader(call: DaliCall) -> DataNode:
 
     def load(number: int) -> tuple[Any, ...]:
         name: Any = "RGB" if color is None else color.name
-        images = [decode_image(_bytes_of(str(path)), name, source=str(path)) for path in windows[number]]
+        images = [decode_image(bytes_of(str(path)), name, source=str(path)) for path in windows[number]]
         if len({image.shape for image in images}) > 1:
             raise UnreadableSourceError(
                 "the images of a sequence differ in size",
@@ -400,9 +408,9 @@ def sequence_reader(call: DaliCall) -> DataNode:
         return Value.of(items, "FHWC", sources)
 
     dataset = Items(
-        load, EpochOrder(**_order(call, len(windows))), "sequence", ("frames",), facts, described, gathered
+        load, EpochOrder(**order_of(call, len(windows))), "sequence", ("frames",), facts, described, gathered
     )
-    (node,) = _started(call, dataset)
+    (node,) = started(call, dataset)
     return DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
 
 

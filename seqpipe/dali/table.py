@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..ops import REGISTRY
 from ..plugins import load_plugins
-from . import arrays, boxes, decoders, functions, images, random_numbers, sources, windows
+from . import arrays, boxes, coco, decoders, functions, images, random_numbers, sources, windows
 from .call import BORDERS, Row
 from .transforms import combined, transform
 
@@ -49,7 +49,7 @@ _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
-    Row("batch_permutation", why="fn.permute_batch(x, indices=[…]) takes an order that is given"),
+    Row("batch_permutation", build=random_numbers.batch_permutation),
     Row("bb_flip", accept=("bbox_layout",)),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", build=boxes.box_encoder),
@@ -167,7 +167,19 @@ _LIST: Final = (
     ),
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
-    Row("readers.coco", why="read annotations in fn.external_source, and images by fn.decoders.image"),
+    Row(
+        "readers.coco",
+        build=coco.coco_reader,
+        accept=(
+            *sources.READER_ACCEPTS,
+            "save_preprocessed_annotations",
+            "save_preprocessed_annotations_dir",
+        ),
+        refuse={
+            "pixelwise_masks": "polygon_masks=True gives outlines",
+            "preprocessed_annotations": "annotations_file is read quickly enough",
+        },
+    ),
     Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
@@ -211,7 +223,7 @@ _LIST: Final = (
     Row("spectrogram", why=_OTHER_DATA),
     Row("sphere", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
     Row("squeeze", build=arrays.squeeze),
-    Row("ssd_random_crop", why="fn.random_bbox_crop(boxes, labels, thresholds=…) and fn.slice do the same"),
+    Row("ssd_random_crop", build=boxes.ssd_random_crop),
     Row("stack", build=arrays.joined(stacks=True)),
     Row("tensor_resize", why="fn.resize scales rows and columns"),
     Row("to_decibels", why=_OTHER_DATA),

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array, admit, device_of, namespace, to_numpy
+from ..array import Array, as_native, device_of, namespace, to_numpy
 from ..errors import ParameterError
 from .cpu import FlowWorkspace, dense_flow, mismatch
 from .grid import HINT_GRIDS, cells, dense, grid_of
@@ -102,7 +102,7 @@ class Pairs:
         if array.ndim != 5 or array.shape[:2] != self.shape[:2]:
             lead = self.shape[:2] if batched else self.shape[1:2]
             raise ParameterError(
-                f"hints of shape {tuple(admit(hints).shape)}",
+                f"hints of shape {tuple(as_native(hints).shape)}",
                 source=source,
                 allowed=f"({', '.join(map(str, lead))}, h, w, 2), with h and w on a grid of "
                 f"{', '.join(map(str, HINT_GRIDS))} pixels",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..array import Array, admit, namespace, to_torch
+from ..array import Array, as_native, namespace, to_torch
 from ..errors import ParameterError
 from ..sequence import Sequence
 
@@ -26,7 +26,7 @@ def flow_array(flow: Any, source: str) -> Array:
         ParameterError: it is no flow.
     """
     layout = layout_of(flow)
-    array = admit(flow.data if isinstance(flow, Sequence) else flow)
+    array = as_native(flow.data if isinstance(flow, Sequence) else flow)
     if array.ndim < 3 or array.shape[-1] != 2 or layout[-1:] not in ("C", ""):
         raise ParameterError(
             f"an array of shape {tuple(array.shape)}{layout and f' and layout {layout}'} is no flow",
@@ -76,7 +76,7 @@ def apply_to(value: X, make: Callable[[Array], Array]) -> X:
     if isinstance(value, Sequence):
         made: Any = replace(value, data=make(value.data))
         return made  # type: ignore[no-any-return]  # of the type of what was given
-    result: Any = make(admit(value))
+    result: Any = make(as_native(value))
     if type(value).__module__.partition(".")[0] == "torch":
         result = to_torch(result)
     return result  # type: ignore[no-any-return]  # likewise

@@ -1,4 +1,4 @@
-"""Still images: files and their bytes to arrays ``HWC``. Imports the vocabulary alone."""
+"""Decoding of still images into arrays ``HWC``. Imports only seqpipe's top-level modules."""
 
 from __future__ import annotations
 

@@ -12,32 +12,35 @@ from ..errors import ParameterError, UnreadableSourceError
 __all__ = ["ImageColor", "decode_image", "image_extensions"]
 
 ImageColor: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr", "any"]
-"""What channels are; "any" leaves them as the file has them, colors as RGB or RGBA."""
+"""Channels of the result; "any" keeps those of the file: gray, RGB or RGBA."""
+
+_EXIF_MARKS: Final = (b"Exif", b"eXIf", b"EXIF")  # of JPEG, PNG, WebP
 
 image_extensions: Final = (
     *(".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff"),
     *(".webp", ".jp2", ".pnm", ".ppm", ".pgm", ".pbm"),
 )
-"""Endings of files that are taken for images."""
+"""File name extensions that are treated as images, in lower case."""
 
 
 def decode_image(
     data: bytes | npt.NDArray[np.uint8], color: ImageColor = "RGB", *, orient: bool = True, source: str = ""
 ) -> npt.NDArray[Any]:
-    """An image of the bytes of its file.
+    """Decode an image.
 
     Args:
         data: the bytes of the file.
-        color: what its channels are to be.
-        orient: whether it is turned as its EXIF data says.
-        source: what it comes from, for messages.
+        color: channels of the result.
+        orient: whether to apply the EXIF orientation; images with an alpha channel keep it only for colors other than
+            "any".
+        source: name of the file, for messages.
 
     Returns:
-        uint8 ``HWC`` of 3 channels, or 1 for "GRAY"; with "any" as many channels as the file has, also uint16.
+        uint8 ``HWC`` with 3 channels, or 1 for "GRAY"; with "any" the channels and the depth of the file.
 
     Raises:
-        ParameterError: there is no such color.
-        UnreadableSourceError: it is no image, or damaged.
+        ParameterError: the color is unknown, or the data are not bytes.
+        UnreadableSourceError: the data are not an image, or damaged.
     """
     import cv2
 
@@ -57,33 +60,42 @@ def decode_image(
             allowed="the bytes of an image file, uint8",
         )
     if color == "any":
-        flags = cv2.IMREAD_UNCHANGED
+        image = _decode(raw, cv2.IMREAD_UNCHANGED, source)
+        # OpenCV does not orient with IMREAD_UNCHANGED; its other flags drop the alpha channel
+        if orient and image.shape[2:] != (4,) and any(mark in raw.tobytes() for mark in _EXIF_MARKS):
+            image = _decode(raw, cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH, source)
     else:
         flags = cv2.IMREAD_GRAYSCALE if color == "GRAY" else cv2.IMREAD_COLOR
-        flags |= 0 if orient else cv2.IMREAD_IGNORE_ORIENTATION
+        image = _decode(raw, flags | (0 if orient else cv2.IMREAD_IGNORE_ORIENTATION), source)
+    if image.ndim == 2:
+        return image[..., None]
+    if color == "BGR":
+        return image
+    codes = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGBA}
+    pixels = np.asarray(cv2.cvtColor(image, codes[image.shape[2]]))
+    return _to_ycbcr(pixels) if color == "YCbCr" else pixels
+
+
+def _decode(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.NDArray[Any]:
+    import cv2
+
     try:
-        found: Any = cv2.imdecode(raw, flags) if raw.size else None
+        image = cv2.imdecode(raw, flags) if raw.size else None
     except cv2.error as error:
         raise UnreadableSourceError(f"the image cannot be decoded: {error}", source=source) from error
-    if found is None:
+    if image is None:
         raise UnreadableSourceError(
             f"{raw.size} bytes that are no image which can be decoded",
             source=source,
             allowed="JPEG, PNG, BMP, TIFF, WebP, JPEG 2000, PNM",
         )
-    if found.ndim == 2:
-        return np.asarray(found)[..., None]
-    if color == "BGR":
-        return np.asarray(found)
-    codes = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGBA}
-    pixels = np.asarray(cv2.cvtColor(found, codes[found.shape[2]]))
-    return _coded(pixels) if color == "YCbCr" else pixels
+    return np.asarray(image)
 
 
-def _coded(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Limited range BT.601, as code values of video have it."""
+def _to_ycbcr(rgb: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Convert to YCbCr by BT.601 with limited range, as in video."""
     weights = (
         np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]]) / 255
     )
-    coded = pixels.astype(np.float32) @ weights.T.astype(np.float32) + np.array([16, 128, 128], np.float32)
-    return np.clip(np.rint(coded), 0, 255).astype(np.uint8)
+    ycbcr = rgb.astype(np.float32) @ weights.T.astype(np.float32) + np.array([16, 128, 128], np.float32)
+    return np.clip(np.rint(ycbcr), 0, 255).astype(np.uint8)

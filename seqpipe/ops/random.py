@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..array import Array
 from ..cached import cached_property
 from ..errors import ParameterError
-from ..random import place_number, streams
+from ..random import stream_index, streams
 from .call.dispatch import indices_of
 from .call.inputs import naming
 from .core import distributions
@@ -96,7 +96,7 @@ class _Random(Declaration, register=False):
         one = np.ndim(index) == 0
         shape = (frames,) if self.per_frame and frames is not None else ()
         indices = indices_of(self, index, 1 if one else np.size(index))
-        drawing = streams(self.seed, self.stream_name, place_number(epoch, "epoch", self.name), indices)
+        drawing = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
         found = np.array([self.reference(rng, shape) for rng in drawing], np.float64)
         return found[0] if one else found
 

@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
-from ..readers.params import TORCH_DOOR
+from ..readers.params import TORCH_ADAPTER
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
 from ..sequence import Sequence
@@ -181,7 +181,7 @@ class Augmented:
 
     def as_torch(self, batch_size: int, **options: Any) -> Any:
         """Return the batches as a torch ``IterableDataset``; see :meth:`seqpipe.readers.Video.as_torch`."""
-        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
+        return importlib.import_module(TORCH_ADAPTER).Dataset(self, batch_size, **options)
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why the conversion does not take over more operators."""

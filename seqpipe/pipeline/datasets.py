@@ -68,7 +68,7 @@ class Clips:
     @property
     def room(self) -> int:
         """Bytes that may be under way."""
-        return self.reader.room
+        return self.reader.limit_bytes
 
     def length(self, epoch: int) -> int:
         """Samples of this rank."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..array import Array, admit, device_of
+from ..array import Array, as_native, device_of
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE
@@ -172,7 +172,7 @@ class _Values:
                     f"a sample cannot be converted to an array: {error}", source=self.name
                 ) from error
         try:
-            array = admit(given)
+            array = as_native(given)
         except ParameterError as error:
             error.source = self.name
             raise

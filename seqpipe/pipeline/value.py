@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, admit, device_of, namespace, to_cupy, to_numpy
+from ..array import Array, as_native, device_of, namespace, to_cupy, to_numpy
 from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..ops import DEFAULT_LAYOUTS
@@ -160,5 +160,5 @@ def value_of(given: Any) -> Value:
     if isinstance(given, Sequence):
         return Value(given.data[None], given.layout, (given.source,))
     if isinstance(given, (list, tuple)):
-        return Value.of([part.data if isinstance(part, Sequence) else admit(part) for part in given])
-    return Value(admit(given))
+        return Value.of([part.data if isinstance(part, Sequence) else as_native(part) for part in given])
+    return Value(as_native(given))

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..array import admit
+from ..array import as_native
 from ..errors import BackendError, ParameterError
 from ..param import Param
 from .external import BatchInfo, External, ExternalSpec, SampleInfo
@@ -307,7 +307,7 @@ def _packed(value: Any) -> _Packed:
             return [placed(part) for part in one] if isinstance(one, list) else tuple(map(placed, one))
         if not hasattr(one, "__dlpack__") and not isinstance(one, np.ndarray):
             return one
-        array = np.asarray(admit(one))
+        array = np.asarray(as_native(one))
         arrays.append(array)
         place = _Shared(offset, array.shape, array.dtype.str)
         offset += -(-array.nbytes // _ALIGNED) * _ALIGNED

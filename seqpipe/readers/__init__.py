@@ -1,4 +1,4 @@
-"""Datasets: many videos or volumes in, sequences and batches of them out.
+"""Datasets of videos and volumes, which return sequences and batches.
 
 dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
 for batch in dataset.batches(8):
@@ -14,6 +14,7 @@ from ..lazy import on_demand
 if TYPE_CHECKING:
     from . import published, published_volumes
     from .entry import Entry, Listing
+    from .frames import FrameFolders
     from .listing import list_videos
     from .loader import Batches, Sequences
     from .ranges import Range
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batches",
     "Entry",
+    "FrameFolders",
     "Listing",
     "Loss",
     "Range",
@@ -41,6 +43,7 @@ __all__ = [
 _LAZY = {
     "Batches": "loader",
     "Entry": "entry",
+    "FrameFolders": "frames",
     "Listing": "entry",
     "Loss": "report",
     "Range": "ranges",

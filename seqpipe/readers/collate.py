@@ -20,13 +20,13 @@ Ragged: TypeAlias = Literal["list", "pad"]
 
 RAGGED: Final = choice(
     "ragged",
-    "How sequences of different shapes make a batch: as a list, or padded to one shape",
+    "Batches of sequences of different shapes: a list, or padded to one shape",
     ("list", "pad"),
 )
 
 
 def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
-    """Make a batch of samples.
+    """Return a batch of samples.
 
     Args:
         fetched: at least one sample.
@@ -50,7 +50,7 @@ def collate(fetched: FetchedSamples, *, ragged: Ragged, fill: float) -> Batch:
 
 
 def _mask(samples: Seq[SampleRequest], sequences: Seq[Sequence]) -> BoolArray:
-    """``(N, F, H, W)``, True for pixels of the video and False for padding."""
+    """Return the mask ``(N, F, H, W)``, True for pixels of the video and False for padding."""
     shapes = [tuple(sequence.shape[sequence.layout.index(axis)] for axis in "FHW") for sequence in sequences]
     mask: BoolArray = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
     for target, sample, (_, rows, columns) in zip(mask, samples, shapes, strict=True):

@@ -1,4 +1,4 @@
-"""Entry and Listing: listed videos before they are opened, and random subsets of a listing."""
+"""Entry and Listing: the videos of a dataset before they are opened, and random splits of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
-    """A video, or a part of it, to take samples from.
+    """A video, or a range of it, that samples are taken from.
 
     Attributes:
         name: path or URL.
         key: name in the fingerprint, which stays the same if the whole dataset is moved.
-        label: as :class:`seqpipe.readers.labels.LabelParser` makes it; -1 for none.
+        label: the label, as :class:`seqpipe.readers.labels.LabelParser` returns it; -1 for none.
         part: the range to use; None for the whole video.
-        place: where the video is listed, as a sentence for messages, or "".
-        fields: values of further columns by name: numbers, texts, arrays.
+        place: the line that lists the video, as a sentence for messages, or "".
+        fields: values of further columns by name: numbers, strings, arrays.
     """
 
     name: str
@@ -64,18 +64,20 @@ class Listing:
     def of(
         cls, entries: Iterable[Entry], labels: LabelParser, passed_over: Mapping[str, int] | None = None
     ) -> Listing:
-        """A listing of entries whose labels were made by ``labels``.
+        """Return a listing of entries whose labels were parsed by ``labels``.
 
         Raises:
             ParameterError: vectors differ in length.
         """
-        listed = tuple(entries)
+        entries = tuple(entries)
         width = 0
-        given = [entry for entry in listed if isinstance(entry.label, tuple)]
+        labeled = [entry for entry in entries if isinstance(entry.label, tuple)]
         if labels.label_type == "classes":
-            width = len(labels.classes) or 1 + max((max(one.label, default=-1) for one in given), default=-1)
+            width = len(labels.classes) or 1 + max(
+                (max(one.label, default=-1) for one in labeled), default=-1
+            )
         elif labels.label_type == "vector":
-            full = [entry for entry in given if entry.label]
+            full = [entry for entry in labeled if entry.label]
             width = len(full[0].label) if full else 0
             if odd := next((entry for entry in full if len(entry.label) != width), None):
                 raise ParameterError(
@@ -83,17 +85,17 @@ class Listing:
                     source=odd.name,
                     allowed="vectors of one length",
                 )
-        return cls(listed, labels.classes, dict(passed_over or {}), labels.label_type, width)
+        return cls(entries, labels.classes, dict(passed_over or {}), labels.label_type, width)
 
     def __len__(self) -> int:
-        """How many videos, or parts of such, there are."""
+        """The number of entries."""
         return len(self.entries)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
 
     def where(self, keep: Callable[[Entry], bool]) -> Listing:
-        """Those entries for which a function is true, in their order."""
+        """Return a listing of the entries for which a function is true, in their order."""
         return replace(self, entries=tuple(filter(keep, self.entries)))
 
     def split(
@@ -104,29 +106,28 @@ class Listing:
         by: str | Callable[[Entry], Any] | None = None,
         stratified: bool = False,
     ) -> tuple[Listing, ...]:
-        """Parts that have no group in common, by a seed.
+        """Split the listing at random into parts that share no group.
 
-        Which part a group is in depends on the seed and the group alone, but for groups at the borders between parts:
-        other videos that come or go hardly change it, nor does their order.
+        The part of a group depends only on the seed and the group, except near the borders between parts. So adding,
+        removing or reordering other videos changes few assignments.
 
         Args:
-            shares: of the videos in each part, positive; their sum is at most 1.
-            seed: of the choice.
-            by: what stays together: the name of a field, ``"label"``, ``"path"``, or a function of an entry; by
-                default each path.
-            stratified: whether each class is divided by itself, so that all parts have the same mix.
+            shares: fraction of the videos in each part, positive; their sum is at most 1.
+            seed: seed of the split.
+            by: key of the groups: the name of a field, ``"label"``, ``"path"``, or a function of an entry; by default
+                each path is a group.
+            stratified: whether to split each class separately, so that all parts have the same distribution of classes.
 
         Raises:
-            ParameterError: the shares are none, there is no such field, or groups have several classes and are to be
-                divided class by class.
+            ParameterError: the shares are invalid, a field does not exist, or ``stratified`` is set and a group has
+                several classes.
         """
         groups = [self._group(entry, by) for entry in self.entries]
         strata = [entry.label if stratified else None for entry in self.entries]
-        parts = split_groups(groups, strata, shares, seed)
+        part_of_entry = split_groups(groups, strata, shares, seed)
+        pairs = list(zip(self.entries, part_of_entry.tolist(), strict=True))
         return tuple(
-            replace(
-                self, entries=tuple(one for one, at in zip(self.entries, parts, strict=True) if at == number)
-            )
+            replace(self, entries=tuple(entry for entry, part in pairs if part == number))
             for number in range(len(shares))
         )
 
@@ -138,7 +139,7 @@ class Listing:
         by: str | Callable[[Entry], Any] | None = None,
         stratified: bool = False,
     ) -> Listing:
-        """A share of the videos, by a seed; arguments and errors are those of :meth:`split`."""
+        """Return a random share of the videos; arguments and errors are those of :meth:`split`."""
         return self.split((share,), seed=seed, by=by, stratified=stratified)[0]
 
     def _group(self, entry: Entry, by: str | Callable[[Entry], Any] | None) -> str:

@@ -21,13 +21,13 @@ class EpochDataset(ABC):
     """A dataset whose samples depend on (seed, epoch, index) only; a rank reads its shard of every epoch."""
 
     _feed: PassContext
-    _place: Device
+    _device: Device
     _book: ReportBook
 
     @property
     def device(self) -> str:
         """Device of the samples' arrays: "cpu" or "cuda:N"."""
-        return str(self._place)
+        return str(self._device)
 
     @property
     def epoch(self) -> int:
@@ -44,7 +44,7 @@ class EpochDataset(ABC):
         return self.epoch_length(self._feed.epoch)
 
     def epoch_length(self, epoch: int) -> int:
-        """Return the number of samples of this rank in an epoch; where shards are unequal, ranks take turns.
+        """Return the number of samples of this rank in an epoch; it may differ by one between epochs.
 
         Raises:
             ParameterError: ``epoch`` is not an integer of at least 0.

@@ -27,7 +27,7 @@ _TRIES = 16
 
 
 Pair: TypeAlias = tuple[SampleRequest, Sequence]
-"""A sample request and its decoded sequence."""
+"""A sample's request and its decoded sequence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Fetcher:
 
     Attributes:
         selection: the frames of each sample.
-        engine: decodes.
+        engine: the decoding engine.
         output: color, dtype, size and layout of the frames.
         fill: value of positions that are filled with a constant.
         on_error: policy for unreadable samples.
@@ -146,14 +146,16 @@ class Fetcher:
             return FetchedSamples((group.broken,) * len(group.samples))
         arrived = iter(pending.read.result())
         outcomes: list[Pair | SeqpipeError | None] = []
-        for place, sample in enumerate(group.samples):
-            result = group.failed[place] if place in group.failed else next(arrived)
+        for number, sample in enumerate(group.samples):
+            result = group.failed[number] if number in group.failed else next(arrived)
             if isinstance(result, Sequence):
                 outcomes.append(_pair(sample, result))
             else:
-                outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, result))
-        whole = all(isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True))
-        return self._arranged(FetchedSamples(tuple(outcomes), pending.stacked if whole else None))
+                outcomes.append(self._lost(pending.epoch, int(pending.positions[number]), sample, result))
+        complete = all(
+            isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True)
+        )
+        return self._in_layout(FetchedSamples(tuple(outcomes), pending.stacked if complete else None))
 
     def single(self, sample: SampleRequest, epoch: int) -> Sequence:
         """Read one sample.
@@ -168,21 +170,20 @@ class Fetcher:
         result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
         if isinstance(result, SeqpipeError):
             raise result
-        made = self._arranged(FetchedSamples((_pair(sample, result),)))
-        return made.pairs[0][1]
+        return self._in_layout(FetchedSamples((_pair(sample, result),))).pairs[0][1]
 
-    def _arranged(self, fetched: FetchedSamples) -> FetchedSamples:
-        """Samples with their axes in the order that is wanted; conversions write frame by frame, so this is a copy."""
+    def _in_layout(self, fetched: FetchedSamples) -> FetchedSamples:
+        """Return the samples in the requested layout; ``CFHW`` needs a copy, as converters write whole frames."""
         if not self.channels_first:
             return fetched
-        whole = None if fetched.stacked is None else _swapped(fetched.stacked, 1)
+        stacked = None if fetched.stacked is None else _swap_axes(fetched.stacked, 1)
         outcomes = list(fetched.outcomes)
-        for place, outcome in enumerate(outcomes):
+        for number, outcome in enumerate(outcomes):
             if isinstance(outcome, tuple):
                 sample, sequence = outcome
-                pixels = _swapped(sequence.data, 0) if whole is None else whole[place]
-                outcomes[place] = sample, sequence.with_pixels(pixels, "CFHW")
-        return FetchedSamples(tuple(outcomes), whole)
+                pixels = _swap_axes(sequence.data, 0) if stacked is None else stacked[number]
+                outcomes[number] = sample, sequence.with_pixels(pixels, "CFHW")
+        return FetchedSamples(tuple(outcomes), stacked)
 
     @property
     def _itemsize(self) -> int:
@@ -193,14 +194,14 @@ class Fetcher:
 
         Groups with errors are not cached: a file may be readable the next time.
         """
-        place = epoch, positions.tobytes()
-        found = self._last.get(place)
-        if found is None:
+        key = epoch, positions.tobytes()
+        group = self._last.get(key)
+        if group is None:
             self._last.clear()
-            found = self._grouped(*self._resolve(epoch, positions), epoch)
-            if not (found.failed or found.broken):
-                self._last[place] = found
-        return found
+            group = self._grouped(*self._resolve(epoch, positions), epoch)
+            if not (group.failed or group.broken):
+                self._last[key] = group
+        return group
 
     def _grouped(
         self, samples: tuple[SampleRequest, ...], failed: dict[int, SeqpipeError], epoch: int
@@ -212,11 +213,11 @@ class Fetcher:
     ) -> tuple[tuple[SampleRequest, ...], dict[int, SeqpipeError]]:
         samples: list[SampleRequest] = []
         failed: dict[int, SeqpipeError] = {}
-        for place, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
+        for number, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
             try:
                 samples.append(self.selection.sample(index, epoch))
             except SeqpipeError as error:
-                failed[place] = error
+                failed[number] = error
                 samples.append(self.selection.unknown(index))
         return tuple(samples), failed
 
@@ -228,16 +229,16 @@ class Fetcher:
         if self.on_error == "raise":
             self.book.note(lost.source, "sample raised", error)
             return error
-        found = self._substitute(epoch, position, lost) if self.on_error == "substitute" else None
-        self.book.note(lost.source, "sample left out" if found is None else "sample substituted", error)
-        return found
+        substitute = self._substitute(epoch, position, lost) if self.on_error == "substitute" else None
+        self.book.note(lost.source, "sample left out" if substitute is None else "sample substituted", error)
+        return substitute
 
     def _substitute(self, epoch: int, position: int, lost: SampleRequest) -> Pair | None:
         for candidate in self._candidates(epoch, position, lost.video).tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
-            unsound = group.failed or group.broken
-            result = self.engine.get().read([] if unsound else [self._request(sample, output)])
+            unreadable = group.failed or group.broken
+            result = self.engine.get().read([] if unreadable else [self._request(sample, output)])
             if result and isinstance(result[0], Sequence):
                 return _pair(sample, result[0])
             if result and isinstance(result[0], DeviceMemoryError):
@@ -265,9 +266,9 @@ class Fetcher:
             stacked: array for their pixels; None if each sample gets an array of its own.
         """
         return [
-            self._request(sample, output, None if stacked is None else stacked[place])
-            for place, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
-            if place not in group.failed and group.broken is None
+            self._request(sample, output, None if stacked is None else stacked[number])
+            for number, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
+            if number not in group.failed and group.broken is None
         ]
 
     def stack(self, group: SampleGroup) -> Array | None:
@@ -285,7 +286,7 @@ def begin_together(
     """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
 
     Args:
-        fetchers: of one engine.
+        fetchers: fetchers that share one engine.
         epoch: the epoch.
         positions: at least one position.
         stack: whether to decode into one array for each fetcher if all shapes agree.
@@ -294,25 +295,25 @@ def begin_together(
         DeviceMemoryError: the device's memory is too small for these arrays.
     """
     engine = fetchers[0].engine.get()
-    found, requests = [], list[Request]()
+    started, requests = [], list[Request]()
     for fetcher in fetchers:
         group = fetcher.group(epoch, positions)
         stacked = fetcher.stack(group) if stack else None
         first = len(requests)
         requests += fetcher.requests(group, stacked)
-        found.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
+        started.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
     read = engine.submit(requests)
     return [
         Pending(epoch, positions, group, stacked, size, read.part(first, end), engine)
-        for group, stacked, size, first, end in found
+        for group, stacked, size, first, end in started
     ]
 
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
-    return sample, sequence.of_sample(sample.label, sample.index, sample.fields)
+    return sample, sequence.as_sample(sample.label, sample.index, sample.fields)
 
 
-def _swapped(pixels: Array, axis: int) -> Array:
-    """An axis and the one behind it in each other's place, in new memory."""
+def _swap_axes(pixels: Array, axis: int) -> Array:
+    """Return a contiguous copy with an axis and the next one exchanged."""
     with on_device_of(pixels):
         return namespace(pixels).ascontiguousarray(pixels.swapaxes(axis, axis + 1))

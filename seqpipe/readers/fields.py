@@ -1,4 +1,4 @@
-"""Fields: what a manifest says of videos beside their labels and ranges, as numbers where all of a column are."""
+"""Conversion of a manifest's further columns into numbers, arrays and strings."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ __all__ = ["fields_of"]
 
 
 def fields_of(rows: Seq[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The fields of each row, of one kind in all of them.
+    """Return the fields of each row, with one type for each column.
 
-    The texts of a column become whole numbers, or else floats, if each is written as Python writes that number (so that
-    ``007`` stays a text). A list of numbers becomes an array. Everything else stays as it is.
+    A column of strings becomes integers, or else floats, if all are written without leading zeros (``007`` stays a
+    string). A list of numbers becomes an array. Other values are unchanged.
 
     Args:
-        rows: of a table; some may lack some columns.
+        rows: rows of a table by column name; some may lack some columns.
     """
     names = dict.fromkeys(name for row in rows for name in row)
-    kinds = {name: _kind([row[name] for row in rows if name in row]) for name in names}
-    return [{name: kinds[name](value) for name, value in row.items()} for row in rows]
+    converters = {name: _converter([row[name] for row in rows if name in row]) for name in names}
+    return [{name: converters[name](value) for name, value in row.items()} for row in rows]
 
 
-def _kind(values: Seq[Any]) -> Any:
-    """What makes fields of the values of a column."""
+def _converter(values: Seq[Any]) -> Any:
     if all(isinstance(value, str) for value in values):
-        return next((kind for kind in (int, float) if all(_is(value, kind) for value in values)), str)
-    return _plain
+        return next((kind for kind in (int, float) if all(_is_number(value, kind) for value in values)), str)
+    return _array_or_same
 
 
-def _is(text: str, kind: type[int] | type[float]) -> bool:
+def _is_number(text: str, kind: type[int] | type[float]) -> bool:
     try:
         number = kind(text)
     except ValueError:
@@ -44,17 +43,11 @@ def _is(text: str, kind: type[int] | type[float]) -> bool:
     return math.isfinite(number) and text.isascii() and "_" not in text and (whole == "0" or whole[:1] != "0")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list) and value:
-        found = _as_array(value)
-        return value if found is None else found
-    return value
-
-
-def _as_array(value: list[Any]) -> np.ndarray[Any, Any] | None:
-    """A list as an array of numbers; None if it is none."""
+def _array_or_same(value: Any) -> Any:
+    if not isinstance(value, list) or not value:
+        return value
     try:
-        found = np.array(value)
-    except ValueError:  # lists of different lengths
-        return None
-    return found if found.dtype.kind in "biuf" else None
+        array = np.array(value)
+    except ValueError:  # nested lists of different lengths
+        return value
+    return array if array.dtype.kind in "biuf" else value

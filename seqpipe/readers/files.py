@@ -9,7 +9,7 @@ from stat import S_ISDIR
 from typing import Any, NoReturn
 
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
-from ..param import listed
+from ..param import check_list
 from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
@@ -39,14 +39,12 @@ def list_files(
         raise ParameterError(
             f"files={files!r} is one file", allowed="a list of paths and URLs", advice="Write files=[…]"
         )
-    names = [_name(file) for file in listed("files", files, "a list of paths and URLs")]
+    names = [_name(file) for file in check_list("files", files, "a list of paths and URLs")]
     if not names:
         raise ParameterError("files is empty", allowed="at least one path or URL")
-    numbers = [NO_LABEL] * len(names) if values is None else _numbers(values, names, labels)
+    parsed = [NO_LABEL] * len(names) if values is None else _labels(values, names, labels)
     parts = _parts([None] * len(names) if ranges is None else ranges, names)
-    entries = (
-        Entry(name, name, label, part) for name, label, part in zip(names, numbers, parts, strict=True)
-    )
+    entries = (Entry(name, name, label, part) for name, label, part in zip(names, parsed, parts, strict=True))
     return Listing.of(entries, labels)
 
 
@@ -58,7 +56,7 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
     videos without subfolders, all videos have the label -1. Names that begin with a dot are skipped.
 
     Raises:
-        ParameterError: ``label_type`` is not that of classes.
+        ParameterError: ``label_type`` is not "class".
         SourceNotFoundError: the folder does not exist.
         UnreadableSourceError: the folder or a class contains no video.
         SourceError: the folder cannot be read, or it contains both videos and class folders.
@@ -74,7 +72,7 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
     folders, videos = _look_into(root or "/", passed)
     if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
         raise SourceError(
-            f"the folder contains class folders, and videos beside them ({videos[0]!r}, …)",
+            f"the folder contains both class folders and videos ({videos[0]!r}, …)",
             source=root,
             advice="Move the videos into a class folder, or list all of them with files=[…] or manifest=…",
         )
@@ -117,7 +115,7 @@ def _class(
         if not any(_videos_below(f"{root}/{other}") for other in folders):
             _refuse_empty(root)
         raise UnreadableSourceError(
-            f"there is no video in the class folder {name!r}{_beside(inside)}",
+            f"there is no video in the class folder {name!r}{_others(inside)}",
             source=root,
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Remove the folder, or name the classes that you want with classes=[…]",
@@ -156,14 +154,14 @@ def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[st
 def _refuse_empty(root: str) -> NoReturn:
     _videos_below(root, passed := SkippedFiles())
     raise UnreadableSourceError(
-        f"there is no video in this folder{_beside(passed)}",
+        f"there is no video in this folder{_others(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
-        advice="Name the files themselves with files=[…] if they end differently",
+        advice="If the videos have other extensions, list them with files=[…]",
     )
 
 
-def _beside(passed: SkippedFiles) -> str:
+def _others(passed: SkippedFiles) -> str:
     return f", only {passed}" if passed else ""
 
 
@@ -174,34 +172,35 @@ def _name(file: Any) -> str:
     return name
 
 
-def _numbers(values: Iterable[Any], names: list[str], labels: LabelParser) -> list[Any]:
-    numbers = []
-    for place, value in enumerate(_as_many("labels", values, names)):
+def _labels(values: Iterable[Any], names: list[str], parser: LabelParser) -> list[Any]:
+    labels = []
+    for number, value in enumerate(_one_per_file("labels", values, names)):
         try:
-            numbers.append(labels(value))
+            labels.append(parser(value))
         except ParameterError as error:
-            error.fact = f"labels[{place}]: {error.fact}"
-            error.source = names[place]
+            error.fact = f"labels[{number}]: {error.fact}"
+            error.source = names[number]
             raise
-    return numbers
+    return labels
 
 
 def _parts(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
-    parts = _as_many("ranges", ranges, names)
-    for place, part in enumerate(parts):
+    parts = _one_per_file("ranges", ranges, names)
+    for number, part in enumerate(parts):
         if part is not None and not isinstance(part, Range):
             raise ParameterError(
-                f"ranges[{place}]={part!r} is not valid",
-                source=names[place],
+                f"ranges[{number}]={part!r} is not valid",
+                source=names[number],
                 allowed="readers.Range(start_s=…, end_s=…), readers.Range(start_frame=…, end_frame=…) or None",
             )
     return parts
 
 
-def _as_many(what: str, values: Iterable[Any], names: list[str]) -> list[Any]:
-    given = listed(what, values, "a list with one for each file")
-    if len(given) != len(names):
+def _one_per_file(name: str, values: Iterable[Any], files: list[str]) -> list[Any]:
+    entries = check_list(name, values, "a list with one for each file")
+    if len(entries) != len(files):
         raise ParameterError(
-            f"{what} has {len(given)} entries, but there are {len(names)} files", allowed="one for each file"
+            f"{name} has {len(entries)} entries, but there are {len(files)} files",
+            allowed="one for each file",
         )
-    return given
+    return entries

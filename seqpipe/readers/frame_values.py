@@ -1,4 +1,4 @@
-"""Values of every frame of a video, loaded on demand and kept for a while: timestamps, and how much moves."""
+"""Cached values of every frame of a video: timestamps and motion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..whole_file import replacing
 
 __all__ = ["Clock", "FrameMotion", "FrameValues"]
 
-_KEPT_FRAMES = 1 << 21
+_MAX_FRAMES = 1 << 21
 _SIDE_PX: Final = 160
 """Longer side of the frames whose motion is computed."""
 _FORMAT: Final = 1
@@ -41,12 +41,12 @@ _log = logging.getLogger(__name__)
 
 
 class FrameValues(ABC, Generic[ValueT]):
-    """Values by path or URL, those of the most recently used videos kept: of two million frames.
+    """An LRU cache of values by path or URL, for two million frames in all. Thread-safe.
 
     Args:
-        cache_dir: where indexes are kept.
-        stream: which stream of each video; None for the best one.
-        register: the path of a register of indexes, if there is one.
+        cache_dir: folder of the index cache.
+        stream: number of the stream in the container; None for the best video stream.
+        register: path of a register of indexes, or None.
     """
 
     def __init__(
@@ -56,38 +56,38 @@ class FrameValues(ABC, Generic[ValueT]):
         register: str | None = None,
     ) -> None:
         self._cache_dir, self._stream, self._register = cache_dir, stream, register
-        self._known: OrderedDict[str, npt.NDArray[ValueT]] = OrderedDict()
+        self._cache: OrderedDict[str, npt.NDArray[ValueT]] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
 
     @property
-    def kept_frames(self) -> int:
-        """How many frames have their values in memory."""
+    def cached_frames(self) -> int:
+        """Number of frames whose values are in memory."""
         return self._frames
 
     def of(self, name: str) -> npt.NDArray[ValueT]:
-        """The values of all frames of a video.
+        """Return the values of all frames of a video, read-only.
 
         Raises:
-            SourceError: it cannot be opened.
+            SourceError: the video cannot be opened.
         """
         with self._lock:
-            if (known := self._known.get(name)) is not None:
-                self._known.move_to_end(name)
-                return known
+            if (cached := self._cache.get(name)) is not None:
+                self._cache.move_to_end(name)
+                return cached
         values = self._load(name)
         values.flags.writeable = False
         with self._lock:
-            if name not in self._known:
-                self._known[name] = values
+            if name not in self._cache:
+                self._cache[name] = values
                 self._frames += len(values)
-            while self._frames > _KEPT_FRAMES and len(self._known) > 1:
-                self._frames -= len(self._known.popitem(last=False)[1])
+            while self._frames > _MAX_FRAMES and len(self._cache) > 1:
+                self._frames -= len(self._cache.popitem(last=False)[1])
         return values
 
     @abstractmethod
     def _load(self, name: str) -> npt.NDArray[ValueT]:
-        """The values of all frames of a video that are not in memory."""
+        """Return the values of all frames of a video."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._cache_dir, self._stream, self._register)
@@ -97,19 +97,19 @@ class Clock(FrameValues[np.float64]):
     """Presentation times in seconds."""
 
     def _load(self, name: str) -> FloatArray:
-        # A copy: the view would keep the whole index in memory.
+        # copied, since a view would keep the whole index in memory
         index = open_index(name, cache_dir=self._cache_dir, stream=self._stream, register=self._register)
         times: FloatArray = index.timestamps.copy()
         return times
 
 
 class FrameMotion(FrameValues[np.float32]):
-    """How much each frame moves until the next one, in percent of its longer side per second.
+    """Motion from each frame to the next, in percent of the longer side per second.
 
-    That is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer
-    side. A cut counts as motion. The last frame, and frames beside lost ones, have none (NaN). A video is decoded once
-    for it; the values are kept beside its index on disk, if its content can be known again. Another version of OpenCV
-    may give slightly other values, so processes that share a dataset should share ``cache_dir``.
+    Motion is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer
+    side. A cut counts as motion. The last frame, and frames next to lost ones, have NaN. The values are computed by
+    decoding the video once, and cached on disk next to its index if the source has a stamp (size and time of change).
+    Versions of OpenCV may differ slightly, so processes that share a dataset should share ``cache_dir``.
     """
 
     _suffix: ClassVar = ".motion"
@@ -117,44 +117,44 @@ class FrameMotion(FrameValues[np.float32]):
     def _load(self, name: str) -> npt.NDArray[np.float32]:
         stamp = open_source(name, stream=self._stream).stamp()
         path = None if stamp is None else self._path(stamp)
-        known = None if path is None or stamp is None else _read(path, stamp)
-        if known is not None:
-            return known
+        cached = None if path is None or stamp is None else _read(path, stamp)
+        if cached is not None:
+            return cached
         output = OutputSpec(color="GRAY", max_side=_SIDE_PX)
         with VideoReader(
             name, stream=self._stream, threads=1, output=output, cache_dir=self._cache_dir
         ) as video:
-            found: npt.NDArray[np.float32] = OPENCV.alone(_computed, video)
+            motion: npt.NDArray[np.float32] = OPENCV.single_threaded(_motion_of, video)
         if path is not None and stamp is not None:
-            _write(path, stamp, found)
-        return found
+            _write(path, stamp, motion)
+        return motion
 
     def _path(self, stamp: Stamp) -> Path:
         return cache_file(cache_directory(self._cache_dir), stamp).with_suffix(self._suffix)
 
 
-def _computed(video: VideoReader) -> npt.NDArray[np.float32]:
-    times, found = video.timestamps, np.full(len(video), np.nan, np.float32)
-    before, number = None, -1
-    with contextlib.suppress(DamagedSourceError):  # what is lost stays unknown
+def _motion_of(video: VideoReader) -> npt.NDArray[np.float32]:
+    times, motion = video.timestamps, np.full(len(video), np.nan, np.float32)
+    previous_gray, previous = None, -1
+    with contextlib.suppress(DamagedSourceError):  # values next to lost frames stay NaN
         for frame in video.stream(range(len(video))):
             assert frame.frames is not None  # a reader's frames are numbered
-            here, gray = int(frame.frames[0]), frame.data[..., 0]
-            if before is not None and here == number + 1 and times[here] > times[number]:
-                flow = dense_flow("dis", "fast", before, gray)
+            number, gray = int(frame.frames[0]), frame.data[..., 0]
+            if previous_gray is not None and number == previous + 1 and times[number] > times[previous]:
+                flow = dense_flow("dis", "fast", previous_gray, gray)
                 length = float(np.hypot(flow[..., 0], flow[..., 1]).mean())
-                found[number] = 100 * length / max(gray.shape) / (times[here] - times[number])
-            before, number = gray, here
-    return found
+                motion[previous] = 100 * length / max(gray.shape) / (times[number] - times[previous])
+            previous_gray, previous = gray, number
+    return motion
 
 
 def _read(path: Path, stamp: Stamp) -> npt.NDArray[np.float32] | None:
-    """Values that were kept; None if there are none, or they are of another content, another method, or damaged."""
+    """Return cached values; None if the file is missing, damaged, of another format, or of other content."""
     try:
         head, _, body = path.read_bytes().partition(b"\n")
         if json.loads(head) != [_FORMAT, list(stamp), zlib.crc32(body)]:
             return None
-    except (OSError, ValueError):  # what cannot be read is computed, and kept anew
+    except (OSError, ValueError):  # computed and written again
         return None
     return np.frombuffer(body, np.float32).copy()
 
@@ -170,8 +170,8 @@ def _write(path: Path, stamp: Stamp, values: npt.NDArray[np.float32]) -> None:
         _warn(str(path.parent.parent), error.strerror or str(error))
 
 
-@cache  # so that each is told once, of thousands of files
+@cache  # one warning for a folder, not for each of its files
 def _warn(folder: str, reason: str) -> None:
     _log.warning(
-        "the motion of videos cannot be kept in %s (%s): it is computed again every time", folder, reason
+        "the motion of videos cannot be cached in %s (%s): it is computed again every time", folder, reason
     )

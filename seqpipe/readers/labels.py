@@ -1,4 +1,4 @@
-"""LabelParser: numbers or names of classes; or several classes, numbers, vectors or texts, as ``label_type`` says.
+"""Parsing of labels into class numbers, sets of classes, numbers, vectors or strings.
 
 ============= ================================ =====================================================
 label_type    a label is                       labels of a batch of N
@@ -6,8 +6,8 @@ label_type    a label is                       labels of a batch of N
 ``"class"``   a whole number or a class name   int64 ``(N,)``; -1 for none
 ``"classes"`` several of these                 float32 ``(N, classes)`` of 0 and 1; all 0 for none
 ``"number"``  a number                         float32 ``(N,)``; NaN for none
-``"vector"``  as many numbers for each video   float32 ``(N, numbers)``; NaN for none
-``"text"``    a text                           an array of texts ``(N,)``; "" for none
+``"vector"``  numbers, as many in each label   float32 ``(N, numbers)``; NaN for none
+``"text"``    a string                         an array of strings ``(N,)``; "" for none
 ============= ================================ =====================================================
 
 In a CSV file, classes are separated by ``;`` or ``|`` (whole numbers also by commas or blanks), the numbers of a vector
@@ -22,19 +22,19 @@ import re
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from numbers import Integral, Real
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..param import choice, listed
+from ..param import check_list, choice
 
 __all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
 
 LabelType: TypeAlias = Literal["class", "classes", "number", "vector", "text"]
 
-LABEL_TYPE: Final = choice("label_type", "What a label is", ("class", "classes", "number", "vector", "text"))
+LABEL_TYPE: Final = choice("label_type", "Type of the labels", get_args(LabelType))
 
 NO_LABEL: Final = -1
 """The label of a video without one."""
@@ -69,13 +69,13 @@ class LabelParser:
                 f"classes and label_type={label_type!r} exclude one another", advice="Leave classes out"
             )
         allowed = "a list of class names"
-        names = () if classes is None else tuple(listed("classes", classes, allowed))
+        names = () if classes is None else tuple(check_list("classes", classes, allowed))
         if classes is not None and not names:
             raise ParameterError(f"classes={classes!r} is not valid", allowed=allowed)
         self._numbers: dict[str, int] = {}
         for name in names:
             if not isinstance(name, str):
-                raise ParameterError(f"the class {name!r} is not valid", allowed="a text")
+                raise ParameterError(f"the class {name!r} is not valid", allowed="a string")
             if name in self._numbers:
                 raise ParameterError(f"classes names {name!r} twice", allowed="each class once")
             self._numbers[name] = len(self._numbers)
@@ -85,7 +85,7 @@ class LabelParser:
         """Return the label that ``value`` stands for; -1 stands for no label.
 
         Returns:
-            An integer; for other label types a tuple of integers, a float, a tuple of floats, or a text.
+            An integer; for other label types a tuple of integers, a float, a tuple of floats, or a string.
 
         Raises:
             ParameterError: ``value`` is not a label of this type.
@@ -97,15 +97,14 @@ class LabelParser:
         if self.label_type == "number":
             return _float(value)
         if self.label_type == "vector":
-            given = _parts(value, _BETWEEN_NUMBERS)
-            return tuple(_float(one) for one in given)
+            return tuple(_float(one) for one in _split(value, _BETWEEN_NUMBERS))
         if isinstance(value, str) and value.strip() in self._numbers:
             return (self._numbers[value.strip()],)
-        parts = _parts(value, _BETWEEN_NUMBERS if _WHOLE.fullmatch(str(value)) else _BETWEEN_NAMES)
+        parts = _split(value, _BETWEEN_NUMBERS if _WHOLE.fullmatch(str(value)) else _BETWEEN_NAMES)
         return tuple(self._number(one) for one in parts)
 
     def _number(self, value: Any) -> int:
-        """The number of a class named ``value``, else ``value`` as a number; -1 stands for no label."""
+        """Return the number of the class named ``value``, else ``value`` as an integer; -1 stands for no label."""
         if isinstance(value, str) and (known := self._numbers.get(value.strip())) is not None:
             return known
         whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -113,7 +112,7 @@ class LabelParser:
             raise self._error(f"the label {value!r} is not a whole number", value)
         number = _LIMIT if isinstance(value, str) and len(value) > _LONGEST else int(value)
         if self.classes and not NO_LABEL <= number < len(self.classes):
-            raise self._error(f"the label {value} is the number of no class", value)
+            raise self._error(f"the label {value} is not the number of a class", value)
         if number < NO_LABEL:
             raise self._error(f"the label {value} is negative", value)
         if not number < _LIMIT:
@@ -132,20 +131,20 @@ class LabelParser:
         return ParameterError(
             fact,
             allowed=f"{some}, or 0 to {len(self.classes) - 1}, or -1 for no label",
-            advice=f"Perhaps {meant!r} was meant" if meant else None,
+            advice=f"Did you mean {meant!r}?" if meant else None,
         )
 
 
-def _parts(value: Any, between: re.Pattern[str]) -> list[Any]:
-    """The parts of a list, or of a text that is one."""
+def _split(value: Any, separator: re.Pattern[str]) -> list[Any]:
+    """Return the items of a list, or of a string of separated items."""
     if isinstance(value, str):
-        return [part for part in between.split(value.strip().strip("[]")) if part]
+        return [part for part in separator.split(value.strip().strip("[]")) if part]
     return list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) == 1 else [value]
 
 
 def _float(value: Any) -> float:
     try:
-        # float() also takes 1_000 and the digits of all scripts
+        # float() also accepts 1_000 and the digits of all scripts
         is_text = isinstance(value, str) and value.isascii() and "_" not in value
         number = float(value) if is_text or isinstance(value, Real) else None
     except ValueError:
@@ -156,12 +155,12 @@ def _float(value: Any) -> float:
 
 
 def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArray[Any]:
-    """LabelParser as one array with an entry for each video, as the table of this module says.
+    """Return labels as an array with an entry for each video; see the table of this module.
 
     Args:
-        labels: what :class:`LabelParser` makes; ``NO_LABEL`` for none.
-        label_type: what they are.
-        width: how many classes there are, or numbers of a vector.
+        labels: labels that :class:`LabelParser` returned; ``NO_LABEL`` for none.
+        label_type: type of the labels.
+        width: number of classes, or length of a label vector.
     """
     if label_type == "class":
         return np.array(labels, dtype=np.int64)

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-from ..forks import renew_after_fork
+from ..forks import reset_after_fork
 from ..video.device import Decode, Device
 from ..video.engine.engine import Engine
 from ..video.engine.executors import engine_for
@@ -43,21 +43,25 @@ class LazyEngine:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._inherited: list[Engine] = []
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def get(self) -> Engine:
         """Return the engine of this process."""
         with self._lock:
             if self._engine is None:
-                self._engine = engine_for(
-                    self._device,
-                    decode=self._decode,
-                    threads=self._threads,
-                    cache_dir=self._cache_dir,
-                    stream=self._stream,
-                    register=self._register,
-                )
+                self._engine = self.make()
             return self._engine
+
+    def make(self) -> Engine:
+        """Create an engine."""
+        return engine_for(
+            self._device,
+            decode=self._decode,
+            threads=self._threads,
+            cache_dir=self._cache_dir,
+            stream=self._stream,
+            register=self._register,
+        )
 
     def close(self) -> None:
         """Stop the threads after their current work; the next use starts new ones."""
@@ -70,10 +74,10 @@ class LazyEngine:
         """Drop the engine inherited from the parent process."""
         self._lock = threading.Lock()
         if self._engine is not None:
-            # Kept and never closed: closing decoders and threads of another process could hang.
+            # Kept alive and never closed: closing decoders and threads of the parent process could hang.
             self._inherited.append(self._engine)
             self._engine = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = self._threads, self._cache_dir, self._device, self._decode, self._stream, self._register
-        return LazyEngine, given
+        arguments = self._threads, self._cache_dir, self._device, self._decode, self._stream, self._register
+        return LazyEngine, arguments

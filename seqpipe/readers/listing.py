@@ -30,7 +30,7 @@ def list_videos(
     label_type: LabelType = "class",
     ranges: Iterable[Range | None] | None = None,
 ) -> Listing:
-    """List videos from one of ``files``, ``file_root`` and ``manifest``, to be divided before they are read.
+    """List videos from one of ``files``, ``file_root`` and ``manifest``, for splits before reading.
 
     train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, stratified=True)
     reader = Video(videos=train, sequence_length=16)
@@ -49,9 +49,9 @@ def list_videos(
         ManifestError: a line of the manifest is not valid.
     """
     source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
-    turn = LabelParser(classes, label_type)
+    parser = LabelParser(classes, label_type)
     if files is not None:
-        return list_files(files, labels, ranges, turn)
+        return list_files(files, labels, ranges, parser)
     for name, value in (("labels", labels), ("ranges", ranges)):
         if value is not None:
             advice = (
@@ -61,16 +61,16 @@ def list_videos(
                 f"{name} and {source} exclude one another", allowed=f"{name} with files", advice=advice
             )
     if file_root is not None:
-        return list_folder(check_path("file_root", file_root), turn)
-    return read_manifest(check_path("manifest", manifest), turn)
+        return list_folder(check_path("file_root", file_root), parser)
+    return read_manifest(check_path("manifest", manifest), parser)
 
 
 def listing_of(videos: Listing | None, **named: Any) -> Listing:
-    """The listing that is given, or that of the arguments of :func:`list_videos`.
+    """Return ``videos``, or else the listing that :func:`list_videos` returns for the other arguments.
 
     Raises:
-        ParameterError: it is no listing, it is empty, or something else is given too.
-        ManifestError: a line of a manifest cannot be used.
+        ParameterError: ``videos`` is not a listing, is empty, or is combined with another source.
+        ManifestError: a line of the manifest is not valid.
     """
     if videos is None:
         one_source({**{name: named[name] for name in ("files", "file_root", "manifest")}, "videos": None})
@@ -83,8 +83,8 @@ def listing_of(videos: Listing | None, **named: Any) -> Listing:
     if not isinstance(videos, Listing):
         raise ParameterError(
             f"videos is a {type(videos).__name__}",
-            allowed="a listing, as readers.list_videos() and readers.published make it",
-            advice="Paths are given as files=[…]",
+            allowed="a listing from readers.list_videos() or readers.published",
+            advice="Pass paths as files=[…]",
         )
     if not len(videos):
         raise ParameterError("videos is empty", allowed="at least one video")

@@ -31,15 +31,15 @@ class PassContext:
     """State shared by all iterators over one dataset.
 
     Attributes:
-        fetcher: reads the samples.
-        room: limit in bytes for batches that one iterator reads ahead.
+        fetcher: the fetcher of the dataset's samples.
+        limit_bytes: memory limit of the batches that one iterator reads ahead.
         epoch: the epoch of the last ``set_epoch``.
     """
 
     fetcher: Fetcher
-    room: int
+    limit_bytes: int
     epoch: int = 0
-    _said: bool = False
+    _warned: bool = False
 
     def length(self, epoch: int) -> int:
         """Number of samples of the rank in an epoch."""
@@ -51,28 +51,28 @@ class PassContext:
         return self.fetcher.selection.fingerprint
 
     def group(self, wanted: int, outputs: Outputs | None = None) -> int:
-        """Return the number of sequences to read together: ``wanted``, or fewer if two such groups exceed ``room``.
+        """Return the number of sequences to read together: ``wanted``, or fewer if two groups exceed ``limit_bytes``.
 
         With ``outputs``, sizes are estimated from the first samples of the epoch.
         """
         if outputs is None:
-            return max(1, min(wanted, self.room // (2 * self.fetcher.largest)))
+            return max(1, min(wanted, self.limit_bytes // (2 * self.fetcher.largest)))
         first = np.arange(min(wanted, self.length(self.epoch)))
-        size = self.fetching(outputs).size(self.epoch, first)
-        return max(1, min(wanted, self.room * len(first) // max(1, 2 * size)))
+        size = self.fetcher_for(outputs).size(self.epoch, first)
+        return max(1, min(wanted, self.limit_bytes * len(first) // max(1, 2 * size)))
 
-    def fetching(self, outputs: Outputs | None) -> Fetcher:
-        """Return the fetcher, with ``outputs`` in place of the dataset's output if given."""
+    def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
+        """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
         return self.fetcher if outputs is None else replace(self.fetcher, outputs=outputs)
 
-    def note_large(self, size: int) -> None:
+    def warn_large(self, size: int) -> None:
         """Log, once for each dataset, that a single batch exceeds ``prefetch_gib``."""
-        if not self._said:
-            self._said = True
+        if not self._warned:
+            self._warned = True
             _log.warning(
                 "a batch takes %s, and prefetch_gib is %s: batches are read one at a time",
                 _gib(size),
-                _gib(self.room),
+                _gib(self.limit_bytes),
             )
 
 
@@ -85,9 +85,9 @@ class Pass(ABC, Generic[ItemT]):
     - ``len()`` is the length of a whole epoch.
     - The position counts samples of the rank's epoch that were returned or lost; samples that are only read ahead
       do not count.
-    - An error is raised at its position in the order; the next call continues behind it.
-    - Batches that are read ahead hold at most ``prefetch_gib``, not counting returned ones. One batch of any size is
-      read ahead all the same, unless ``prefetch_gib`` is 0.
+    - An error is raised at its position in the order; the next call continues after it.
+    - Batches that are read ahead hold at most ``prefetch_gib``, not counting returned ones. One batch is read ahead
+      even if it exceeds that limit, unless ``prefetch_gib`` is 0.
     - If the device's memory is full, fewer batches are read ahead. The error is raised only if the next batch does
       not fit; no sample is lost, and the next call tries again.
 
@@ -98,7 +98,7 @@ class Pass(ABC, Generic[ItemT]):
     def __init__(
         self, feed: PassContext, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
     ) -> None:
-        self._feed, self._fetcher = feed, feed.fetching(outputs)
+        self._feed, self._fetcher = feed, feed.fetcher_for(outputs)
         self._batch_size, self._last_batch, self._ahead = BATCH_SIZE.check(batch_size), last_batch, ahead
         self._queue: deque[tuple[int, Pending]] = deque()
         self._go_to(feed.epoch, 0)
@@ -110,7 +110,7 @@ class Pass(ABC, Generic[ItemT]):
 
     @property
     def chosen_epoch(self) -> int:
-        """The dataset's current epoch, which the next ``iter()`` goes through."""
+        """The dataset's current epoch, which the next ``iter()`` reads."""
         return self._feed.epoch
 
     @property
@@ -128,7 +128,7 @@ class Pass(ABC, Generic[ItemT]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Pending reads stay in this process; the copy starts them again.
-        return {**self.__dict__, "_queue": deque(), "_begun": self._given}
+        return {**self.__dict__, "_queue": deque(), "_begun": self._returned}
 
     def state_dict(self) -> IteratorState:
         """Return epoch, position and the dataset's fingerprint as plain values.
@@ -162,30 +162,30 @@ class Pass(ABC, Generic[ItemT]):
             last_batch=self._last_batch,
             start=position,
         )
-        self._given = self._begun = 0
-        self._room = self._feed.room
+        self._returned = self._begun = 0  # numbers of batches
+        self._limit_bytes = self._feed.limit_bytes
 
     def _next_batch(self, *, stack: bool = True) -> FetchedSamples | None:
         """Wait for the next batch; None at the end of the epoch."""
         if self._queue and self._queue[0][1].engine is not self._fetcher.engine.get():
             # The dataset was closed, or this is a forked process: pending reads never finish.
-            self._step_back()
+            self._cancel_pending()
         try:
-            return self._arrived(stack=stack)
+            return self._finish_next(stack=stack)
         except DeviceMemoryError as error:
-            self._step_back()
-            if not self._room:
+            self._cancel_pending()
+            if not self._limit_bytes:
                 error.advice = f"{self._advice()}. {error.advice}"
                 raise
-            self._read_less(0, error)
+            self._lower_limit(0, error)
         except BaseException:
             # Interrupted: nothing was returned, so the next call starts the same batch again.
-            self._step_back()
+            self._cancel_pending()
             raise
         # Outside of the except block, where the error's traceback would keep pixels alive.
         return self._next_batch(stack=stack)
 
-    def _arrived(self, *, stack: bool) -> FetchedSamples | None:
+    def _finish_next(self, *, stack: bool) -> FetchedSamples | None:
         if not self._queue:
             self._begin_next(stack=stack)
         self._read_ahead(self._ahead + 1, stack=stack)
@@ -196,36 +196,35 @@ class Pass(ABC, Generic[ItemT]):
         fetched = self._fetcher.finish(pending)
         self._queue.popleft()
         self._read_ahead(self._ahead, stack=stack)
-        self._given, self._position = number + 1, self._plan.end(number)
+        self._returned, self._position = number + 1, self._plan.end(number)
         return fetched
 
     def _read_ahead(self, most: int, *, stack: bool) -> None:
         """Start batches until ``most`` are pending or the memory limit is reached; one at least unless that is 0."""
         while self._begun < self._plan.count and len(self._queue) < most:
             held = sum(pending.size for _, pending in self._queue)
-            if held + self._next_size() > self._room and (self._queue or not self._room):
+            if held + self._next_size() > self._limit_bytes and (self._queue or not self._limit_bytes):
                 return
             try:
                 self._begin_next(stack=stack)
             except DeviceMemoryError as error:
-                self._read_less(held, error)
+                self._lower_limit(held, error)
                 return
 
     def _begin_next(self, *, stack: bool) -> None:
         """Start the next batch, if there is one."""
         if self._begun < self._plan.count:
-            if 0 < self._feed.room < (size := self._next_size()):
-                self._feed.note_large(size)
+            if 0 < self._feed.limit_bytes < (size := self._next_size()):
+                self._feed.warn_large(size)
             positions = self._plan.positions(self._begun)
             self._queue.append((self._begun, self._fetcher.begin(self._epoch, positions, stack=stack)))
             self._begun += 1
 
-    def _read_less(self, room: int, error: DeviceMemoryError) -> None:
+    def _lower_limit(self, limit_bytes: int, error: DeviceMemoryError) -> None:
         """Lower the memory limit after the device's memory was full."""
-        _log.warning(
-            "less is read ahead from now on: %s", str(error)
-        )  # the text: the error itself holds pixels
-        self._room = room
+        # str(error), since the exception's traceback would keep pixels alive in a log handler
+        _log.warning("less is read ahead from now on: %s", str(error))
+        self._limit_bytes = limit_bytes
 
     def _next_size(self) -> int:
         return self._fetcher.size(self._epoch, self._plan.positions(self._begun))
@@ -233,17 +232,17 @@ class Pass(ABC, Generic[ItemT]):
     def _advice(self) -> str:
         """Advice for a full device memory."""
         return (
-            f"A batch takes {_gib(self._next_size())}, batches read ahead up to {_gib(self._feed.room)} "
+            f"A batch takes {_gib(self._next_size())}, batches read ahead up to {_gib(self._feed.limit_bytes)} "
             "(prefetch_gib): use smaller batches, sequences or frames, or a smaller prefetch_gib"
         )
 
     def _where(self) -> str:
         return f"epoch {self._epoch}, position {self._position} of {self._feed.length(self._epoch)}"
 
-    def _step_back(self) -> None:
-        """Cancel batches that were started and not returned."""
+    def _cancel_pending(self) -> None:
+        """Cancel batches that were started and not returned; the next call starts them again."""
         self._drop_queue()
-        self._begun = self._given
+        self._begun = self._returned
 
     def _drop_queue(self) -> None:
         for _, pending in self._queue:

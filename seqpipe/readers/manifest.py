@@ -12,8 +12,8 @@ column                      meaning
 ``start_s, end_s``          the same in seconds on the video's own clock
 =========================== ============================================================================
 
-Only ``path`` is required. Other columns are delivered in :attr:`seqpipe.Batch.columns`, but misspellings of these names
-are refused; see :mod:`seqpipe.readers.fields`. :mod:`seqpipe.readers.published` reads lists without a header and other
+Only ``path`` is required. Other columns become :attr:`seqpipe.Batch.columns` (see :mod:`seqpipe.readers.fields`), but
+misspellings of these names are refused. :mod:`seqpipe.readers.published` reads lists without a header and other
 published formats. Text is UTF-8; fields with commas, quotes or line breaks are quoted as in RFC 4180.
 """
 
@@ -78,11 +78,11 @@ def _rows(manifest: str, path: Path) -> Iterator[_Row]:
 
 
 def text_of(manifest: str, path: Path) -> str:
-    """The text of a file.
+    """Return the text of a manifest.
 
     Raises:
-        SourceNotFoundError: there is no such file.
-        ManifestError: it cannot be read, or is not UTF-8.
+        SourceNotFoundError: the file does not exist.
+        ManifestError: the file cannot be read, or is not UTF-8.
     """
     try:
         data = path.read_bytes()
@@ -145,7 +145,7 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
 
 
 def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dictionary, and keep the keys in ``names``: a dictionary would hide duplicates."""
+    """Return a dictionary, and store the keys in ``names``, since a dictionary hides duplicates."""
     names[:] = [name for name, _ in pairs]
     return dict(pairs)
 
@@ -161,7 +161,7 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
                 line,
                 f"the column {name!r} is unknown",
                 allowed=", ".join(_KNOWN),
-                advice=f"Perhaps {meant!r} was meant; unrelated names are ignored",
+                advice=f"Did you mean {meant!r}? Other names become columns of the batch",
             )
     if "path" not in columns:
         found = ", ".join(repr(name) for name in columns)
@@ -213,5 +213,5 @@ def _number(field: Any) -> Any:
 def bad_line(
     manifest: str, line: int, fact: str, *, allowed: str | None = None, advice: str | None = None
 ) -> ManifestError:
-    """The error that names a line of a file."""
+    """Return the error for a line of a manifest."""
     return ManifestError(f"line {line}: {fact}", source=manifest, allowed=allowed, advice=advice)

@@ -81,36 +81,36 @@ def group_of(
         outputs: a function that replaces ``plain``, or None.
         epoch: epoch of the samples.
     """
-    sound = [sample for place, sample in enumerate(samples) if place not in failed]
+    readable = [sample for number, sample in enumerate(samples) if number not in failed]
     specs = {}
     try:
         if outputs is not None:
-            made = _asked(outputs, sound, epoch) if sound else ()
-            specs = dict(zip((sample.index for sample in sound), made, strict=True))
+            returned = _call_outputs(outputs, readable, epoch) if readable else ()
+            specs = dict(zip((sample.index for sample in readable), returned, strict=True))
         shapes = tuple(
-            () if place in failed else _shape(specs.get(sample.index, plain), catalog, sample)
-            for place, sample in enumerate(samples)
+            () if number in failed else _shape(specs.get(sample.index, plain), catalog, sample)
+            for number, sample in enumerate(samples)
         )
     except SeqpipeError as error:
         return SampleGroup(samples, failed, (plain,) * len(samples), ((),) * len(samples), error)
     return SampleGroup(samples, failed, tuple(specs.get(sample.index, plain) for sample in samples), shapes)
 
 
-def _asked(outputs: Outputs, samples: list[SampleRequest], epoch: int) -> tuple[OutputSpec, ...]:
+def _call_outputs(outputs: Outputs, samples: list[SampleRequest], epoch: int) -> tuple[OutputSpec, ...]:
     if not callable(outputs):
         raise ParameterError(
             f"outputs={outputs!r} is not valid",
             allowed="a function of samples and their epoch that returns an OutputSpec for each sample",
         )
-    given = outputs(samples, epoch)
-    made = tuple(given) if isinstance(given, Iterable) else (given,)
-    wrong = [type(one).__name__ for one in made if not isinstance(one, OutputSpec)]
-    if wrong or len(made) != len(samples):
+    result = outputs(samples, epoch)
+    specs = tuple(result) if isinstance(result, Iterable) else (result,)
+    wrong = [type(one).__name__ for one in specs if not isinstance(one, OutputSpec)]
+    if wrong or len(specs) != len(samples):
         raise ParameterError(
-            f"outputs returned {f'a {wrong[0]}' if wrong else f'{len(made)} values'} for {len(samples)} samples",
+            f"outputs returned {f'a {wrong[0]}' if wrong else f'{len(specs)} values'} for {len(samples)} samples",
             allowed="an OutputSpec for each sample",
         )
-    return made
+    return specs
 
 
 def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tupl
         output: the output to convert to.
 
     Returns:
-        One number, or one for each channel where these differ.
+        One number, or one for each channel if these differ.
     """
     if (plain.dtype, plain.mean, plain.std) == (output.dtype, output.mean, output.std):
         return value
@@ -148,17 +148,17 @@ def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tupl
         fractions = [sum(fractions) / plain.channels]
     if output.is_float:
         kinds = zip(fractions, *_statistics(output), strict=True)
-        made = tuple((part - mean) / std for part, mean, std in kinds)
+        fills = tuple((part - mean) / std for part, mean, std in kinds)
     else:
         peak = _PEAKS[output.dtype]
-        made = tuple(float(min(max(round(part * peak), 0), peak)) for part in fractions)
-    return made[0] if len(set(made)) == 1 else made
+        fills = tuple(float(min(max(round(part * peak), 0), peak)) for part in fractions)
+    return fills[0] if len(set(fills)) == 1 else fills
 
 
 def _statistics(output: OutputSpec) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel."""
+    """Return mean and standard deviation of each channel."""
     mean, std = (
-        given if isinstance(given, tuple) else (absent,) * output.channels
-        for given, absent in ((output.mean, 0.0), (output.std, 1.0))
+        value if isinstance(value, tuple) else (default,) * output.channels
+        for value, default in ((output.mean, 0.0), (output.std, 1.0))
     )
     return mean, std

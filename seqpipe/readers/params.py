@@ -18,7 +18,7 @@ __all__ = [
     "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
-    "TORCH_DOOR",
+    "TORCH_ADAPTER",
     "ClipLayout",
     "bytes_ahead",
     "check_fill",
@@ -27,16 +27,16 @@ __all__ = [
     "output_of",
 ]
 
-TORCH_DOOR: Final = "seqpipe.torch"
-"""``as_torch()`` imports this adapter by name, when called: the package stands below readers and pipelines."""
+TORCH_ADAPTER: Final = "seqpipe.torch"
+"""The package that ``as_torch()`` imports by name when called, since it imports readers and pipelines itself."""
 
 ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
 
-CLIP_LAYOUT: Final = choice("layout", "order of the axes of a sequence", get_args(ClipLayout))
+CLIP_LAYOUT: Final = choice("layout", "Order of the axes of a sequence", get_args(ClipLayout))
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, hi=10_000, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",
-    doc="Memory of the device for batches that are read ahead; default: a quarter of the device's memory",
+    doc="Memory limit of batches that are read ahead; default: a quarter of the device's memory",
     kind=float,
     lo=0,
     unit="GiB",
@@ -63,15 +63,15 @@ def one_source(sources: Mapping[str, Any]) -> str:
     Raises:
         ParameterError: all are None, or more than one is not.
     """
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
-        fact = f"{' and '.join(given)} exclude one another" if given else "there is nothing to read"
+    names = [name for name, value in sources.items() if value is not None]
+    if len(names) != 1:
+        fact = f"{' and '.join(names)} exclude one another" if names else "there is nothing to read"
         raise ParameterError(fact, allowed=f"one of {', '.join(sources)}")
-    return given[0]
+    return names[0]
 
 
 def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
-    """Return the output specification, given as one value or as single fields.
+    """Return the output specification from ``output`` or from single fields.
 
     Raises:
         ParameterError: ``output`` is given together with a field.
@@ -79,18 +79,18 @@ def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
     if output is None:
         return check_output(fields)
     output, plain = check_output(output), OutputSpec()
-    if given := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
+    if changed := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
         raise ParameterError(
-            f"output and {', '.join(given)} exclude one another", advice="Give all of it in output"
+            f"output and {', '.join(changed)} exclude one another", advice="Set these fields in output"
         )
     return output
 
 
 def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
-    """Return the limit in bytes for batches that are read ahead.
+    """Return the memory limit in bytes for batches that are read ahead.
 
     The default is a share of the device's total memory: a constant would be too much for small GPUs, and leave the
-    engines of large ones idle. Free memory would make runs on one machine differ.
+    decoders of large ones idle. A share of the free memory would make runs on one machine differ.
     """
     return int(
         _SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else min(prefetch_gib, _NO_BOUND) * 2**30
@@ -98,7 +98,7 @@ def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
 
 
 def check_fill(value: float, output: OutputSpec) -> float:
-    """Return the fill value if the output's dtype can hold it.
+    """Return the fill value, checked against the output's dtype.
 
     Raises:
         ParameterError: the dtype cannot hold it.
@@ -113,7 +113,7 @@ def check_index(index: Any, total: int) -> int:
     """Return the sample index as an int.
 
     Raises:
-        ParameterError: it is not an integer from 0 to ``total - 1``.
+        ParameterError: the index is not an integer from 0 to ``total - 1``.
     """
     whole = int(index) if type(index) is not bool and isinstance(index, Integral) else -1
     if not 0 <= whole < total:

@@ -1,10 +1,10 @@
-"""Annotations of action recognition data sets as they are published; each function makes a listing of them.
+"""Readers of the published annotation files of action recognition datasets; each function returns a listing.
 
 ======================================== ==========================================================================
 function                                 reads
 ======================================== ==========================================================================
 :func:`kinetics`                         Kinetics' CSV files, with their time ranges
-:func:`video_list`                       lists without a header, ``path label``, as SlowFast and mmaction2 have them
+:func:`video_list`                       lists without a header, ``path label``, as in SlowFast and mmaction2
 :func:`ucf101`                           UCF101's ``trainlist01.txt`` and ``testlist01.txt``
 :func:`hmdb51`                           HMDB51's folder of splits
 :func:`something_something`              Something-Something's JSON files
@@ -14,8 +14,8 @@ function                                 reads
 train = published.kinetics("kinetics400/train.csv", root="/data/kinetics400/train", missing="skip")
 reader = seqpipe.readers.Video(videos=train, sequence_length=16, stride=4, clips_per_video=1, shuffle=True)
 
-Published lists name many videos that cannot be had any more: with ``missing="skip"`` they are left out, and a warning
-counts them.
+Published lists name many videos that are no longer available: ``missing="skip"`` leaves them out, and a warning counts
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .labels import NO_LABEL, LabelParser
 from .published_file import Missing, PublishedFile, listing_of_files
 from .ranges import Range
 
-__all__ = ["ava", "hmdb51", "kinetics", "something_something", "ucf101", "video_list"]
+__all__ = ["ava", "hmdb51", "kinetics", "rawframes", "something_something", "ucf101", "video_list"]
 
 _Path: TypeAlias = str | os.PathLike[str]
 
@@ -48,23 +48,23 @@ def kinetics(
     classes: Iterable[str] | None = None,
     missing: Missing = "raise",
 ) -> Listing:
-    """Kinetics-400, -600 or -700: a CSV file with the columns label, youtube_id, time_start, time_end, split.
+    """List Kinetics-400, -600 or -700: a CSV file with the columns label, youtube_id, time_start, time_end, split.
 
-    The videos may lie as ``{label}/{id}_{start:06d}_{end:06d}.mp4`` or without the folder, as the usual downloads cut
-    them, or whole as ``{id}.mp4``, of which the range from time_start to time_end is used; with any ending of a video.
+    Videos are trimmed files ``{label}/{id}_{start:06d}_{end:06d}.mp4``, with or without the folder; or whole videos
+    ``{id}.mp4``, of which the range from time_start to time_end is used. Other video extensions are found as well.
 
     Args:
-        path: of the CSV file.
-        root: the folder of the videos; by default that of the file.
-        classes: the names of the classes in the order of their numbers; by default the labels of the file, sorted.
-        missing: what becomes of videos that are not there.
+        path: path of the CSV file.
+        root: folder of the videos; by default that of the file.
+        classes: class names in the order of their numbers; by default the labels of the file, sorted.
+        missing: policy for missing videos: "raise" or "skip".
 
     Returns:
-        With the fields youtube_id, time_start, time_end (seconds in the original video), and split if there is one.
+        A listing with the fields youtube_id, time_start, time_end (seconds in the original video), and split.
 
     Raises:
-        SourceNotFoundError: there is no such file; or a video is missing and may not be.
-        ManifestError: a line cannot be used.
+        SourceNotFoundError: the file does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     rows = list(file.table(("youtube_id", "time_start", "time_end")))
@@ -73,7 +73,7 @@ def kinetics(
     fields = fields_of([{k: v for k, v in row.items() if k != "label"} for _, row in rows])
     entries = []
     for (line, row), known in zip(rows, fields, strict=True):
-        known["youtube_id"] = row["youtube_id"]  # of digits alone, it is no number
+        known["youtube_id"] = row["youtube_id"]  # a string even if all of the column are digits
         start, end = (file.float(line, row[name]) for name in ("time_start", "time_end"))
         trimmed = f"{row['youtube_id']}_{int(start):06d}_{int(end):06d}"
         folder = row.get("label", "")
@@ -98,58 +98,106 @@ def video_list(
     classes: Iterable[str] | None = None,
     missing: Missing = "raise",
 ) -> Listing:
-    """A list without a header, a video in each line and its label behind it, as SlowFast and mmaction2 have them.
+    """List a file without a header, with a path and its label in each line, as in SlowFast and mmaction2.
 
     Args:
-        path: of the file.
-        root: the folder that relative paths start at; by default that of the file.
-        separator: between path and label; by default the tab, comma or blank before the last word of a line. Paths
-            may have blanks, for labels are at the end of lines.
-        several: whether a video has several labels, so that labels are "classes".
-        classes: names of classes; labels may then be names too.
-        missing: what becomes of videos that are not there.
+        path: path of the file.
+        root: folder that relative paths start at; by default that of the file.
+        separator: separator of path and label; by default the last tab, comma or blank of a line. Paths may contain
+            blanks.
+        several: whether a video has several labels, so that ``label_type`` is "classes".
+        classes: class names; labels may then be names too.
+        missing: policy for missing videos: "raise" or "skip".
 
     Raises:
-        SourceNotFoundError: there is no such file; or a video is missing and may not be.
-        ManifestError: a line cannot be used.
+        SourceNotFoundError: the file does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     labels = LabelParser(classes, "classes" if several else "class")
     entries = []
     for line, text in file.lines():
         between = separator or next((mark for mark in reversed(text) if mark in "\t, "), " ")
-        name, *given = _from_the_end(text, between, several=several)
-        if not several and len(given) == 1 and _is_count(name, between):
+        name, *fields = _split_labels(text, between, several=several)
+        if not several and len(fields) == 1 and _ends_with_number(name, between):
             raise file.bad(
                 line,
                 f"two numbers follow the path, {text!r}",
-                advice="Lists of folders of frames are not read; where these are several labels, give several=True",
+                advice="A list of folders of frames is read by rawframes(), for readers.FrameFolders; where these are "
+                "several labels, give several=True",
             )
         found = file.find(line, [name], exact=True)
         if found is None:
             continue
         with file.naming(line):
-            entries.append(file.entry(line, found, labels(given if several else given[0]) if given else -1))
+            label = labels(fields if several else fields[0]) if fields else NO_LABEL
+        entries.append(file.entry(line, found, label))
+    return listing_of_files([file], entries, labels)
+
+
+def rawframes(
+    path: _Path,
+    root: _Path | None = None,
+    *,
+    several: bool = False,
+    classes: Iterable[str] | None = None,
+    missing: Missing = "raise",
+) -> Listing:
+    """A list of folders of frames, as mmaction2 and TSN have them: lines ``folder total_frames label``.
+
+    The label may be missing, as in lists of test sets. :class:`seqpipe.readers.FrameFolders` reads what comes of it.
+
+    Args:
+        path: of the file.
+        root: the folder that relative paths start at; by default that of the file.
+        several: whether a folder has several labels, so that labels are "classes".
+        classes: names of the classes that labels number.
+        missing: what becomes of folders that are not there.
+
+    Raises:
+        SourceNotFoundError: there is no such file; or a folder is missing and may not be.
+        ManifestError: a line cannot be used.
+    """
+    file = PublishedFile(path, root, missing)
+    labels = LabelParser(classes, "classes" if several else "class")
+    entries = []
+    for line, text in file.lines():
+        words = re.fullmatch(
+            r"(.+?)\s+([0-9]+)((?:\s+[0-9]+)*)" if several else r"(.+?)\s+([0-9]+)(\s+[0-9]+)?", text
+        )
+        if words is None or not int(words[2]):
+            raise file.bad(
+                line,
+                f"{text!r} is no folder of frames",
+                allowed="folder total_frames label, of 1 frame or more",
+            )
+        given = (words[3] or "").split()
+        found = file.find(line, [words[1].rstrip("/")], exact=True)
+        if found is None:
+            continue
+        with file.naming(line):
+            label = labels(given) if several else labels(given[0]) if given else NO_LABEL
+            entries.append(file.entry(line, found, label, Range(start_frame=0, end_frame=int(words[2]))))
     return listing_of_files([file], entries, labels)
 
 
 def ucf101(
     path: _Path, root: _Path | None = None, *, index: _Path | None = None, missing: Missing = "raise"
 ) -> Listing:
-    """UCF101: ``trainlist01.txt`` with labels, ``testlist01.txt`` without; the folder of a video is its class.
+    """List UCF101: ``trainlist01.txt`` or ``testlist01.txt``; the folder of a video is its class.
 
     Args:
-        path: of the list.
-        root: the folder of the class folders; by default that of the list.
-        index: of ``classInd.txt``, which numbers the classes; by default beside the list.
-        missing: what becomes of videos that are not there.
+        path: path of the list.
+        root: folder of the class folders; by default that of the list.
+        index: path of ``classInd.txt``, which numbers the classes; by default in the folder of the list.
+        missing: policy for missing videos: "raise" or "skip".
 
     Returns:
-        With the fields group and clip, as file names have them: clips of one group are of one original video.
+        A listing with the fields group and clip, from the file names: clips of a group are from one original video.
 
     Raises:
-        SourceNotFoundError: there is no such file; or a video is missing and may not be.
-        ManifestError: a line cannot be used.
+        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     numbered = PublishedFile(index if index is not None else file.folder / "classInd.txt", None, missing)
@@ -177,19 +225,19 @@ def hmdb51(
     part: Literal["train", "test", "unused"] = "train",
     missing: Missing = "raise",
 ) -> Listing:
-    """HMDB51: files ``{class}_test_split{number}.txt``, whose lines are a video and 1 (train), 2 (test) or 0.
+    """List HMDB51: files ``{class}_test_split{number}.txt``, whose lines are a video and 1 (train), 2 (test) or 0.
 
     Args:
-        splits: the folder of these files.
-        root: the folder of the class folders.
-        number: of the split, 1 to 3.
-        part: which of its videos.
-        missing: what becomes of videos that are not there.
+        splits: folder of these files.
+        root: folder of the class folders.
+        number: number of the split, 1 to 3.
+        part: part of the split: "train", "test" or "unused".
+        missing: policy for missing videos: "raise" or "skip".
 
     Raises:
-        SourceNotFoundError: there is no such split; or a video is missing and may not be.
-        ManifestError: a line cannot be used.
-        ParameterError: there is no such part.
+        SourceNotFoundError: the split does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a line is not valid.
+        ParameterError: ``part`` is not valid.
     """
     marks = {"train": "1", "test": "2", "unused": "0"}
     if part not in marks:
@@ -205,32 +253,32 @@ def hmdb51(
         for line, text in file.lines():
             video, _, mark = text.rpartition(" ")
             if mark not in marks.values() or not video:
-                raise file.bad(line, f"{text!r} is no video and 0, 1 or 2")
+                raise file.bad(line, f"{text!r} is not a video followed by 0, 1 or 2")
             if mark != marks[part]:
                 continue
-            place = file.find(line, [f"{name}/{video.strip()}"], exact=True)
-            if place is not None:
-                entries.append(file.entry(line, place, labels(name)))
+            video_path = file.find(line, [f"{name}/{video.strip()}"], exact=True)
+            if video_path is not None:
+                entries.append(file.entry(line, video_path, labels(name)))
     return listing_of_files(files, entries, labels)
 
 
 def something_something(
     path: _Path, root: _Path, *, index: _Path | None = None, missing: Missing = "raise"
 ) -> Listing:
-    """Something-Something: a JSON file with an object for each video, and one that numbers the templates.
+    """List Something-Something: a JSON file with an object for each video, and one that numbers the templates.
 
     Args:
-        path: of ``…-train.json``, ``…-validation.json`` or ``…-test.json``.
-        root: the folder of the videos, ``{id}.webm`` or with another ending.
-        index: of ``…-labels.json``; by default ``labels.json``, or the only file of such a name, beside the list.
-        missing: what becomes of videos that are not there.
+        path: path of ``…-train.json``, ``…-validation.json`` or ``…-test.json``.
+        root: folder of the videos, ``{id}.webm`` or with another extension.
+        index: path of ``…-labels.json``; by default the only file ``*labels.json`` in the folder of the list.
+        missing: policy for missing videos: "raise" or "skip".
 
     Returns:
-        With the fields id, text (the label in the words of its author), and placeholders (a list of texts).
+        A listing with the fields id, text (the author's description), and placeholders (a list of strings).
 
     Raises:
-        SourceNotFoundError: there is no such file; or a video is missing and may not be.
-        ManifestError: the files are not those of Something-Something.
+        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a file is not in Something-Something's format.
     """
     file = PublishedFile(path, root, missing)
     numbers = _templates(file, index)
@@ -246,7 +294,7 @@ def something_something(
         if found is None:
             continue
         with file.naming(line):
-            label = labels(_unbracketed(row["template"])) if "template" in row else NO_LABEL
+            label = labels(_unbracketed(str(row["template"]))) if "template" in row else NO_LABEL
         known = {
             "id": str(row["id"]),
             "text": row.get("label", ""),
@@ -266,27 +314,27 @@ def ava(
     excluded: _Path | None = None,
     missing: Missing = "raise",
 ) -> Listing:
-    """AVA: lines ``video,second,x1,y1,x2,y2,action,person`` without a header; an entry for each second of a video.
+    """List AVA: lines ``video,second,x1,y1,x2,y2,action,person`` without a header; an entry for each annotated second.
 
-    A clip in the middle of an entry is around its key frame: ``Video(videos=…, clips_per_video=1, clip_mode="even")``.
-    The label of an entry has all actions of the second (``label_type="classes"``; class ``n - 1`` is action ``n``).
+    ``Video(videos=…, clips_per_video=1, clip_mode="even")`` reads a clip around the key frame of each entry. The label
+    of an entry has all actions of the second (``label_type="classes"``; class ``n - 1`` is action ``n``).
 
     Args:
-        path: of the CSV file.
-        root: the folder of the videos, ``{video}.mp4`` or with another ending.
-        duration_s: of an entry, its key frame in the middle.
-        starts_at_s: where the files begin on AVA's clock: 0 for whole films, 900 for the usual cut-outs of 15 minutes.
-        classes: how many actions there are.
-        excluded: of AVA's file of excluded seconds, ``video,second`` in each line.
-        missing: what becomes of videos that are not there.
+        path: path of the CSV file.
+        root: folder of the videos, ``{video}.mp4`` or with another extension.
+        duration_s: duration of an entry, with its key frame in the middle.
+        starts_at_s: start of the files on AVA's clock: 0 for whole movies, 900 for the usual cut-outs of 15 minutes.
+        classes: number of actions.
+        excluded: path of AVA's file of excluded seconds, ``video,second`` in each line.
+        missing: policy for missing videos: "raise" or "skip".
 
     Returns:
-        With the fields timestamp (the second, on AVA's clock), boxes (float32 ``(boxes, 4)``: left, top, right, bottom
-        from 0 to 1), actions (float32 ``(boxes, classes)`` of 0 and 1) and persons (int64 ``(boxes,)``).
+        A listing with the fields timestamp (the second, on AVA's clock), boxes (float32 ``(boxes, 4)``: left, top,
+        right, bottom from 0 to 1), actions (float32 ``(boxes, classes)`` of 0 and 1) and persons (int64 ``(boxes,)``).
 
     Raises:
-        SourceNotFoundError: there is no such file; or a video is missing and may not be.
-        ManifestError: a line cannot be used.
+        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
+        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     left_out: set[tuple[str, float]] = set()
@@ -295,12 +343,12 @@ def ava(
         left_out = {(row[0], other.float(line, row[1])) for line, row in other.rows(2)}
     seconds: dict[tuple[str, float], list[tuple[int, list[float]]]] = {}
     for line, row in file.rows(8, 7, 2):
-        place = row[0], file.float(line, row[1])
+        key = row[0], file.float(line, row[1])
         numbers = [file.float(line, text) for text in row[2:]]
         if numbers and not 1 <= numbers[4] <= classes:
             raise file.bad(line, f"the action {row[6]}", allowed=f"1 to {classes}")
-        if place not in left_out:
-            seconds.setdefault(place, []).append((line, numbers))
+        if key not in left_out:
+            seconds.setdefault(key, []).append((line, numbers))
     labels = LabelParser([f"{number}" for number in range(1, classes + 1)], "classes")
     entries = []
     for (video, second), found_rows in seconds.items():
@@ -317,44 +365,52 @@ def ava(
 
 
 def _boxes(rows: list[list[float]], classes: int) -> dict[str, Any]:
-    """The different boxes of a second, with all actions of each."""
-    known: dict[tuple[float, ...], int] = {}
+    """Return the distinct boxes of a second, with all actions of each."""
+    numbers: dict[tuple[float, ...], int] = {}
     for row in rows:
-        known.setdefault((*row[:4], *row[5:]), len(known))
-    actions = np.zeros((len(known), classes), dtype=np.float32)
+        numbers.setdefault((*row[:4], *row[5:]), len(numbers))
+    actions = np.zeros((len(numbers), classes), dtype=np.float32)
     for row in rows:
-        actions[known[(*row[:4], *row[5:])], int(row[4]) - 1] = 1
-    boxes = np.array([box[:4] for box in known], dtype=np.float32).reshape(-1, 4)
-    persons = np.array([box[4] if len(box) > 4 else -1 for box in known], dtype=np.int64)
+        actions[numbers[(*row[:4], *row[5:])], int(row[4]) - 1] = 1
+    boxes = np.array([box[:4] for box in numbers], dtype=np.float32).reshape(-1, 4)
+    persons = np.array([box[4] if len(box) > 4 else -1 for box in numbers], dtype=np.int64)
     return {"boxes": boxes, "actions": actions, "persons": persons}
 
 
 def _templates(file: PublishedFile, index: _Path | None) -> dict[str, int]:
-    """The numbers of the templates."""
+    """Return the number of each template."""
     if index is None:
-        beside = sorted(file.folder.glob("*labels.json"))
-        if len(beside) != 1:
+        candidates = sorted(file.folder.glob("*labels.json"))
+        if len(candidates) != 1:
             raise SourceNotFoundError(
-                f"{len(beside)} files *labels.json are beside the list",
+                f"the folder of the list has {len(candidates)} files *labels.json",
                 source=file.path,
                 advice="Give index=…, the file that numbers the templates",
             )
-        index = beside[0]
-    numbers = PublishedFile(index, None, "raise").json()
+        index = candidates[0]
+    templates = PublishedFile(index, None, "raise").json()
+    allowed = '{"Holding something": "0", …}, with the numbers 0, 1, …'
     try:
-        return {_unbracketed(name): int(number) for name, number in numbers.items()}
+        numbers = {_unbracketed(name): int(number) for name, number in templates.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise ManifestError(
-            "the file does not number templates", source=str(index), allowed='{"Holding something": "0", …}'
+            "the file does not number templates", source=str(index), allowed=allowed
         ) from error
+    if sorted(numbers.values()) != list(range(len(templates))):  # a label is the number of its template
+        raise ManifestError(
+            f"the numbers of the templates are not 0 to {len(templates) - 1}, each once",
+            source=str(index),
+            allowed=allowed,
+        )
+    return numbers
 
 
 def _unbracketed(template: str) -> str:
     return template.replace("[", "").replace("]", "")
 
 
-def _from_the_end(text: str, between: str, *, several: bool) -> list[str]:
-    """A path and the labels behind it."""
+def _split_labels(text: str, between: str, *, several: bool) -> list[str]:
+    """Split a line into the path and its labels; labels are at the end, so the path may contain the separator."""
     parts = [part.strip() for part in text.split(between)]
     if not several:
         name, _, label = text.rpartition(between)
@@ -365,7 +421,7 @@ def _from_the_end(text: str, between: str, *, several: bool) -> list[str]:
     return [between.join(parts[: len(parts) - count]), *parts[len(parts) - count :]]
 
 
-def _is_count(name: str, between: str) -> bool:
-    """Whether what stands before a label ends with a number of its own, and not with the ending of a file."""
+def _ends_with_number(name: str, between: str) -> bool:
+    """Return whether the text before a label ends with another number instead of a file name."""
     before, _, last = name.rpartition(between)
     return bool(before) and last.strip().isdigit()

@@ -1,16 +1,17 @@
-"""PublishedFile: a published list of videos, its rows, and the files that it names."""
+"""PublishedFile: the rows of a published list of videos, and lookup of the files that it names."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_caller
 from ..param import check_path, choice
@@ -24,21 +25,21 @@ __all__ = ["Missing", "PublishedFile", "listing_of_files"]
 
 Missing: TypeAlias = Literal["raise", "skip"]
 
-_MISSING: Final = choice("missing", "What becomes of videos that are listed but not there", ("raise", "skip"))
+_MISSING: Final = choice("missing", "Policy for listed videos that do not exist", get_args(Missing))
 
 
 class PublishedFile:
-    """A list of videos as it was published.
+    """A list of videos in its published format.
 
     Args:
-        path: of the file.
-        root: what the names of videos start at, a folder or a URL; by default the folder of the file.
-        missing: what becomes of videos that are not there.
+        path: path of the file.
+        root: folder or URL that names of videos are relative to; by default the folder of the file.
+        missing: policy for missing videos: "raise" or "skip".
 
     Attributes:
-        path: of the file.
-        folder: that it is in.
-        lost: the names of videos that are not there.
+        path: path of the file.
+        folder: folder of the file.
+        lost: names of missing videos.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -55,73 +56,84 @@ class PublishedFile:
         self.lost: list[str] = []
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Its lines that hold something, stripped, with their numbers."""
-        for line, text in enumerate(text_of(self.path, Path(self.path)).splitlines(), 1):
+        """Yield the lines that are not blank, stripped, with their numbers."""
+        for line, text in enumerate(self._text().splitlines(), 1):
             if text.strip():
                 yield line, text.strip()
 
     def rows(self, *counts: int) -> Iterator[tuple[int, list[str]]]:
-        """The rows of a CSV file without a header; each has one of these numbers of fields.
-
-        Raises:
-            ManifestError: a row has another number.
-        """
-        reader = csv.reader(io.StringIO(text_of(self.path, Path(self.path)), newline=""))
-        for row in reader:
-            if row and len(row) not in counts:
-                told = " or ".join(map(str, counts))
-                raise self.bad(reader.line_num, f"the line has {len(row)} fields", allowed=told)
-            if row:
-                yield reader.line_num, [text.strip() for text in row]
-
-    def table(self, needed: Seq[str]) -> Iterator[tuple[int, dict[str, str]]]:
-        """The rows of a CSV file with a header.
+        """Yield the rows of a CSV file without a header, with the numbers of their lines.
 
         Args:
-            needed: columns that have to be there.
+            *counts: allowed numbers of fields.
 
         Raises:
-            ManifestError: one is not, or a row has another number of fields than the header.
+            ManifestError: a row has another number of fields.
         """
-        reader = csv.reader(io.StringIO(text_of(self.path, Path(self.path)), newline=""))
-        names = [name.strip() for name in next(reader, [])]
+        for line, row in self._csv():
+            if len(row) not in counts:
+                allowed = " or ".join(map(str, counts))
+                raise self.bad(line, f"the line has {len(row)} fields", allowed=allowed)
+            yield line, row
+
+    def table(self, needed: Seq[str]) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the rows of a CSV file by the names of its header, with the numbers of their lines.
+
+        Args:
+            needed: required columns.
+
+        Raises:
+            ManifestError: a column is missing, or a row has another number of fields than the header.
+        """
+        rows = self._csv()
+        _, names = next(rows, (1, []))
         if lacking := [name for name in needed if name not in names]:
             raise self.bad(1, f"there is no column {lacking[0]!r}", allowed=", ".join(needed))
-        for row in reader:
-            if row and len(row) != len(names):
-                raise self.bad(
-                    reader.line_num, f"the line has {len(row)} fields, but the header names {len(names)}"
-                )
-            if row:
-                yield reader.line_num, dict(zip(names, (text.strip() for text in row), strict=True))
+        for line, row in rows:
+            if len(row) != len(names):
+                raise self.bad(line, f"the line has {len(row)} fields, but the header names {len(names)}")
+            yield line, dict(zip(names, row, strict=True))
+
+    def _text(self) -> str:
+        return text_of(self.path, Path(self.path))
+
+    def _csv(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows that are not empty, with stripped fields."""
+        reader = csv.reader(io.StringIO(self._text(), newline=""))
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, [field.strip() for field in row]
+        except csv.Error as error:
+            raise self.bad(reader.line_num, f"the line cannot be read ({error})") from error
 
     def json(self) -> Any:
-        """What it holds as JSON.
+        """Return the file's content, parsed as JSON.
 
         Raises:
-            ManifestError: it is no JSON.
+            ManifestError: the file is not JSON.
         """
         try:
-            return json.loads(text_of(self.path, Path(self.path)))
-        except ValueError as error:
+            return json.loads(self._text())
+        except (ValueError, RecursionError) as error:
             raise ManifestError(f"the file is not JSON ({error})", source=self.path) from error
 
     def find(self, line: int, names: Seq[str], *, exact: bool = False) -> str | None:
-        """The path or URL of a video; None if it is missing and may be.
+        """Return the path or URL of a video; None if it is missing and ``missing`` is "skip".
 
         Args:
-            line: that names it.
-            names: below the root; the first that is there is taken.
-            exact: whether these have their endings; otherwise any ending of a video is taken.
+            line: number of the line that names the video.
+            names: candidates, relative to the root; the first that exists is returned.
+            exact: whether names include the extension; otherwise any extension of a video matches.
 
         Raises:
-            SourceNotFoundError: none of them is there, and may not be missing.
+            SourceNotFoundError: none of them exists, and ``missing`` is "raise".
         """
-        if "://" in self._root:  # what is there is not known
+        if "://" in self._root:  # URLs are not looked up
             return f"{self._root}/{names[0]}" + ("" if exact else ".mp4")
         for name in names:
             folder, _, last = os.path.join(self._root, name).rpartition("/")  # noqa: PTH118  absolute names replace it
-            found = self._inside(folder).get(f"={last}" if exact else last)
+            found = self._files_of(folder).get(f"={last}" if exact else last)
             if found is not None:
                 return f"{folder}/{found}"
         if self._missing == "raise":
@@ -141,50 +153,53 @@ class PublishedFile:
         part: Range | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """A video of it.
+        """Return the entry of a video.
 
         Args:
-            line: that names it.
-            name: its path or URL.
-            label: as a :class:`LabelParser` made it.
-            part: to use.
-            fields: what else is said.
+            line: number of the line that names the video.
+            name: path or URL.
+            label: the label, as :class:`LabelParser` returns it.
+            part: the range to use; None for the whole video.
+            fields: further values by name.
         """
         key = name.removeprefix(f"{self._root}/")
         return Entry(name, key, label, part, f"It is named in line {line} of {self.path}", fields or {})
 
     def float(self, line: int, text: str) -> float:
-        """A field as a number.
+        """Return a field as a number.
 
         Raises:
-            ManifestError: it is none.
+            ManifestError: the field is not a finite number.
         """
         try:
-            return float(text)
-        except ValueError as error:
-            raise self.bad(line, f"{text!r} is not a number") from error
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.bad(line, f"{text!r} is not a number")
+        return number
 
     def bad(
         self, line: int, fact: str, *, allowed: str | None = None, advice: str | None = None
     ) -> ManifestError:
-        """The error that names a line."""
+        """Return the error for a line."""
         return bad_line(self.path, line, fact, allowed=allowed, advice=advice)
 
     @contextmanager
     def naming(self, line: int) -> Iterator[None]:
-        """A context whose errors about labels and ranges name a line."""
+        """Return a context that turns a ParameterError about a label or range into the error for a line."""
         try:
             yield
         except ParameterError as error:
             raise self.bad(line, error.fact, allowed=error.allowed, advice=error.advice) from error
 
-    def _inside(self, folder: str) -> dict[str, str]:
-        """The files of a folder: by "=" and their names, and videos by their names without endings."""
+    def _files_of(self, folder: str) -> dict[str, str]:
+        """Return the file names of a folder, keyed by "=" + name, and for videos also by the name without extension."""
         if folder not in self._folders:
             try:
                 with os.scandir(folder or "/") as found:
                     names = sorted(item.name for item in found)
-            except OSError:  # a folder that is not there holds nothing
+            except OSError:  # find() reports videos of a missing folder as missing
                 names = []
             self._folders[folder] = {os.path.splitext(name)[0]: name for name in names if is_video(name)}  # noqa: PTH122  very many
             self._folders[folder] |= {f"={name}": name for name in names}
@@ -192,10 +207,11 @@ class PublishedFile:
 
 
 def listing_of_files(files: Seq[PublishedFile], entries: Seq[Entry], labels: LabelParser) -> Listing:
-    """The listing of what files name, with a warning that counts missing videos.
+    """Return a listing of the entries, and warn of missing videos.
 
     Raises:
-        SourceNotFoundError: none of the videos is there.
+        SourceNotFoundError: all videos are missing.
+        ManifestError: the files name no video.
     """
     lost = [name for file in files for name in file.lost]
     if lost and not entries:

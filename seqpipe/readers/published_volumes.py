@@ -1,4 +1,4 @@
-"""Public data sets of volumes that the user has downloaded: what belongs together, and what of it is missing.
+"""Published datasets of volumes in a local folder: complete cases, and missing or unexpected files.
 
 from seqpipe.readers import Volume, published_volumes
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
-from ..param import check_path, listed
+from ..param import check_list, check_path
 from .volume_list import IMAGE, LABEL, subject_of
 
 __all__ = ["PublicDataset", "decathlon", "ixi"]
@@ -28,24 +28,24 @@ _DECATHLON: Final = "http://medicaldecathlon.com"
 _IXI: Final = "https://brain-development.org/ixi-dataset"
 _IXI_NAME: Final = re.compile(r"(IXI\d{3}-[A-Za-z]+-\d+)-(\w+)\.nii(\.gz)?")
 _IXI_COUNTS: Final[Mapping[str, int]] = {"T1": 581, "T2": 578, "PD": 578, "MRA": 570}
-"""Files of each kind of image in the archives of the publisher."""
+"""Number of files of each modality in the publisher's archives."""
 
 
 @dataclass(frozen=True)
 class PublicDataset:
-    """What a folder holds of a public data set.
+    """The content of a folder with a published dataset.
 
     Attributes:
-        name: of the data set.
-        home: where it can be downloaded.
-        folder: that was looked through.
-        files: name → path for each case that is complete, for ``Volume(files=…)``.
-        subjects: whom each case belongs to, for ``Volume(subjects=…)``.
-        test: the cases that the publisher gives no labels for.
-        classes: number of a label → what it means.
-        missing: files that should be there.
+        name: name of the dataset.
+        home: URL of its publisher.
+        folder: the folder.
+        files: name → path for each complete case, for ``Volume(files=…)``.
+        subjects: subject of each case, for ``Volume(subjects=…)``.
+        test: the cases without published labels.
+        classes: number of a label → its meaning.
+        missing: expected files that do not exist.
         unexpected: volumes that the description does not name.
-        notes: what else differs from what the publisher says.
+        notes: further differences from the publisher's description.
     """
 
     name: str
@@ -60,17 +60,17 @@ class PublicDataset:
     notes: tuple[str, ...] = ()
 
     def checked(self) -> PublicDataset:
-        """Itself, if nothing is missing.
+        """Return the dataset itself, if it is complete.
 
         Raises:
-            SourceNotFoundError: a file is.
+            SourceNotFoundError: a file is missing.
         """
         if self.missing or not self.files:
             what = f"{len(self.missing)} files are missing: {_several(self.missing)}"
             raise SourceNotFoundError(
                 what if self.missing else "there is no complete case",
                 source=self.folder,
-                advice=f"Download {self.name} again from {self.home}, or go on with the cases in .files",
+                advice=f"Download {self.name} again from {self.home}, or use the complete cases in .files",
             )
         return self
 
@@ -95,63 +95,67 @@ class PublicDataset:
 
 
 def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
-    """A task of the Medical Segmentation Decathlon, such as ``Task09_Spleen``, unpacked.
+    """List a task of the Medical Segmentation Decathlon, such as ``Task09_Spleen``.
 
-    Its ``dataset.json`` names the images, labels and classes, and how many there should be. Images of several
-    modalities, as those of ``Task01_BrainTumour``, are series ``FDHWC``.
+    Its ``dataset.json`` names the images, labels and classes, and their numbers. Images of several modalities, such as
+    those of ``Task01_BrainTumour``, are series ``FDHWC``.
 
     Args:
-        folder: that holds ``dataset.json``.
+        folder: the unpacked folder, which holds ``dataset.json``.
 
     Raises:
-        SourceNotFoundError: there is no such folder, or no ``dataset.json`` in it.
-        ManifestError: ``dataset.json`` is not what the publisher gives.
+        SourceNotFoundError: the folder or its ``dataset.json`` does not exist.
+        ManifestError: ``dataset.json`` is not in the publisher's format.
     """
     root = _folder(folder)
-    told = _description(root / "dataset.json")
+    description = _description(root / "dataset.json")
     try:
-        training = [(str(one["image"]), str(one["label"])) for one in told["training"]]
-        testing = [str(one["image"] if isinstance(one, Mapping) else one) for one in told.get("test", [])]
-        classes = {int(number): str(name) for number, name in told["labels"].items()}
-        name = str(told["name"])
+        training = [(str(one["image"]), str(one["label"])) for one in description["training"]]
+        testing = [
+            str(one["image"] if isinstance(one, Mapping) else one) for one in description.get("test", [])
+        ]
+        classes = {int(number): str(name) for number, name in description["labels"].items()}
+        name = str(description["name"])
         counts = {"training": len(training), "test": len(testing)}
-        promised = {"training": int(told["numTraining"]), "test": int(told["numTest"])}
+        declared = {"training": int(description["numTraining"]), "test": int(description["numTest"])}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ManifestError(
             f"it does not describe a task ({type(error).__name__}: {error})",
             source=str(root / "dataset.json"),
-            allowed="name, labels, numTraining, numTest, training and test, as the publisher gives them",
+            allowed="the publisher's name, labels, numTraining, numTest, training and test",
         ) from error
     cases = [{IMAGE: str(root / image), LABEL: str(root / label)} for image, label in training]
     tests = [{IMAGE: str(root / image)} for image in testing]
     notes = [
-        f"dataset.json promises {promised[kind]} cases for {kind}, and lists {counts[kind]}"
+        f"dataset.json declares {declared[kind]} cases for {kind}, and lists {counts[kind]}"
         for kind in counts
-        if promised[kind] != counts[kind]
+        if declared[kind] != counts[kind]
     ]
-    return _looked(f"Medical Segmentation Decathlon, {name}", _DECATHLON, root, cases, tests, classes, notes)
+    return _compared(
+        f"Medical Segmentation Decathlon, {name}", _DECATHLON, root, cases, tests, classes, notes
+    )
 
 
 def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> PublicDataset:
-    """IXI: brains of healthy people, one file for each subject and modality; without labels.
+    """List IXI: brain MRI of healthy subjects, one file for each subject and modality, without labels.
 
-    The modalities of a subject lie on different grids: ``Volume(…, align="first")`` brings them to that of the first.
+    The modalities of a subject are on different grids: ``Volume(…, align="first")`` resamples them to the first's.
 
     Args:
-        folder: that holds the folders of the archives, such as ``IXI-T1`` and ``IXI-T2``, or all files.
-        modalities: that every case is to have: "T1", "T2", "PD", "MRA"; the names of the parts are these in lower case.
+        folder: the folder of the unpacked archives, such as ``IXI-T1`` and ``IXI-T2``, or of all files.
+        modalities: required modalities of a case: "T1", "T2", "PD", "MRA"; in lower case, the names of its parts.
 
     Raises:
-        SourceNotFoundError: there is no such folder.
+        SourceNotFoundError: the folder does not exist.
         ParameterError: a modality is not one of these.
     """
     root = _folder(folder)
-    wanted = listed("modalities", modalities, "a list of names")
+    wanted = check_list("modalities", modalities, "a list of names")
     if not wanted or not all(isinstance(one, str) and one in _IXI_COUNTS for one in wanted):
         raise ParameterError(f"modalities={modalities!r} is not valid", allowed=", ".join(_IXI_COUNTS))
     subjects: dict[str, dict[str, str]] = {}
-    places = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
-    for path in (path for place in places for path in sorted(place.iterdir())):
+    folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
+    for path in (path for each in folders for path in sorted(each.iterdir())):
         match = _IXI_NAME.fullmatch(path.name)
         if match is not None and match[2] in wanted:
             subjects.setdefault(match[1], {})[match[2]] = str(path)
@@ -169,7 +173,7 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
     return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
 
 
-def _looked(
+def _compared(
     name: str,
     home: str,
     root: Path,
@@ -178,37 +182,35 @@ def _looked(
     classes: Mapping[int, str],
     notes: Iterable[str],
 ) -> PublicDataset:
-    """A data set whose description names its files: which of them are there."""
+    """Return a dataset whose description names its files, compared with the files that exist."""
     named = [path for case in (*cases, *tests) for path in case.values()]
-    there = {path for path in named if os.path.exists(path)}  # noqa: PTH110  of many
+    existing = {path for path in named if os.path.exists(path)}  # noqa: PTH110  of many
     found = {
         str(path)
-        for place in {Path(path).parent for path in named}
-        if place.is_dir()
-        for path in place.iterdir()
-        if not path.name.startswith(".")  # what archives of other systems leave behind
+        for folder in {Path(path).parent for path in named}
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if not path.name.startswith(".")  # such as the ._ files of archives made on macOS
     }
-    complete = [case for case in cases if set(case.values()) <= there]
+    complete = [case for case in cases if set(case.values()) <= existing]
     return PublicDataset(
         name,
         home,
         str(root),
         tuple(complete),
         tuple(subject_of(case[IMAGE]) for case in complete),
-        tuple(case for case in tests if set(case.values()) <= there),
+        tuple(case for case in tests if set(case.values()) <= existing),
         dict(classes),
-        tuple(os.path.relpath(path, root) for path in named if path not in there),
+        tuple(os.path.relpath(path, root) for path in named if path not in existing),
         tuple(sorted(os.path.relpath(path, root) for path in found - set(named))),
         tuple(notes),
     )
 
 
-def _folder(given: Any) -> Path:
-    root = Path(check_path("folder", given))
+def _folder(folder: Any) -> Path:
+    root = Path(check_path("folder", folder))
     if not root.is_dir():
-        raise SourceNotFoundError(
-            "no such folder", source=str(root), advice="Name the folder that was unpacked"
-        )
+        raise SourceNotFoundError("no such folder", source=str(root), advice="Give the unpacked folder")
     return root
 
 
@@ -219,7 +221,7 @@ def _description(path: Path) -> dict[str, Any]:
         raise SourceNotFoundError(
             "there is no dataset.json",
             source=str(path.parent),
-            advice="Name the folder of one task, such as Task09_Spleen",
+            advice="Give the folder of one task, such as Task09_Spleen",
         ) from error
     except (OSError, ValueError) as error:
         raise ManifestError(f"it cannot be read ({error})", source=str(path), allowed="JSON") from error

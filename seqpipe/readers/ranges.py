@@ -31,7 +31,7 @@ COLUMNS: Final[dict[str, Param]] = {
 class Range:
     """The part of a video that samples are taken from; half-open, in frames or in seconds.
 
-    Seconds are on the video's own clock, as ``Sequence.timestamps`` are, and need not begin at 0. None leaves an end
+    Seconds are on the video's own clock, like ``Sequence.timestamps``, and need not begin at 0. None leaves an end
     open. A range in seconds may end after the end of the video; a range in frames may not.
 
     Attributes:
@@ -52,15 +52,15 @@ class Range:
     def __post_init__(self) -> None:
         for name, param in COLUMNS.items():
             object.__setattr__(self, name, param.check(getattr(self, name)))
-        given = [name for name in COLUMNS if getattr(self, name) is not None]
-        if len({name.rpartition("_")[2] for name in given}) > 1:
+        ends = [name for name in COLUMNS if getattr(self, name) is not None]
+        if len({name.rpartition("_")[2] for name in ends}) > 1:
             raise ParameterError(
-                f"{' and '.join(given)} cannot be mixed in one range",
+                f"{' and '.join(ends)} cannot be mixed in one range",
                 allowed="a range in frames, or one in seconds",
             )
-        if len(given) == 2 and not getattr(self, given[0]) < getattr(self, given[1]):
-            values = ", ".join(f"{name}={getattr(self, name):g}" for name in given)
-            raise ParameterError(f"{values} is an empty range", allowed=f"{given[0]} < {given[1]}")
+        if len(ends) == 2 and not getattr(self, ends[0]) < getattr(self, ends[1]):
+            values = ", ".join(f"{name}={getattr(self, name):g}" for name in ends)
+            raise ParameterError(f"{values} is an empty range", allowed=f"{ends[0]} < {ends[1]}")
 
     @property
     def in_seconds(self) -> bool:

@@ -1,4 +1,4 @@
-"""Report: the samples that a dataset left out, and why."""
+"""Report of the sources and samples that a dataset lost, with the reasons."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A source or samples of it that a dataset lost.
+    """A source that a dataset lost, or samples of it.
 
     Attributes:
         source: the path or URL.
-        fate: what happened: the whole video or volume was left out because it is unreadable, too short or
-            too still; or samples of it were raised as errors, left out, substituted by others, or, for patches, cut
-            anywhere because the volume has no voxel of the class to be cut around.
-        reason: the error's text; the first sample's, if there were several.
+        fate: the whole video or volume was left out because it is unreadable, too short or too still; or samples of it
+            were raised as errors, left out, or substituted by others; or a patch was cut anywhere because the volume
+            has no voxel of the class that it should be cut around.
+        reason: the error's text, of the first sample.
         frames: requested frames that cannot be decoded, ascending.
         times: number of samples; 1 for a whole video.
     """
@@ -54,7 +54,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
-    """Number of sources and samples of a dataset, and what it lost so far.
+    """Number of sources and samples of a dataset, and its losses so far.
 
     Attributes:
         listed: number of files, or ranges of files, in the dataset's arguments.
@@ -93,7 +93,7 @@ class Report:
 
 @dataclass
 class ReportBook:
-    """Collects losses from several threads, in one entry for each source and fate.
+    """Thread-safe collection of losses, with one entry for each source and fate.
 
     Attributes:
         unit: ``"videos"`` or ``"volumes"``.

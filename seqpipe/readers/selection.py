@@ -1,4 +1,4 @@
-"""Selection of the frames of each sample and epoch, by arithmetic; nothing is decoded."""
+"""Selection of the frames of each sample and epoch, without decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..array import BoolArray, FloatArray, IntArray
 from ..cached import cached_property
 from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
-from ..sampling.draw import draw_clip
+from ..sampling.clip import draw_clip
 from ..video.probe.facts import Facts
 from .frame_values import Clock, FrameMotion
 
@@ -29,7 +29,7 @@ class SampleRequest:
         index: index within the dataset, the same on all ranks and in all epochs.
         video: position of the video within the dataset.
         source: path or URL of the video.
-        label: label of the video, -1 for none; a float, a row of floats or a text for another ``label_type``.
+        label: label of the video, -1 for none; a float, a vector of floats or a string for another ``label_type``.
         frames: int64, frame number to decode for each position; -1 where the position is filled with a constant.
         padding: bool, True at padded positions.
         shape: shape of an output frame, in the order of the dataset's layout.
@@ -53,7 +53,7 @@ class Catalog:
     Attributes:
         names: path or URL.
         keys: name in the fingerprint.
-        labels: as :func:`seqpipe.readers.labels.tabulated` makes them.
+        labels: labels, as :func:`seqpipe.readers.labels.tabulated` returns them.
         first: first frame of the range.
         end: frame after the last one of the range.
         end_s: end of a range given in seconds; else NaN.
@@ -106,7 +106,7 @@ class Selection:
         order: order of the rank's samples.
         clock: source of timestamps.
         by_time: whether the sampler needs timestamps.
-        repeats: number of times that each sample of the catalog occurs: with different indices, but the same frames.
+        repeats: number of times that each sample of the catalog occurs, with different indices and the same frames.
         motion: source of the motion of frames; None if the sampler does not need it.
     """
 
@@ -120,7 +120,7 @@ class Selection:
 
     @property
     def total(self) -> int:
-        """Samples of an epoch, of all ranks together; indices go from 0 to before this."""
+        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
         return self.catalog.samples * self.repeats
 
     def sample(self, index: int, epoch: int) -> SampleRequest:
@@ -145,7 +145,9 @@ class Selection:
                 motion,
             )
             clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
-        except ParameterError as error:  # the sample existed when the dataset was made: the file has changed
+        except (
+            ParameterError
+        ) as error:  # the sample existed when the dataset was created: the file has changed
             raise SourceError(
                 f"the video no longer contains sample {index}: {error.fact}",
                 source=name,
@@ -182,8 +184,8 @@ class Selection:
     def values_at(self, epoch: int, positions: IntArray) -> int:
         """Return the total number of pixel values of the samples at positions."""
         catalog = self.catalog
-        pictures = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
-        return self.sampler.length * int(pictures[catalog.shape[self.videos_at(epoch, positions)]].sum())
+        values = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
+        return self.sampler.length * int(values[catalog.shape[self.videos_at(epoch, positions)]].sum())
 
     @property
     def largest(self) -> int:
@@ -191,7 +193,7 @@ class Selection:
         return self.sampler.length * max(map(math.prod, self.catalog.shapes))
 
     def _video(self, index: int) -> tuple[int, str, Any]:
-        """Position, name and label of a sample's video."""
+        """Return position, name and label of a sample's video."""
         video = int(np.searchsorted(self.catalog.bounds, index // self.repeats, side="right")) - 1
         label = self.catalog.labels[video]
         return video, self.catalog.names[video], label if label.ndim else label.item()
@@ -201,13 +203,13 @@ class Selection:
         """Digest of everything that determines samples and their order."""
         catalog, order = self.catalog, self.order
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
-        together = {"block": [order.block, self.repeats]} if order.block > 1 else {}
-        moving = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
+        block = {"block": [order.block, self.repeats]} if order.block > 1 else {}
+        motion = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
         return fingerprint(
             files=catalog.keys,
             frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
             sampler=repr(self.sampler),
             **order.fingerprint_fields(),
-            **together,
-            **moving,
+            **block,
+            **motion,
         )

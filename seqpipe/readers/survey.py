@@ -1,7 +1,7 @@
 """Survey: frame counts of the listed videos, which determine the number of samples.
 
-An earlier survey of the same files tells, as far as they have not changed; else a register that is shared; else the
-heads of cached indexes; where there is none, the index is built, on all threads.
+Facts of a video come from the first of these that has them: the register of an earlier survey of the same, unchanged
+files; a shared register; the header of the cached index; the index, which is built by all threads.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ from .selection import Catalog
 __all__ = ["VideoSurvey"]
 
 _Shape: TypeAlias = tuple[int, int, int]
-_Seen: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
-"""A video, what a look at it shows, and its timestamps if they are needed and the facts do not tell them."""
+_Surveyed: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
+"""A video's name, its facts or error, and its timestamps if they are needed and do not follow from the facts."""
 
 
 class _Use(NamedTuple):
-    """What a video, or a part of it, gives; ``still`` says that it gives nothing only because too little moves."""
+    """The usable frames of an entry and its number of samples.
+
+    ``still`` is True if the entry has no samples only because of ``min_motion``.
+    """
 
     first: int
     end: int
@@ -69,19 +72,19 @@ class _VideoRow(NamedTuple):
 
 @dataclass
 class VideoSurvey:
-    """Looks at videos.
+    """Collects the facts of all videos, and counts their samples.
 
     Attributes:
-        sampler: says how many samples a video gives.
-        output: says what shape its pictures get.
+        sampler: sampler of the dataset.
+        output: output of the dataset, which determines the shape of frames.
         by_time: whether the sampler needs timestamps.
         min_frames: videos, or ranges, with fewer frames are left out.
-        on_error: whether a video that cannot be used is raised or left out.
-        cache_dir: where indexes are kept.
-        book: where what was left out is written down.
-        stream: which stream of each video; None for the best one.
-        register: the path of a register of indexes that is asked where the cache knows nothing, if there is one.
-        motion: where the motion of frames comes from; None if the sampler does not need it.
+        on_error: policy for unusable videos: raised or left out.
+        cache_dir: folder of the index cache.
+        book: records videos that are left out.
+        stream: number of the stream in the container; None for the best video stream.
+        register: path of a shared register of indexes, or None.
+        motion: source of the motion of frames; None if the sampler does not need it.
     """
 
     sampler: Sampler
@@ -105,32 +108,32 @@ class VideoSurvey:
     _too_still: int = 0
 
     def catalog(self, listing: Listing, engine: Engine) -> Catalog:
-        """The videos that give samples.
+        """Return the videos that have samples.
 
         Args:
             listing: the videos.
-            engine: builds missing indexes.
+            engine: engine whose threads build missing indexes.
 
         Raises:
-            SourceError: a video cannot be used, and ``on_error`` is "raise"; or none can.
-            ParameterError: the crop leaves a picture, and ``on_error`` is "raise"; or all videos are too short.
+            SourceError: a video is unusable, and ``on_error`` is "raise"; or all videos are.
+            ParameterError: the crop exceeds a video's frames, and ``on_error`` is "raise"; or all videos are too short.
         """
         entries = listing.entries
-        places: dict[str, list[int]] = {}
-        for place, entry in enumerate(entries):
-            places.setdefault(entry.name, []).append(place)
-        looked = self._look(places, entries, engine)
-        for name, facts, times in looked if self.motion is None else self._with_motion(looked, engine):
-            for place in places[name]:
-                self._note(place, entries[place], facts, times)
-        rows = [self._rows[place] for place in sorted(self._rows)]
+        positions: dict[str, list[int]] = {}
+        for position, entry in enumerate(entries):
+            positions.setdefault(entry.name, []).append(position)
+        surveyed = self._survey(positions, entries, engine)
+        for name, facts, times in surveyed if self.motion is None else self._with_motion(surveyed, engine):
+            for position in positions[name]:
+                self._add(position, entries[position], facts, times)
+        rows = [self._rows[position] for position in sorted(self._rows)]
         if not rows:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
         return _tabulate(rows, listing, tuple(self._shapes), tuple(self._pictures))
 
-    def left_out(self, listed: int) -> str:
-        """What to warn of: how many videos give no sample, and why; "" if none but for ``min_frames``."""
+    def warning(self, listed: int) -> str:
+        """Return a text on videos without samples and the reason; "" if there are none, except by ``min_frames``."""
         parts = []
         if self._too_short:
             parts.append(
@@ -145,41 +148,41 @@ class VideoSurvey:
             )
         return " ".join(parts)
 
-    def _look(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Seen]:
-        """A look at every video: at once where a register or a local index's head tells all, else on the threads."""
+    def _survey(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Surveyed]:
+        """Yield the facts of every video, first those from registers and cached indexes, then those of new indexes."""
         paths = {name: os.path.abspath(name) for name in names if "://" not in name}  # noqa: PTH100  as sources do
         if self.stream is not None:
-            paths = {}  # what registers and heads of indexes are looked up by are best videos
+            paths = {}  # registers and the headers of cached indexes only hold facts of the best video stream
         register = Register(cache_directory(self.cache_dir), paths.values())
-        known = register.load()
+        registered = register.load()
         shared = self._shared_facts(filter(None, map(register.stamp, paths.values())))
-        found = shared | known
+        known = shared | registered
         timed = {entry.name for entry in entries if self._by_time(entry.part)}
-        later: list[tuple[str, bool]] = []
+        unknown: list[tuple[str, bool]] = []
         for name in names:
             path = paths.get(name, "")
-            facts = found.get(path) or (self._quickly(name, register.stamp(path)) if path else None)
+            facts = known.get(path) or (self._cached_facts(name, register.stamp(path)) if path else None)
             if facts is None or (isinstance(facts, Facts) and name in timed and not facts.denominator):
-                later.append((name, name in timed))
+                unknown.append((name, name in timed))
                 continue
             if isinstance(facts, Facts):
-                found[path] = facts
+                known[path] = facts
             yield name, facts, None
-        for (name, _), (facts, times) in zip(later, engine.map(self._thoroughly, later), strict=True):
+        for (name, _), (facts, times) in zip(unknown, engine.map(self._index_facts, unknown), strict=True):
             if isinstance(facts, Facts) and name in paths:
-                found[paths[name]] = facts
+                known[paths[name]] = facts
             yield name, facts, times
-        if found != known:
-            register.save(found)
+        if known != registered:
+            register.save(known)
 
-    def _with_motion(self, looked: Iterable[_Seen], engine: Engine) -> Iterator[_Seen]:
-        """These once the motion of each is known: computed on the threads, where it is not kept on disk."""
-        seen = list(looked)
-        names = [name if isinstance(facts, Facts) else None for name, facts, _ in seen]
-        for (name, facts, times), error in zip(seen, engine.map(self._moves, names), strict=True):
+    def _with_motion(self, surveyed: Iterable[_Surveyed], engine: Engine) -> Iterator[_Surveyed]:
+        """Yield the same after loading or computing the motion of each video, on the engine's threads."""
+        videos = list(surveyed)
+        names = [name if isinstance(facts, Facts) else None for name, facts, _ in videos]
+        for (name, facts, times), error in zip(videos, engine.map(self._load_motion, names), strict=True):
             yield name, error or facts, times
 
-    def _moves(self, name: str | None) -> SeqpipeError | None:
+    def _load_motion(self, name: str | None) -> SeqpipeError | None:
         try:
             if name is not None and self.motion is not None:
                 self.motion.of(name)
@@ -188,22 +191,22 @@ class VideoSurvey:
         return None
 
     def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
-        """What a register that is shared with others knows of contents."""
+        """Return the facts of the shared register, if there is one."""
         if self.register is None:
             return {}
         from ..video.index.shared import shared_register
 
         return shared_register(self.register).facts(stamps)
 
-    def _quickly(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
+    def _cached_facts(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
             stamp = stamp or open_source(name).stamp()
         except SeqpipeError as error:
             return error
         return None if stamp is None else load_facts(cache_directory(self.cache_dir), stamp)
 
-    def _thoroughly(self, wanted: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
-        name, timed = wanted
+    def _index_facts(self, video: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
+        name, timed = video
         try:
             index = open_index(name, cache_dir=self.cache_dir, stream=self.stream, register=self.register)
         except SeqpipeError as error:
@@ -211,7 +214,10 @@ class VideoSurvey:
         facts = Facts.of(index)
         return facts, index.timestamps if timed and not facts.denominator else None
 
-    def _note(self, place: int, entry: Entry, facts: Facts | SeqpipeError, times: FloatArray | None) -> None:
+    def _add(
+        self, position: int, entry: Entry, facts: Facts | SeqpipeError, times: FloatArray | None
+    ) -> None:
+        """Add an entry to the rows of the catalog, or record why it is left out."""
         if isinstance(facts, SeqpipeError):
             self._leave_out(entry, facts)
             return
@@ -225,7 +231,7 @@ class VideoSurvey:
         self._longest = max(self._longest, (length, entry.name))
         if use.samples:
             picture = self._pictures.setdefault(facts.picture, len(self._pictures))
-            self._rows[place] = _VideoRow(entry, use, shape, picture)
+            self._rows[position] = _VideoRow(entry, use, shape, picture)
         elif use.still:
             self.book.note(
                 entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}"
@@ -236,36 +242,36 @@ class VideoSurvey:
             self._too_short += length >= (self.min_frames or 0)
 
     def _use(self, entry: Entry, facts: Facts, times: FloatArray | None) -> _Use:
-        """What a part of a video gives; the same for all that have as many frames, and the same clock if that matters.
+        """Return the usable frames and the number of samples of an entry.
 
-        If motion matters, none is like another.
+        Results are cached by frame count, range, and clock if the sampler needs it, unless the sampler needs motion.
 
         Raises:
-            FrameRangeError: the part does not lie in the video.
+            FrameRangeError: the entry's range is not in the video.
         """
         part, motion = entry.part, None if self.motion is None else self.motion.of(entry.name)
         by_time = self._by_time(part)
         key = (facts.frames, *facts.clock) if by_time else (facts.frames,), part
-        alike = times is None and motion is None
-        if alike and (known := self._uses.get(key)):
-            return known
+        cacheable = times is None and motion is None
+        if cacheable and (cached := self._uses.get(key)):
+            return cached
         clock = (facts.timestamps if times is None else times) if by_time else None
         span = Span(0, facts.frames, clock) if part is None else part.of(facts.frames, clock)
         span = replace(span, motion=motion)
         sampler, enough = self.sampler, len(span) >= (self.min_frames or 0)
         samples = sampler.count(span) if enough else 0
         still = enough and not samples and isinstance(sampler, MovingClips) and sampler.clips.count(span) > 0
-        # The timestamps of ten thousand videos are not kept: the clock fetches them again.
+        # Timestamps are not stored, as thousands of videos would fill memory; Clock loads them again.
         use = _Use(span.first, span.end, span.end_s, samples, still)
-        if alike:
+        if cacheable:
             self._uses[key] = use
         return use
 
     def _shape(self, facts: Facts) -> int:
-        """The place among all shapes of the one that the video's pictures get.
+        """Return the index into the distinct output shapes for a video.
 
         Raises:
-            ParameterError: the crop leaves the picture.
+            ParameterError: the crop exceeds the video's frames.
         """
         if facts.picture not in self._shape_of:
             shape = self.output.frame_shape(facts)
@@ -273,7 +279,7 @@ class VideoSurvey:
         return self._shape_of[facts.picture]
 
     def _by_time(self, part: Range | None) -> bool:
-        """Whether it takes timestamps to know what a part of a video gives."""
+        """Return whether the samples of a range depend on timestamps."""
         return self.by_time or (part is not None and part.in_seconds)
 
     def _leave_out(self, entry: Entry, error: SeqpipeError) -> None:
@@ -290,7 +296,7 @@ class VideoSurvey:
             return UnreadableSourceError(
                 f"none of the {listed} videos can be used; the first one: {self._first_error.fact}",
                 source=self._first_error.source,
-                advice="See what is wrong with each by seqpipe probe",
+                advice="Run seqpipe probe on them for details",
             )
         if self._too_still:
             return ParameterError(
@@ -304,14 +310,14 @@ class VideoSurvey:
         )
 
     def _too_little(self) -> str:
-        """What the sequences of a video that is too still lack, in words."""
+        """Describe the motion that the sequences of a video lack, for messages."""
         least = self.sampler.min_motion if isinstance(self.sampler, MovingClips) else 0
         return f"moves by min_motion={least:g} % of the longer side per second"
 
     def _needed(self) -> str:
-        """What a sample takes, in words."""
+        """Describe the frames that a sample needs, for messages."""
         sampler, least = self.sampler, self.min_frames
-        words = [f"min_frames={least} are asked for"] if least else []
+        words = [f"min_frames={least} are required"] if least else []
         rate = sampler.fps if isinstance(sampler, (RateWindows, RandomRateClips)) else None
         core = sampler.windows if isinstance(sampler, RateWindows) else sampler
         core = core.clips if isinstance(core, (RandomRateClips, MovingClips)) else core

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError
+from ..errors import ParameterError, warn_caller
 from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
@@ -45,7 +44,7 @@ from .params import (
     CLIP_LAYOUT,
     PREFETCH,
     PREFETCH_GIB,
-    TORCH_DOOR,
+    TORCH_ADAPTER,
     ClipLayout,
     bytes_ahead,
     check_fill,
@@ -104,14 +103,14 @@ class Video(EpochDataset):
         segments: number of equal parts of each video.
         segment_mode: frame of each part: "random" or "center".
         fps: target frame rate in Hz.
-        pad_mode: how sequences that reach past the end of the video or range are filled: "constant", "edge",
-            "reflect", "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
+        pad_mode: padding of sequences that reach past the end of the video or range: "constant", "edge", "reflect",
+            "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
             See :mod:`seqpipe.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
-        min_motion: windows and clips in which less moves on average are left out, in percent of the longer side per
-            second, as :class:`seqpipe.readers.frame_values.FrameMotion` computes it. Each video is decoded once for it,
-            on the CPU; the values are kept beside its index.
+        min_motion: windows and clips with less mean motion are left out, in percent of the longer side per second; see
+            :class:`seqpipe.readers.frame_values.FrameMotion`. Each video is decoded once for it, on the CPU; the values
+            are cached next to its index.
         shuffle: whether each epoch has a new random order of all samples.
         seed: seed of the order and of random samples.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -122,9 +121,9 @@ class Video(EpochDataset):
             "nvdec" (only NVDEC), "mixed" (NVDEC and the CPU concurrently) or "cpu" (the CPU, with an upload).
         stream: number of the stream in the container; by default the best video stream, as ffmpeg chooses.
         threads: CPU threads that decode; by default one for each core that the process may use.
-        prefetch: number of batches to read ahead, besides the one that the next call returns.
-        prefetch_gib: memory of the device, in GiB, for batches that are being read; by default a quarter of its
-            memory. Larger batches are read one at a time; 0 disables reading ahead.
+        prefetch: number of batches to read ahead, in addition to the one that the next call returns.
+        prefetch_gib: memory limit in GiB of batches that are being read; by default a quarter of the device's memory.
+            Larger batches are read one at a time; 0 disables reading ahead.
         color: "RGB", "BGR", "GRAY" or "YCbCr"; for this and the following, see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
         layout: "FHWC", "FCHW", or "CFHW" (batches ``NCFHW``), the layout that 3-D convolutions take.
@@ -137,7 +136,7 @@ class Video(EpochDataset):
         rotate: whether the display matrix is applied.
         mirror: whether frames are mirrored left to right.
         output: an :class:`seqpipe.OutputSpec`, instead of the ten arguments above.
-        on_error: policy for unreadable sources. "raise" raises the error; the next call continues behind it. "skip"
+        on_error: policy for unreadable sources. "raise" raises the error; the next call continues after it. "skip"
             leaves the video or sample out. "substitute" leaves out videos that cannot be opened, and replaces other
             samples by samples of the same epoch; see :class:`seqpipe.readers.fetch.Fetcher`. :meth:`report` lists
             every case. A full GPU memory is always raised.
@@ -205,7 +204,7 @@ class Video(EpochDataset):
         cache_dir: _Path | None = None,
         register: _Path | None = None,
     ) -> None:
-        place = self._place = parse_device(device)
+        self._device = parse_device(device)
         on_error = ON_ERROR.check(on_error)
         sampler = choose_sampler(
             sequence_length=sequence_length,
@@ -233,42 +232,55 @@ class Video(EpochDataset):
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
         shared = find_register(register, file_root)
-        self._engine = LazyEngine(self._threads, cache_dir, place, DECODE.check(decode), stream, shared)
+        self._engine = LazyEngine(
+            self._threads, cache_dir, self._device, DECODE.check(decode), stream, shared
+        )
 
         named = {"files": files, "file_root": file_root, "manifest": manifest, "labels": labels}
         listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
         self._book.passed_over(listing.passed_over)
-        timed = fps is not None
+        by_time = fps is not None
         motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
         survey = VideoSurvey(
-            sampler, spec, timed, least, on_error, cache_dir, self._book, stream, shared, motion
+            sampler, spec, by_time, least, on_error, cache_dir, self._book, stream, shared, motion
         )
-        catalog = survey.catalog(listing, self._engine.get())
-        if said := survey.left_out(len(listing.entries)):
-            warnings.warn(said, stacklevel=2)
-        self._classes, self._label_type = listing.classes, listing.label_type
-        self._selection = Selection(
-            catalog,
-            sampler,
-            replace(empty, size=catalog.samples * repeats, even=even_shards),
-            Clock(cache_dir, stream, shared),
-            by_time=timed,
-            repeats=repeats,
-            motion=motion,
+        self._select(
+            listing, survey, replace(empty, even=even_shards), Clock(cache_dir, stream, shared), repeats
         )
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
-            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, place)
+            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, self._device)
+        )
+
+    def _select(
+        self, listing: Listing, survey: VideoSurvey, order: EpochOrder, clock: Clock, repeats: int
+    ) -> None:
+        """Survey the listed videos and build the table of samples.
+
+        Args:
+            listing: the videos.
+            survey: looks at them.
+            order: of the samples, but for their number.
+            clock: where timestamps come from.
+            repeats: number of times that each sample occurs.
+        """
+        catalog = survey.catalog(listing, self._engine.get())
+        if warning := survey.warning(len(listing.entries)):
+            warn_caller(warning)
+        self._classes, self._label_type = listing.classes, listing.label_type
+        order = replace(order, size=catalog.samples * repeats)
+        self._selection = Selection(
+            catalog, survey.sampler, order, clock, survey.by_time, repeats, survey.motion
         )
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Class names; a name's position is its label. Empty where labels are plain integers."""
+        """Class names; a name's position is its label. Empty if labels are plain integers."""
         return self._classes
 
     @property
     def label_type(self) -> LabelType:
-        """The type of labels; see :mod:`seqpipe.readers.labels`."""
+        """Type of the labels; see :mod:`seqpipe.readers.labels`."""
         return self._label_type
 
     @property
@@ -283,17 +295,17 @@ class Video(EpochDataset):
 
     @property
     def fetcher(self) -> Fetcher:
-        """Reads samples at positions of an epoch, for callers with a schedule of their own, such as pipelines."""
+        """The fetcher of samples at positions of an epoch, for pipelines, which have a schedule of their own."""
         return self._feed.fetcher
 
     @property
-    def room(self) -> int:
-        """Limit in bytes for batches that are being read or wait to be returned; see ``prefetch_gib``."""
-        return self._feed.room
+    def limit_bytes(self) -> int:
+        """Memory limit of batches that are being read or wait to be returned; see ``prefetch_gib``."""
+        return self._feed.limit_bytes
 
     @property
     def layout(self) -> ClipLayout:
-        """The axes of sequences."""
+        """Layout of sequences."""
         return "CFHW" if self.fetcher.channels_first else self.output.layout
 
     @property
@@ -309,10 +321,10 @@ class Video(EpochDataset):
         return f"Video({', '.join(parts)})"
 
     def videos(self, indices: Any) -> IntArray:
-        """The videos that samples are taken from, as places in the dataset: clips and views of one video share one.
+        """Return the position within the dataset of each sample's video; clips of one video share it.
 
         Args:
-            indices: of samples, whole numbers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
+            indices: sample indices, integers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
         """
         return self._selection.videos_of(np.asarray(indices))
 
@@ -342,7 +354,7 @@ class Video(EpochDataset):
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._feed.fetching(outputs).single(self._selection.sample(index, chosen), chosen)
+        return self._feed.fetcher_for(outputs).single(self._selection.sample(index, chosen), chosen)
 
     def batches(
         self,
@@ -405,7 +417,7 @@ class Video(EpochDataset):
             ImportError: torch is not installed.
             ParameterError: an argument is not valid.
         """
-        return importlib.import_module(TORCH_DOOR).Dataset(self, batch_size, **options)
+        return importlib.import_module(TORCH_ADAPTER).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Return counts of decoded frames since the threads started.
@@ -422,10 +434,10 @@ class Video(EpochDataset):
 
 
 def _clips_in_block(clips_per_video: int | None, together: bool) -> int:
-    """How many samples follow one another in every epoch.
+    """Return the number of clips of a video that follow one another in every epoch.
 
     Raises:
-        ParameterError: clips are to be together, and their number is not given.
+        ParameterError: ``clips_together`` is set without ``clips_per_video``.
     """
     if not CLIPS_TOGETHER.check(together):
         return 1

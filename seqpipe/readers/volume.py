@@ -12,7 +12,7 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ..padding import PadMode
-from ..param import Param, choice
+from ..param import Param, check_list, choice
 from ..sampling import EpochOrder
 from ..sampling.blocks import BlockOrder
 from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
@@ -33,10 +33,10 @@ from .volume_case import (
     FOREGROUND,
     PATCHES_PER_VOLUME,
     SAMPLER,
+    PatchRule,
     PatchSampling,
     Preparation,
-    Rule,
-    facts_of,
+    read_info,
 )
 from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
 from .volume_list import LABEL, Case, in_fold, list_cases
@@ -48,12 +48,12 @@ CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
 
 _OPEN = Param(
-    name="open_volumes", doc="Volumes in memory whose patches are mixed", lo=1, hi=4096, unit="volumes"
+    name="open_volumes", doc="Volumes in memory whose patches are shuffled", lo=1, hi=4096, unit="volumes"
 )
 _CACHE_DEVICE = choice("cache_device", "Memory that holds volumes", ("cpu", "cuda"))
 _CACHE = Param(
     name="cache_gib",
-    doc="Memory for volumes that are kept between epochs",
+    doc="Memory for volumes that are cached between epochs",
     kind=float,
     lo=0,
     unit="GiB",
@@ -91,7 +91,8 @@ class Volume(EpochDataset):
             files of the same name belong together; or a folder of images.
         manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
         labels: for ``files``: one path for each image, or None.
-        label_names: names of the parts that hold labels: integers, resampled by vote, padded with 0.
+        label_names: names of the parts that hold labels: integers, resampled by vote, padded with 0. The name
+            ``"label"`` may be absent from the parts, others may not.
         subjects: for ``files``: subject of each file, for folds; by default the file's name.
         fold: ``(number, count)``: leave out the subjects of this fold, for training.
         validation: keep only the subjects of the fold, for validation.
@@ -117,14 +118,14 @@ class Volume(EpochDataset):
             the whole volume where no voxel is above it. None disables it.
         dtype: dtype of images; by default that of the values after slope and intercept.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
-        cache_gib: memory, in GiB, for volumes that are kept between epochs.
-        cache_device: memory that holds volumes: "cpu"; or "cuda" for that of ``device``, where patches are cut then.
+        cache_gib: memory, in GiB, for volumes that are cached between epochs.
+        cache_device: memory that holds volumes: "cpu", or "cuda" for that of ``device``, which then cuts the patches.
             Volumes that are resampled stay in main memory.
-        cache_dir: folder for inflated and oriented volumes, identified by the size and modification time of their
+        cache_dir: folder for decompressed and oriented volumes, keyed by the size and modification time of their
             files. None disables it.
         cache_dir_gib: largest size of that folder in GiB; the least recently used volumes are deleted first.
-        cache_compression: "none": plain arrays, of which patches read only what they need; "lz4": about a third of the
-            bytes, inflated volume by volume; requires the extra ``blosc2``.
+        cache_compression: "none": plain arrays, from which patches are read directly; "lz4": about a third of the
+            bytes, but whole volumes are decompressed; requires the extra ``blosc2``.
         shuffle: whether each epoch has a new random order of volumes, and of patches among the open volumes.
         seed: seed of the order and of the patches.
         shard: ``(rank, world_size)``: this process reads one of ``world_size`` disjoint parts of every epoch.
@@ -188,7 +189,7 @@ class Volume(EpochDataset):
         prefetch_gib: float | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        place = self._place = parse_device(device)
+        self._device = parse_device(device)
         self._on_error: OnError = ON_ERROR.check(on_error)
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
@@ -202,8 +203,8 @@ class Volume(EpochDataset):
         EpochOrder(size=0, **order)  # checks the arguments before any file is read
         cases = list_cases(files, file_root, manifest, labels, subjects)
         cases = _of_fold(cases, fold, validation=validation)
-        names = frozenset(label_names) & set(cases[0].parts)
-        rule = Rule(
+        names = _label_parts(label_names, cases[0])
+        rule = PatchRule(
             patch=None if patch_size is None else check_patch_size(patch_size),
             sampler=SAMPLER.check(sampler),
             foreground=FOREGROUND.check(foreground),
@@ -236,15 +237,18 @@ class Volume(EpochDataset):
             rule,
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
-        room, on_gpu = _memory(cache_gib, cache_device, place)
-        most, packed = int(_DISK.check(cache_dir_gib) * 2**30), CACHE_COMPRESSION.check(cache_compression)
-        disk = None if cache_dir is None else DiskCache(cache_dir, most, packed)
+        cache_bytes, on_gpu = _memory(cache_gib, cache_device, self._device)
+        disk_bytes, compression = (
+            int(_DISK.check(cache_dir_gib) * 2**30),
+            CACHE_COMPRESSION.check(cache_compression),
+        )
+        disk = None if cache_dir is None else DiskCache(cache_dir, disk_bytes, compression)
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(
-            selection, threads, place, self._on_error, self._book, room, disk, on_gpu=on_gpu
+            selection, threads, self._device, self._on_error, self._book, cache_bytes, disk, on_gpu=on_gpu
         )
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
-        self._feed = PassContext(fetcher, bytes_ahead(ahead, place))
+        self._feed = PassContext(fetcher, bytes_ahead(ahead, self._device))
 
     @property
     def total(self) -> int:
@@ -297,8 +301,8 @@ class Volume(EpochDataset):
         """
         index = check_index(index, self.total)
         chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        found = self._fetcher.single(self._selection.sample(index, chosen))
-        return as_parts(found, self._selection.preparation.labels if parts else frozenset())
+        sample = self._fetcher.single(self._selection.sample(index, chosen))
+        return as_parts(sample, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
         """Iterate over the current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
@@ -330,21 +334,21 @@ class Volume(EpochDataset):
 
     def stats(self) -> dict[str, int]:
         """Return counts: ``volumes`` is the number of volumes read so far."""
-        return dict(self._fetcher.open.counts)
+        return dict(self._fetcher.cache.counts)
 
     def close(self) -> None:
         """Stop the threads and release the volumes; the next read starts them again."""
         self._fetcher.engine.close()
-        self._fetcher.open.clear()
+        self._fetcher.cache.clear()
 
     def _survey(
-        self, cases: list[Case], preparation: Preparation, rule: Rule
+        self, cases: list[Case], preparation: Preparation, rule: PatchRule
     ) -> tuple[list[Case], list[VolumeInfo]]:
-        """Return the usable volumes and their header facts."""
+        """Return the usable volumes and the facts of their headers."""
         used, infos = [], []
         for case in cases:
             try:
-                info = facts_of(case, preparation)
+                info = read_info(case, preparation)
                 _check_fits(case, info, rule)
             except SeqpipeError as error:
                 if self._on_error == "raise":
@@ -362,10 +366,24 @@ class Volume(EpochDataset):
         return used, infos
 
 
-def _memory(cache_gib: Any, cache_device: Any, place: Device) -> tuple[int, bool]:
-    """Return the limit in bytes for volumes in memory, and whether that is the GPU's."""
+def _label_parts(label_names: Iterable[str], case: Case) -> frozenset[str]:
+    """Return the parts that hold labels.
+
+    Raises:
+        ParameterError: ``label_names`` is not a list, or names a part that does not exist.
+    """
+    names = check_list("label_names", label_names, "a list of names")
+    if unknown := [name for name in names if name not in case.parts and name != LABEL]:
+        raise ParameterError(
+            f"label_names has {unknown[0]!r}, which is not a part", allowed=", ".join(case.parts)
+        )
+    return frozenset(names) & set(case.parts)
+
+
+def _memory(cache_gib: Any, cache_device: Any, device: Device) -> tuple[int, bool]:
+    """Return the memory limit in bytes of cached volumes, and whether it is GPU memory."""
     on_gpu = _CACHE_DEVICE.check(cache_device) == "cuda"
-    if on_gpu and place.kind == "cpu":
+    if on_gpu and device.kind == "cpu":
         raise ParameterError(
             "cache_device='cuda' and device='cpu' exclude one another", allowed="device='cuda'"
         )
@@ -377,8 +395,10 @@ def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: boo
         if validation:
             raise ParameterError("validation needs a fold", allowed="fold=(number, count)")
         return cases
-    whole = isinstance(fold, tuple) and len(fold) == 2 and all(isinstance(n, (int, np.integer)) for n in fold)
-    if not whole or not 0 <= fold[0] < fold[1]:
+    is_pair = (
+        isinstance(fold, tuple) and len(fold) == 2 and all(isinstance(n, (int, np.integer)) for n in fold)
+    )
+    if not is_pair or not 0 <= fold[0] < fold[1]:
         raise ParameterError(f"fold={fold!r} is not valid", allowed="(number, count) with 0 ≤ number < count")
     chosen = [case for case in cases if in_fold(case.subject, fold) == validation]
     if not chosen:
@@ -388,20 +408,20 @@ def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: boo
     return chosen
 
 
-def _class_weights(given: Mapping[int, float] | None) -> tuple[tuple[int, float], ...]:
-    pairs = () if given is None else tuple(sorted((int(n), float(w)) for n, w in dict(given).items()))
-    if given is not None and (
+def _class_weights(weights: Mapping[int, float] | None) -> tuple[tuple[int, float], ...]:
+    pairs = () if weights is None else tuple(sorted((int(n), float(w)) for n, w in dict(weights).items()))
+    if weights is not None and (
         not pairs or any(not w >= 0 or n < 0 for n, w in pairs) or not any(w for _, w in pairs)
     ):
         raise ParameterError(
-            f"class_weights={given!r} is not valid",
+            f"class_weights={weights!r} is not valid",
             allowed="classes of at least 0 → weights, one of them above 0",
         )
     return pairs
 
 
-def _check_rule(rule: Rule, case: Case, many: int) -> None:
-    if rule.patch is None and (rule.sampler != "uniform" or many != 1):
+def _check_rule(rule: PatchRule, case: Case, per_volume: int) -> None:
+    if rule.patch is None and (rule.sampler != "uniform" or per_volume != 1):
         raise ParameterError(
             "patches_per_volume needs patch_size: without it, samples are whole volumes",
             allowed="one sample of each volume",
@@ -424,7 +444,7 @@ def _check_rule(rule: Rule, case: Case, many: int) -> None:
         )
 
 
-def _check_fits(case: Case, info: VolumeInfo, rule: Rule) -> None:
+def _check_fits(case: Case, info: VolumeInfo, rule: PatchRule) -> None:
     small = rule.patch is not None and any(p > n for p, n in zip(rule.patch, info.grid, strict=True))
     if small and rule.pad == "none":
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Preparation and cutting of one case: open, check, align parts to one grid, place and cut patches."""
+"""Loading of one case: open and check its parts, align them to one grid, choose and cut patches."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
     "FOREGROUND",
     "PATCHES_PER_VOLUME",
     "SAMPLER",
-    "Opened",
+    "LoadedCase",
+    "PatchRule",
     "PatchSampling",
     "Preparation",
-    "Rule",
-    "cut",
-    "facts_of",
-    "opened",
+    "cut_patches",
+    "load_case",
+    "read_info",
 ]
 
 PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
@@ -95,7 +95,7 @@ class Preparation:
 
 
 @dataclass(frozen=True)
-class Rule:
+class PatchRule:
     """Positions and padding of patches.
 
     Attributes:
@@ -120,12 +120,12 @@ class Rule:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class LoadedCase:
     """A case in memory.
 
     Attributes:
-        parts: volumes by name, as they are stored, in the requested orientation; only patches are scaled, cast and
-            interpolated, not whole volumes.
+        parts: volumes by name, as stored, in the requested orientation; scaling, casts and interpolation apply to
+            patches, not to whole volumes.
         grids: target grids of parts that are resampled.
         dtypes: dtypes that patches of a part are cast to.
         region: box of the grid that patches are cut from.
@@ -153,27 +153,27 @@ class Opened:
         """Slices, rows and columns that patches are cut from."""
         return self.region.shape
 
-    def on_gpu(self, number: int) -> Opened:
-        """The same with its volumes on a GPU; what is to be interpolated stays in main memory.
+    def on_gpu(self, number: int) -> LoadedCase:
+        """Return the case with its volumes on a GPU; volumes that are resampled stay in main memory.
 
         Args:
-            number: of the GPU.
+            number: number of the GPU.
         """
-        there = {
+        parts = {
             name: part
             if name in self.grids
             else part.with_pixels(to_cupy(np.ascontiguousarray(part.data), number), part.layout)
             for name, part in self.parts.items()
         }
-        return replace(self, parts=there)
+        return replace(self, parts=parts)
 
     def on_grid(self, name: str, voxel: tuple[int, int, int]) -> tuple[int, int, int]:
         """Return the voxel of the region that is nearest to a voxel of a part's index."""
-        place = np.add(voxel, self.begin)
+        index = np.add(voxel, self.begin)
         if name in self.grids:
             matrix = np.linalg.inv(self.grids[name].affine) @ np.asarray(self.parts[name].affine)
-            place = np.rint(matrix @ [*place, 1.0])[:3].astype(np.int64)
-        inner = place - self.region.start
+            index = np.rint(matrix @ [*index, 1.0])[:3].astype(np.int64)
+        inner = index - self.region.start
         depth, height, width = np.clip(inner, 0, np.array(self.grid) - 1).tolist()
         return depth, height, width
 
@@ -197,8 +197,8 @@ class Opened:
         return replace(part, data=data, affine=moved(affine, box.start), scale=None)
 
 
-def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
-    """Read the headers of all parts, check that they fit together, and return the facts of the first part.
+def read_info(case: Case, preparation: Preparation) -> VolumeInfo:
+    """Read the headers of all parts, check that their grids match, and return the first part's info.
 
     Raises:
         SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
@@ -207,7 +207,9 @@ def facts_of(case: Case, preparation: Preparation) -> VolumeInfo:
         return next(iter(readers.values())).info
 
 
-def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | None = None) -> Opened:
+def load_case(
+    case: Case, preparation: Preparation, rule: PatchRule, disk: DiskCache | None = None
+) -> LoadedCase:
     """Read a case into memory.
 
     Args:
@@ -225,20 +227,20 @@ def opened(case: Case, preparation: Preparation, rule: Rule, disk: DiskCache | N
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
-            make = partial(_prepared, reader.on_own_grid(), is_label=name in preparation.labels)
-            parts[name] = make() if disk is None else disk.get(_stamp(reader, name, preparation), make)
-    kind = preparation.dtype
-    dtypes = {} if kind is None else {name: kind for name in parts if name not in preparation.labels}
+            read = partial(_read_part, reader.on_own_grid(), is_label=name in preparation.labels)
+            parts[name] = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
+    dtype = preparation.dtype
+    dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
     first = next(iter(parts))
     size = grids[first].shape if first in grids else _grid_of(parts[first])
-    found = Opened(parts, grids, dtypes, Box.whole(size))
+    loaded = LoadedCase(parts, grids, dtypes, Box.whole(size))
     if preparation.crop_above is not None:
-        found = replace(found, region=_region(found, first, preparation.crop_above, rule.patch))
-    return _indexed(found, rule)
+        loaded = replace(loaded, region=_region(loaded, first, preparation.crop_above, rule.patch))
+    return _with_index(loaded, rule)
 
 
-def _indexed(case: Opened, rule: Rule) -> Opened:
-    """A case with what its rule finds places by."""
+def _with_index(case: LoadedCase, rule: PatchRule) -> LoadedCase:
+    """Return the case with the index of classes or weights that its rule needs."""
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
         labels = case.parts[rule.label]
         if labels.layout != "DHWC" or labels.shape[-1] != 1:
@@ -250,10 +252,10 @@ def _indexed(case: Opened, rule: Rule) -> Opened:
         inside = _stored_region(case, rule.label)
         return replace(case, classes=ClassIndex.of(labels.data[inside.slices]), begin=inside.start)
     if rule.sampler == "weighted" and rule.weights is not None:
-        chances = case.parts[rule.weights]
+        weights = case.parts[rule.weights]
         inside = _stored_region(case, rule.weights)
-        values = replace(chances, data=chances.data[inside.slices]).scaled().data
-        return replace(case, weights=WeightIndex.of(values, chances.source), begin=inside.start)
+        values = replace(weights, data=weights.data[inside.slices]).scaled().data
+        return replace(case, weights=WeightIndex.of(values, weights.source), begin=inside.start)
     return case
 
 
@@ -262,8 +264,8 @@ def _grid_of(part: Sequence) -> tuple[int, int, int]:
     return depth, height, width
 
 
-def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] | None) -> Box:
-    """Find the box of the grid around the voxels of a part above a value, at least as large as a patch if it fits.
+def _region(case: LoadedCase, name: str, above: float, patch: tuple[int, int, int] | None) -> Box:
+    """Return the box of the grid around the voxels of a part above a value, at least as large as a patch if it fits.
 
     The box is the whole grid if no voxel is above the value.
     """
@@ -281,7 +283,7 @@ def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] |
         hits[2] |= mask.any(axis=0)
     if not hits[0].any():
         return case.region
-    spans = [(int(places[0]), int(places[-1]) + 1) for places in map(np.flatnonzero, hits)]
+    spans = [(int(indices[0]), int(indices[-1]) + 1) for indices in map(np.flatnonzero, hits)]
     box = Box(spans[0], spans[1], spans[2])
     whole = case.grid
     if name in case.grids:
@@ -291,7 +293,7 @@ def _region(case: Opened, name: str, above: float, patch: tuple[int, int, int] |
     return Box(spans[0], spans[1], spans[2])
 
 
-def _stored_region(case: Opened, name: str) -> Box:
+def _stored_region(case: LoadedCase, name: str) -> Box:
     """Return the box of a part's stored voxels that the region covers."""
     if name not in case.grids:
         return case.region
@@ -304,37 +306,37 @@ def _covered(matrix: FloatArray, box: Box, grid: tuple[int, int, int]) -> Box:
     """Return the voxels of a grid that a box of another grid touches, at least one; ``matrix`` maps to its indices."""
     ends = [(start - 0.5, stop - 0.5) for start, stop in box.ranges]
     corners = np.array([[*corner, 1.0] for corner in product(*ends)])
-    places = (corners @ matrix.T)[:, :3] + 0.5  # borders of voxels are whole numbers now
-    low = np.clip(np.floor(places.min(axis=0) + _EDGE).astype(int), 0, np.array(grid) - 1)
-    high = np.clip(np.ceil(places.max(axis=0) - _EDGE).astype(int), low + 1, grid)
+    mapped = (corners @ matrix.T)[:, :3] + 0.5  # shifted by half a voxel, so that voxel borders are integers
+    low = np.clip(np.floor(mapped.min(axis=0) + _EDGE).astype(int), 0, np.array(grid) - 1)
+    high = np.clip(np.ceil(mapped.max(axis=0) - _EDGE).astype(int), low + 1, grid)
     spans = list(zip(low.tolist(), high.tolist(), strict=True))
     return Box(spans[0], spans[1], spans[2])
 
 
 def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
-    """Widen a range around its middle to ``wanted`` places, or to all ``size`` places if there are fewer."""
+    """Widen a range around its middle to ``wanted`` indices, or to all ``size`` indices if there are fewer."""
     start, stop = span
     wanted = min(max(wanted, stop - start), size)
     start = min(max(start - (wanted - (stop - start)) // 2, 0), size - wanted)
     return start, start + wanted
 
 
-def _prepared(reader: VolumeReader, *, is_label: bool) -> Sequence:
-    """Read a whole part on its own grid, as it is stored; labels as integers."""
-    found = reader.sequence()
-    return _as_labels(found.scaled()) if is_label else found
+def _read_part(reader: VolumeReader, *, is_label: bool) -> Sequence:
+    """Read a whole part on its own grid, as stored; labels as integers."""
+    part = reader.sequence()
+    return _as_labels(part.scaled()) if is_label else part
 
 
-def _stamp(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
-    """Return everything that a prepared part depends on, as a cache key; None for files without an identity."""
+def _cache_key(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
+    """Return everything that a loaded part depends on; None for files without a stamp, which are not cached."""
     stamp = reader.stamp()
     if stamp is None:
         return None
     return [stamp, name in preparation.labels, preparation.orientation]
 
 
-def cut(
-    case: Opened, rule: Rule, labels: frozenset[str], draws: FloatArray
+def cut_patches(
+    case: LoadedCase, rule: PatchRule, labels: frozenset[str], draws: FloatArray
 ) -> tuple[dict[str, Sequence], str]:
     """Cut one patch at the same position of every part.
 
@@ -345,22 +347,23 @@ def cut(
         draws: random numbers in [0, 1); see :func:`seqpipe.sampling.blocks.patch_draws`.
 
     Returns:
-        The patch of each part by name; and why the patch was cut anywhere instead of by the rule, or "".
+        The patch of each part by name; and the reason if the rule could not be applied and the patch was cut at a
+        uniformly random position, else "".
     """
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
-        # what the case holds is for the next sample too
+        # copied, since the cached case must not share memory with samples
         return {n: replace(part, data=part.data.copy()) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
     inner = [s - b for s, b in zip(start, box.start, strict=True)]
     fills = {name: 0.0 if name in labels else rule.fill for name in case.parts}
-    made = {n: cut_patch(case.window(n, box), inner, rule.patch, rule.pad, fills[n]) for n in case.parts}
-    return made, note
+    patches = {n: cut_patch(case.window(n, box), inner, rule.patch, rule.pad, fills[n]) for n in case.parts}
+    return patches, note
 
 
-def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:
+def _start(case: LoadedCase, rule: PatchRule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:
     patch = rule.patch or case.grid
     uniform = uniform_start(draws[3:6], case.grid, patch)
     if case.weights is not None:
@@ -378,8 +381,8 @@ def _start(case: Opened, rule: Rule, draws: Seq[float]) -> tuple[tuple[int, int,
     else:
         wanted = dict.fromkeys(present, 1.0)
     if not wanted:
-        what = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
-        return uniform, f"{what}: patches are cut anywhere"
+        fact = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
+        return uniform, f"{fact}: patches are cut anywhere"
     numbers = sorted(wanted)
     shares = np.cumsum([wanted[number] for number in numbers])
     chosen = min(int(np.searchsorted(shares, draws[1] * shares[-1], side="right")), len(numbers) - 1)
@@ -407,7 +410,7 @@ def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeR
                 reader = _resampled(name, reader, preparation, spacing_mm=preparation.spacing_mm)
             if not reader.info.same_grid(readers[first].info):
                 if preparation.align == "none":
-                    raise _apart(case, first, name, readers[first].info, reader.info)
+                    raise _different_grids(case, first, name, readers[first].info, reader.info)
                 reader = _resampled(name, readers[name], preparation, like=readers[first])
             readers[name] = reader
         yield readers
@@ -423,7 +426,7 @@ def _resampled(name: str, reader: VolumeReader, preparation: Preparation, **grid
     )
 
 
-def _apart(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo) -> SourceError:
+def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo) -> SourceError:
     return UnreadableSourceError(
         f"{first} and {other} are on different grids: {one.where()}; {two.where()}",
         source=case.parts[other],
@@ -431,28 +434,28 @@ def _apart(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo)
     )
 
 
-def _as_labels(found: Sequence) -> Sequence:
+def _as_labels(part: Sequence) -> Sequence:
     """Cast labels to the smallest integer dtype that holds them."""
-    data = found.data
+    data = part.data
     if data.dtype.kind == "f":
-        whole = np.rint(data)
-        if not np.array_equal(whole, data):
-            bad = data[whole != data].flat[0]
+        rounded = np.rint(data)
+        if not np.array_equal(rounded, data):
+            bad = data[rounded != data].flat[0]
             raise UnreadableSourceError(
                 f"the label {bad} is not a whole number",
-                source=found.source,
+                source=part.source,
                 advice="Name it as an image, not as a label",
             )
-        data = whole
+        data = rounded
     if data.dtype.kind == "f" or data.dtype.itemsize > 2:
         low, high = data.min(initial=0), data.max(initial=0)
         kind = next((k for k in _INTEGERS if np.iinfo(k).min <= low and high <= np.iinfo(k).max), None)
         if kind is None:
             raise UnreadableSourceError(
-                f"labels go from {low} to {high}", source=found.source, allowed="32 bits"
+                f"labels go from {low} to {high}", source=part.source, allowed="32 bits"
             )
         data = data.astype(kind)
-    return replace(found, data=data)
+    return replace(part, data=data)
 
 
 def _cast(data: Any, dtype: str) -> Any:

@@ -1,15 +1,15 @@
-"""VolumeFetcher: threads that cut patches from volumes; each volume is read once for all patches of an epoch."""
+"""VolumeFetcher: worker threads that load volumes and cut patches, with a cache of loaded volumes."""
 
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ..array import FloatArray, IntArray, on_gpu, to_cupy
 from ..cached import cached_property
 from ..errors import ParameterError, SeqpipeError
+from ..forks import reset_after_fork
 from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws
 from ..sampling.params import OnError
@@ -27,12 +28,13 @@ from ..video.engine.workers import Workers
 from ..volume.disk import DiskCache
 from .fetch import FetchedSamples
 from .report import ReportBook
-from .volume_case import Opened, Preparation, Rule, cut, opened
+from .volume_case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
 from .volume_list import Case
 
-__all__ = ["OpenCases", "PatchSample", "PatchSelection", "VolumeFetcher"]
+__all__ = ["CaseCache", "PatchSample", "PatchSelection", "VolumeFetcher"]
 
 _TRIES: Final = 16
+_CHUNK: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class PatchSelection:
     shapes: tuple[tuple[int, ...], ...]
     order: BlockOrder
     preparation: Preparation
-    rule: Rule
+    rule: PatchRule
 
     def sample(self, index: int, epoch: int) -> PatchSample:
         """Return one sample of an epoch by its index within the dataset."""
@@ -100,21 +102,26 @@ class PatchSelection:
         )
 
 
-class _Slot:
-    """A volume that is open or being opened."""
+class _CacheEntry:
+    """A volume that is loaded or being loaded."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.found: Opened | SeqpipeError | None = None
+        self.result: LoadedCase | SeqpipeError | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; 0 before the volume is loaded."""
+        return self.result.nbytes if isinstance(self.result, LoadedCase) else 0
 
 
-class OpenCases:
-    """Cache of volumes in memory; the least recently used ones are dropped first.
+class CaseCache:
+    """LRU cache of volumes in memory; empty in a forked process.
 
     Args:
         selection: the dataset's volumes.
-        least: number of volumes that are always kept.
-        room: limit in bytes for further volumes.
+        min_volumes: number of volumes that are always kept.
+        limit_bytes: memory limit beyond these.
         disk: cache on disk, or None.
         gpu: number of the GPU whose memory holds the volumes; None for main memory.
     """
@@ -122,59 +129,64 @@ class OpenCases:
     def __init__(
         self,
         selection: PatchSelection,
-        least: int,
-        room: int,
+        min_volumes: int,
+        limit_bytes: int,
         disk: DiskCache | None = None,
         gpu: int | None = None,
     ) -> None:
-        self._selection, self._least, self._room, self._disk = selection, least, room, disk
+        self._selection, self._disk = selection, disk
+        self._min_volumes, self._limit_bytes = min_volumes, limit_bytes
         self.gpu = gpu
-        self._process = os.getpid()
-        self._slots: OrderedDict[int, _Slot] = OrderedDict()
-        self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
+        self.after_fork()
+        reset_after_fork(self)
 
-    def get(self, volume: int) -> Opened:
-        """Return a volume, and read it if it is not cached.
+    def after_fork(self) -> None:
+        """Drop all volumes and create new locks, as threads of the parent process may have held them."""
+        self._entries: OrderedDict[int, _CacheEntry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, volume: int) -> LoadedCase:
+        """Return a volume; load it if it is not cached.
 
         Raises:
-            SeqpipeError: the volume cannot be read; the error is cached as a volume is.
+            SeqpipeError: the volume cannot be loaded; errors are cached like volumes.
         """
-        if self._process != os.getpid():  # a forked process: threads of the parent may have held the locks
-            self._lock, self._slots, self._process = threading.Lock(), OrderedDict(), os.getpid()
         with self._lock:
-            slot = self._slots.setdefault(volume, _Slot())
-            self._slots.move_to_end(volume)
-            self._drop()
-        with slot.lock:
-            if slot.found is None:
-                self.counts["volumes"] += 1
-                selection, case = self._selection, self._selection.cases[volume]
-                try:
-                    found = opened(case, selection.preparation, selection.rule, self._disk)
-                    slot.found = found if self.gpu is None else found.on_gpu(self.gpu)
-                except SeqpipeError as error:
-                    slot.found = error
-            if isinstance(slot.found, SeqpipeError):
-                raise slot.found
-            return slot.found
+            entry = self._entries.setdefault(volume, _CacheEntry())
+            self._entries.move_to_end(volume)
+            self._evict()
+        with entry.lock:
+            if entry.result is None:
+                with self._lock:
+                    self.counts["volumes"] += 1
+                entry.result = self._load(self._selection.cases[volume])
+            if isinstance(entry.result, SeqpipeError):
+                raise entry.result
+            return entry.result
+
+    def _load(self, case: Case) -> LoadedCase | SeqpipeError:
+        try:
+            loaded = load_case(case, self._selection.preparation, self._selection.rule, self._disk)
+            return loaded if self.gpu is None else loaded.on_gpu(self.gpu)
+        except SeqpipeError as error:
+            return error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenCases, (self._selection, self._least, self._room, self._disk, self.gpu)
+        return CaseCache, (self._selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
 
     def clear(self) -> None:
         """Drop all volumes."""
         with self._lock:
-            self._slots.clear()
+            self._entries.clear()
 
-    def _drop(self) -> None:
-        """Drop the least recently used volumes beyond ``least`` and ``room``."""
-        if len(self._slots) <= self._least:
+    def _evict(self) -> None:
+        if len(self._entries) <= self._min_volumes:
             return
-        held = sum(slot.found.nbytes for slot in self._slots.values() if isinstance(slot.found, Opened))
-        while len(self._slots) > self._least and (held > self._room or not self._room):
-            _, slot = self._slots.popitem(last=False)
-            held -= slot.found.nbytes if isinstance(slot.found, Opened) else 0
+        held = sum(entry.nbytes for entry in self._entries.values())
+        while len(self._entries) > self._min_volumes and (held > self._limit_bytes or not self._limit_bytes):
+            _, entry = self._entries.popitem(last=False)
+            held -= entry.nbytes
 
 
 class _LazyWorkers:
@@ -182,33 +194,34 @@ class _LazyWorkers:
 
     def __init__(self, threads: int | None) -> None:
         self._threads = threads
-        self._lock = threading.Lock()
         self._workers: Workers | None = None
-        self._process = -1
+        self._lock = threading.Lock()
+        reset_after_fork(self)
 
     def get(self) -> Workers:
         """Return the threads of this process."""
-        if self._workers is not None and self._process != os.getpid():
-            self._workers, self._lock = None, threading.Lock()
         with self._lock:
             if self._workers is None:
                 self._workers = Workers(self._threads or available_cores(), "seqpipe-volume")
-                self._process = os.getpid()
             return self._workers
 
     def close(self) -> None:
         """Stop the threads after their current work."""
         with self._lock:
             workers, self._workers = self._workers, None
-        if workers is not None and self._process == os.getpid():
+        if workers is not None:
             workers.close()
+
+    def after_fork(self) -> None:
+        """Forget the parent's threads, and create a new lock, as one of them may have held it."""
+        self._workers, self._lock = None, threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _LazyWorkers, (self._threads,)
 
 
-class _Reads:
-    """Patches being cut."""
+class _PendingCuts:
+    """Patches that worker threads are cutting."""
 
     def __init__(self, futures: Seq[Any]) -> None:
         self.futures = futures
@@ -221,7 +234,7 @@ class _Reads:
 
 @contextmanager
 def _finished_on(gpu: int | None) -> Iterator[None]:
-    """Run a block on a GPU, if any, and wait for its work, since whoever takes the arrays may use another stream."""
+    """Run a block on a GPU, if any, and wait for its work, since consumers of the arrays may use another stream."""
     if gpu is None:
         yield
         return
@@ -238,7 +251,7 @@ class _PendingCase:
     positions: IntArray
     samples: tuple[PatchSample, ...]
     size: int
-    read: _Reads
+    read: _PendingCuts
     engine: Workers
 
 
@@ -251,20 +264,19 @@ class VolumeFetcher:
 
     Attributes:
         selection: the patch of each sample.
-        open: the volumes in memory.
-        engine: the threads.
+        cache: the volumes in memory.
+        engine: the worker threads.
         device: device of the samples.
         on_error: policy for unreadable samples.
         book: records losses.
     """
 
     selection: PatchSelection
-    open: OpenCases
+    cache: CaseCache
     engine: _LazyWorkers
     device: Device
     on_error: OnError
     book: ReportBook
-    _said: set[int] = field(default_factory=set, init=False)
 
     @classmethod
     def of(
@@ -274,26 +286,26 @@ class VolumeFetcher:
         device: Device,
         on_error: OnError,
         book: ReportBook,
-        room: int,
+        cache_bytes: int,
         disk: DiskCache | None,
         *,
         on_gpu: bool = False,
     ) -> VolumeFetcher:
-        """Make the fetcher of a selection.
+        """Return the fetcher of a selection.
 
         Args:
             selection: the patches.
-            threads: number of threads; None for one for each core.
+            threads: number of threads; None for one per core.
             device: device of the samples.
             on_error: policy for unreadable samples.
             book: records losses.
-            room: limit in bytes for cached volumes beyond those in use.
+            cache_bytes: memory limit of cached volumes beyond those in use.
             disk: cache on disk, or None.
             on_gpu: whether the memory of the device, a GPU, holds cached volumes.
         """
         gpu = device.number if on_gpu else None
-        cases = OpenCases(selection, 2 * selection.order.block, room, disk, gpu)
-        return cls(selection, cases, _LazyWorkers(threads), device, on_error, book)
+        cache = CaseCache(selection, 2 * selection.order.block, cache_bytes, disk, gpu)
+        return cls(selection, cache, _LazyWorkers(threads), device, on_error, book)
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """Return the approximate size of samples in bytes."""
@@ -310,21 +322,21 @@ class VolumeFetcher:
         del stack
         samples = tuple(self.selection.at(epoch, positions))
         workers = self.engine.get()
-        # one task for each volume first: otherwise all threads that cut would wait for the first volume
+        # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
         for volume in dict.fromkeys(sample.volume for sample in samples):
-            workers.submit(lambda volume=volume: self._touch(volume))  # type: ignore[misc]
-        futures = [workers.submit(lambda sample=sample: self._cut(sample)) for sample in samples]  # type: ignore[misc]
-        return _PendingCase(epoch, positions, samples, self.size(epoch, positions), _Reads(futures), workers)
+            workers.submit(partial(self._preload, volume))
+        cuts = _PendingCuts([workers.submit(partial(self._cut, sample)) for sample in samples])
+        return _PendingCase(epoch, positions, samples, self.size(epoch, positions), cuts, workers)
 
     def finish(self, pending: _PendingCase) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones."""
         outcomes: list[Any] = []
-        for place, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):
-            found = future.result()
-            if isinstance(found, SeqpipeError):
-                outcomes.append(self._lost(pending.epoch, int(pending.positions[place]), sample, found))
+        for number, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):
+            result = future.result()
+            if isinstance(result, SeqpipeError):
+                outcomes.append(self._lost(pending.epoch, int(pending.positions[number]), sample, result))
             else:
-                outcomes.append((sample, self._placed(found)))
+                outcomes.append((sample, self._on_device(result)))
         return FetchedSamples(tuple(outcomes))
 
     def single(self, sample: PatchSample) -> dict[str, Sequence]:
@@ -333,30 +345,30 @@ class VolumeFetcher:
         Raises:
             SourceError: the sample cannot be read.
         """
-        found = self._cut(sample)
-        if isinstance(found, SeqpipeError):
-            raise found
-        return self._placed(found)
+        result = self._cut(sample)
+        if isinstance(result, SeqpipeError):
+            raise result
+        return self._on_device(result)
 
-    def _touch(self, volume: int) -> None:
+    def _preload(self, volume: int) -> None:
         try:
-            self.open.get(volume)
+            self.cache.get(volume)
         except SeqpipeError:
-            return  # _cut meets the same error
+            return  # cached, and returned by _cut
 
     def _cut(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
         selection = self.selection
         try:
-            case = self.open.get(sample.volume)
-            with _finished_on(self.open.gpu):
-                parts, note = cut(case, selection.rule, selection.preparation.labels, sample.draws)
+            case = self.cache.get(sample.volume)
+            with _finished_on(self.cache.gpu):
+                parts, note = cut_patches(case, selection.rule, selection.preparation.labels, sample.draws)
         except SeqpipeError as error:
             return error
         if note:
             self.book.note(sample.source, "cut anywhere", note)
-        return {name: part.of_sample(-1, sample.index) for name, part in parts.items()}
+        return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
 
-    def _placed(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
+    def _on_device(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
         if self.device.kind == "cpu":
             return parts
         number = self.device.number
@@ -365,7 +377,7 @@ class VolumeFetcher:
         }
 
     def _lost(self, epoch: int, position: int, sample: PatchSample, error: SeqpipeError) -> Any:
-        """Return the error to raise, a substitute, or None, in place of an unreadable sample."""
+        """Return what replaces an unreadable sample: the error to raise, a substitute, or None."""
         if self.on_error == "raise" or isinstance(error, ParameterError):
             self.book.note(sample.source, "sample raised", error)
             return error
@@ -376,20 +388,19 @@ class VolumeFetcher:
         for other in self._following(epoch, position):
             if other.volume in bad:
                 continue
-            found = self._cut(other)
-            if not isinstance(found, SeqpipeError):
+            result = self._cut(other)
+            if not isinstance(result, SeqpipeError):
                 self.book.note(sample.source, "sample substituted", error)
-                return other, self._placed(found)
+                return other, self._on_device(result)
             bad.add(other.volume)
             if len(bad) > _TRIES:
                 break
         self.book.note(sample.source, "sample left out", error)
         return None
 
-    def _following(self, epoch: int, position: int) -> Any:
+    def _following(self, epoch: int, position: int) -> Iterator[PatchSample]:
         """Yield the samples of the rank's epoch after a position, cyclically."""
         length = self.selection.order.length(epoch)
-        step = 256
-        for first in range(1, length, step):
-            places = (position + np.arange(first, min(first + step, length))) % length
-            yield from self.selection.at(epoch, places)
+        for first in range(1, length, _CHUNK):
+            positions = (position + np.arange(first, min(first + _CHUNK, length))) % length
+            yield from self.selection.at(epoch, positions)

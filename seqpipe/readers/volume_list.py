@@ -1,16 +1,18 @@
-"""Listing of volumes: images and labels that belong together, and their subjects."""
+"""Listing of volumes: the images and labels of each case, and its subject."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
-from ..param import check_path, listed
+from ..param import check_list, check_path
+from .manifest import bad_line, text_of
 from .params import one_source
 
 __all__ = ["IMAGE", "LABEL", "Case", "in_fold", "list_cases", "subject_of"]
@@ -88,7 +90,7 @@ def list_cases(
 
 
 def in_fold(subject: str, fold: tuple[int, int]) -> bool:
-    """Return whether a subject belongs to a fold, by a hash of its name: adding subjects moves no other.
+    """Return whether a subject belongs to a fold, by a hash of its name, so that adding subjects moves no other.
 
     Args:
         subject: name of the subject.
@@ -102,26 +104,32 @@ def _of_files(
     files: Iterable[Any], labels: Iterable[Any] | None, subjects: Iterable[str] | None
 ) -> list[Case]:
     allowed = "a list of paths and URLs, or of mappings of names to these"
-    given = [files] if isinstance(files, Mapping) else listed("files", files, allowed)
-    if not given:
+    items = [files] if isinstance(files, Mapping) else check_list("files", files, allowed)
+    if not items:
         raise ParameterError("files is empty", allowed="at least one volume")
-    more = None if labels is None else listed("labels", labels, "a list of paths and URLs, one for each file")
-    owners = None if subjects is None else listed("subjects", subjects, "a list of names, one for each file")
-    for name, values in (("labels", more), ("subjects", owners)):
-        if values is not None and len(values) != len(given):
+    label_files = (
+        None
+        if labels is None
+        else check_list("labels", labels, "a list of paths and URLs, one for each file")
+    )
+    owners = (
+        None if subjects is None else check_list("subjects", subjects, "a list of names, one for each file")
+    )
+    for name, values in (("labels", label_files), ("subjects", owners)):
+        if values is not None and len(values) != len(items):
             raise ParameterError(
-                f"{name} has {len(values)} entries, but there are {len(given)} files",
+                f"{name} has {len(values)} entries, but there are {len(items)} files",
                 allowed="one for each file",
             )
     cases = []
-    for place, item in enumerate(given):
+    for number, item in enumerate(items):
         parts = {n: _name(f) for n, f in item.items()} if isinstance(item, Mapping) else {IMAGE: _name(item)}
         if not parts or not all(isinstance(name, str) and name for name in parts):
-            raise ParameterError(f"files[{place}]={item!r} names no files", allowed="names → paths")
-        if more is not None:
-            parts[LABEL] = _name(more[place])
+            raise ParameterError(f"files[{number}]={item!r} names no files", allowed="names → paths")
+        if label_files is not None:
+            parts[LABEL] = _name(label_files[number])
         key = next(iter(parts.values()))
-        cases.append(Case(parts, key, str(owners[place]) if owners is not None else subject_of(key)))
+        cases.append(Case(parts, key, str(owners[number]) if owners is not None else subject_of(key)))
     return cases
 
 
@@ -137,7 +145,7 @@ def _of_folder(root: str) -> list[Case]:
             "there is no volume in this folder",
             source=str(Path(root) / images),
             allowed=f"files that end in {', '.join(_ENDINGS)}",
-            advice="Name the files themselves with files=[…] if they end differently",
+            advice="If the volumes have other extensions, list them with files=[…]",
         )
     masks = _volumes(Path(root) / labels) if labels else {}
     cases = []
@@ -173,40 +181,43 @@ def subject_of(path: str) -> str:
 
 def _of_manifest(path: str) -> list[Case]:
     """List the lines of a CSV or TSV file with columns for parts and, optionally, ``subject``."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise SourceNotFoundError("no such file", source=path) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(
-            f"the manifest cannot be read ({error})", source=path, allowed="UTF-8 text"
-        ) from error
-    rows = list(csv.reader(text.splitlines(), delimiter="\t" if path.lower().endswith(".tsv") else ","))
-    if not rows or len(rows) < 2:
+    rows = _rows_of(path)
+    if len(rows) < 2:
         raise ManifestError(
             "the manifest lists no volume", source=path, allowed="a header and at least one line"
         )
-    header = [name.strip() for name in rows[0]]
+    line, header = rows[0]
     names = [name for name in header if name != _SUBJECT]
     if not names or not all(header) or len(set(header)) < len(header):
-        raise ManifestError(
-            f"line 1: the columns are {', '.join(map(repr, header))}",
-            source=path,
-            allowed="different names, such as image, label and subject",
-        )
+        columns = ", ".join(map(repr, header))
+        allowed = "different names, such as image, label and subject"
+        raise bad_line(path, line, f"the columns are {columns}", allowed=allowed)
     cases = []
-    for line, row in enumerate(rows[1:], 2):
-        if not any(field.strip() for field in row):
-            continue
-        if len(row) != len(header) or not all(field.strip() for field in row):
-            raise ManifestError(f"line {line}: {row} does not fill {len(header)} columns", source=path)
-        fields = dict(zip(header, map(str.strip, row), strict=True))
-        parts = {name: _beside(path, fields[name]) for name in names}
+    for line, row in rows[1:]:
+        if len(row) != len(header) or not all(row):
+            raise bad_line(path, line, f"{row} does not fill {len(header)} columns")
+        fields = dict(zip(header, row, strict=True))
+        parts = {name: _relative_to(path, fields[name]) for name in names}
         cases.append(Case(parts, fields[names[0]], fields.get(_SUBJECT) or subject_of(fields[names[0]])))
     return cases
 
 
-def _beside(manifest: str, name: str) -> str:
+def _rows_of(path: str) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not blank, with the numbers of their lines."""
+    delimiter = "\t" if path.lower().endswith(".tsv") else ","
+    reader = csv.reader(io.StringIO(text_of(path, Path(path)), newline=""), delimiter=delimiter)
+    rows = []
+    try:
+        for row in reader:
+            fields = [field.strip() for field in row]
+            if any(fields):
+                rows.append((reader.line_num, fields))
+    except csv.Error as error:
+        raise bad_line(path, reader.line_num, f"the line cannot be read ({error})") from error
+    return rows
+
+
+def _relative_to(manifest: str, name: str) -> str:
     return name if "://" in name else str(Path(manifest).parent / name)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, admit, namespace, to_torch
+from ..array import Array, as_native, namespace, to_torch
 from ..errors import ParameterError
 from ..ops import Chain
 from ..parts import Image, Labels
@@ -203,7 +203,7 @@ def _as_sequence(value: Any, layout: str, affine: Any = None) -> Sequence:
     """An array with the space that it knows, as DHWC."""
     affine = getattr(value, "affine", None) if affine is None else affine
     plain = value.as_tensor() if hasattr(value, "as_tensor") else value
-    array = admit(plain)
+    array = as_native(plain)
     array = namespace(array).moveaxis(array, 0, 3) if layout == "CDHW" else array
     return Sequence(
         array, "DHWC"[: array.ndim], affine=None if affine is None else np.asarray(affine, np.float64)

@@ -1,4 +1,7 @@
-"""Which frames make a sample, and in which order samples come: arithmetic only, no pixels and no files."""
+"""Selection of the frames of samples, and order of the samples: pure arithmetic on frame numbers and timestamps.
+
+Imports only seqpipe's top-level modules; reads no files and no pixels.
+"""
 
 from __future__ import annotations
 

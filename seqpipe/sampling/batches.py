@@ -9,7 +9,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
-from ..param import keep_checked
+from ..param import check_fields
 from .params import BATCH_SIZE, LAST_BATCH, LastBatch
 
 __all__ = ["BatchPlan"]
@@ -36,7 +36,7 @@ class BatchPlan:
     start: int = 0
 
     def __post_init__(self) -> None:
-        keep_checked(self, BATCH_SIZE, LAST_BATCH)
+        check_fields(self, BATCH_SIZE, LAST_BATCH)
         if self.length < 0:
             raise ParameterError(f"length={self.length} is not valid", allowed="a whole number of at least 0")
         if not 0 <= self.start <= self.length:

@@ -1,4 +1,4 @@
-"""Patch order: each volume is open once in an epoch, and patches of several volumes are mixed."""
+"""Order of patches: each volume is read once in an epoch, and the patches of several volumes are mixed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .order import EpochOrder
 __all__ = ["DRAWS", "BlockOrder", "patch_draws"]
 
 DRAWS = 6
-"""Numbers that place a patch: two choices, one voxel, and a start along each axis."""
+"""Random numbers for the position of a patch: two choices, one voxel, and a start along each axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOrder:
-    """Which patch stands at each position of a rank's epoch.
+    """The patch at each position of a rank's epoch.
 
     Volume ``v`` has the patches ``v · per_volume`` to ``(v + 1) · per_volume - 1``. The ranks share the volumes in the
-    order of ``volumes``. A rank goes through its volumes in blocks of ``block``, whose patches are shuffled together.
-    So a rank needs one block of volumes in memory at a time, and reads each volume once an epoch.
+    order of ``volumes``. A rank processes its volumes in blocks of ``block``, and shuffles the patches within a block.
+    So it holds one block of volumes in memory at a time, and reads each volume once an epoch.
 
     Attributes:
-        volumes: order of the volumes; each belongs to one rank. If its ``shuffle`` is set, patches are shuffled, too.
+        volumes: order of the volumes; each belongs to one rank. Patches are shuffled if its ``shuffle`` is set.
         per_volume: patches of each volume.
         block: number of volumes whose patches are mixed.
 
@@ -61,42 +61,45 @@ class BlockOrder:
         """Return the patches at positions of the rank's epoch; by default all of them.
 
         Raises:
-            ParameterError: a position is outside.
+            ParameterError: a position is outside of the epoch.
         """
         order, length = self.volumes, self.length(epoch)
-        places = np.arange(length) if positions is None else np.asarray(positions, dtype=np.int64)
-        if places.size and (places.min() < 0 or places.max() >= length):
-            bad = int(places[(places < 0) | (places >= length)][0])
+        positions = np.arange(length) if positions is None else np.asarray(positions, dtype=np.int64)
+        if positions.size and (positions.min() < 0 or positions.max() >= length):
+            bad = int(positions[(positions < 0) | (positions >= length)][0])
             raise ParameterError(
                 f"position={bad} is not valid in epoch {epoch} of rank {order.shard[0]}",
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no volumes",
             )
-        own = np.unique(order.samples(epoch)).size if length else 0
-        whole = own * self.per_volume
-        places = np.where(places < whole, places, places - whole)
+        # with even shards, positions past the rank's own volumes repeat the first one
+        own_volumes = np.unique(order.samples(epoch)).size if length else 0
+        own_patches = own_volumes * self.per_volume
+        positions = np.where(positions < own_patches, positions, positions - own_patches)
         if not order.shuffle:
-            volumes = order.samples(epoch, places // self.per_volume)
-            result: IntArray = volumes * self.per_volume + places % self.per_volume
+            volumes = order.samples(epoch, positions // self.per_volume)
+            result: IntArray = volumes * self.per_volume + positions % self.per_volume
             return result
-        wide = self.block * self.per_volume
-        found = np.empty_like(places)
-        for number in np.unique(places // wide).tolist():
-            here = places // wide == number
+        block_patches = self.block * self.per_volume
+        patches = np.empty_like(positions)
+        for number in np.unique(positions // block_patches).tolist():
+            in_block = positions // block_patches == number
             first = number * self.block
-            count = min(self.block, own - first)
+            count = min(self.block, own_volumes - first)
             members = order.samples(epoch, np.arange(first, first + count))
             mixed = Permutation(count * self.per_volume, order.seed, f"block of {int(members[0])}", epoch)
-            drawn = mixed[places[here] - number * wide]
-            found[here] = members[drawn // self.per_volume] * self.per_volume + drawn % self.per_volume
-        return found
+            chosen = mixed[positions[in_block] - number * block_patches]
+            patches[in_block] = (
+                members[chosen // self.per_volume] * self.per_volume + chosen % self.per_volume
+            )
+        return patches
 
 
 def patch_draws(seed: int, epoch: int, index: int) -> FloatArray:
-    """The numbers that place a patch, each from 0 to below 1; they depend on these three alone.
+    """Return the :data:`DRAWS` random numbers in [0, 1) that determine the position of a patch.
 
     Args:
-        seed: the user's.
+        seed: the user's seed.
         epoch: the epoch.
-        index: the patch's within the dataset.
+        index: index of the patch in the dataset.
     """
     return stream(seed, "patches", epoch, index).random(DRAWS)

@@ -28,11 +28,11 @@ def choose_sampler(
     pad_mode: PadMode = "none",
     min_motion: float | None = None,
 ) -> Sampler:
-    """Choose the sampler for the user's parameters.
+    """Return the sampler for the user's parameters.
 
-    ``segments`` gives :class:`UniformSegments`; ``clips_per_video`` clips, random or even; otherwise windows. With
-    ``fps``, windows and clips go by time, and lengths and distances count frames of that rate. ``min_motion`` leaves
-    out windows and clips by frame numbers in which little moves.
+    ``segments`` selects :class:`UniformSegments`; ``clips_per_video`` selects random or even clips; otherwise windows
+    are used. With ``fps``, windows and clips are sampled by time, and lengths and distances count frames at that rate.
+    ``min_motion`` excludes windows and clips with little motion.
 
     Raises:
         ParameterError: a parameter is out of bounds, or two of them contradict each other.

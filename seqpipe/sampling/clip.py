@@ -1,4 +1,4 @@
-"""Sampling values: Span (the usable frames), FrameClip (one sample), Sampler (which chooses)."""
+"""Span (the usable frames of a video), FrameClip (the frames of a sample) and the Sampler protocol."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 from ..array import BoolArray, FloatArray, IntArray
 from ..errors import ParameterError
 from ..padding import PadMode, source_indices
+from ..random import stream
 
-__all__ = ["FrameClip", "Sampler", "Span", "check_sample", "padded"]
+__all__ = ["FrameClip", "Sampler", "Span", "check_sample", "draw_clip", "padded"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,15 +23,15 @@ class Span:
     Attributes:
         first: the first frame's number.
         end: one more than the last frame's number.
-        timestamps: for samplers that go by time: the presentation times in seconds of *all* frames of the
-            video (not only of the range), float64, ascending.
-        end_s: for samplers that go by time: the time at which the range ends, where it was cut by time; the
-            range never lasts longer than until frame ``end`` is shown.
-        motion: for samplers that go by motion: how much each frame of the video moves until the next one, in percent
-            of the longer side per second, float; NaN where that is not known.
+        timestamps: for samplers by time: the presentation times in seconds of *all* frames of the video (not only of
+            the range), float64, ascending.
+        end_s: for samplers by time: the end of a range that was given in seconds. The range ends no later than the
+            timestamp of frame ``end``.
+        motion: for samplers by motion: the motion from each frame of the video to the next, in percent of the longer
+            side per second, float; NaN if unknown.
 
     Raises:
-        ParameterError: the range is not one of frames, or there are fewer timestamps, or motion of fewer, than frames.
+        ParameterError: the range is invalid, or timestamps or motion have fewer values than the range needs.
     """
 
     first: int
@@ -58,12 +59,12 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class FrameClip:
-    """The frames that make one sample.
+    """The frames of one sample.
 
     Attributes:
-        frames: the frame to decode for each position, int64, always inside of the span; -1 at positions
-            that are filled with a constant. Other padding repeats frames of the clip.
-        padding: which positions are padding, bool, as long as ``frames``.
+        frames: the frame to decode for each position, int64, always inside of the span; -1 at positions filled with a
+            constant. Other padding repeats frames of the clip.
+        padding: whether each position is padding, bool, as long as ``frames``.
     """
 
     frames: IntArray
@@ -80,7 +81,7 @@ class FrameClip:
 
     @classmethod
     def whole(cls, frames: IntArray) -> FrameClip:
-        """A clip without padding."""
+        """Return a clip without padding."""
         return cls(frames, np.zeros(len(frames), dtype=np.bool_))
 
     def __len__(self) -> int:
@@ -88,47 +89,68 @@ class FrameClip:
         return len(self.frames)
 
     def labeled(self) -> IntArray:
-        """The source frame number of each position, -1 at padding: what ``Sequence.frames`` says."""
+        """Return the source frame number of each position, -1 for padding, as in ``Sequence.frames``."""
         return np.where(self.padding, np.int64(-1), self.frames)
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Picks samples from a video by arithmetic alone; immutable, so that threads may share it.
+    """Selects the samples of a video; immutable and thus thread-safe.
 
-    Every frame of every clip lies inside of the span. The clip is a pure function of the arguments, and of
-    the state of ``rng`` if the sampler is random.
+    Every frame of every clip lies inside of the span. A clip is a pure function of the arguments, and of the state of
+    ``rng`` if the sampler is random.
     """
 
     @property
     def is_random(self) -> bool:
-        """Whether :meth:`clip` draws, so that it must be given ``rng``."""
+        """Whether :meth:`clip` needs ``rng``."""
 
     @property
     def length(self) -> int:
-        """The number of positions of every clip."""
+        """Number of positions of each clip."""
 
     def count(self, span: Span) -> int:
-        """How many samples the span gives in one epoch; 0 if it is too short."""
+        """Return the number of samples of the span in one epoch; 0 if it is too short."""
 
     def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """The k-th sample of the span.
+        """Return the k-th sample of the span.
 
         Args:
             span: the frames that may be used.
-            k: which sample, from 0 to ``count(span) - 1``.
-            rng: random numbers of this very sample (:func:`seqpipe.random.stream`); unused if not random.
+            k: number of the sample, from 0 to ``count(span) - 1``.
+            rng: the generator of this sample (:func:`seqpipe.random.stream`); unused if not random.
 
         Raises:
-            ParameterError: there is no such sample, or random numbers or timestamps are missing.
+            ParameterError: ``k`` is out of range, or the generator or timestamps are missing.
         """
 
 
-def check_sample(sampler: Sampler, span: Span, k: int) -> int:
-    """The sample number, if the span has such a sample.
+def draw_clip(sampler: Sampler, span: Span, k: int, *, seed: int, epoch: int, index: int) -> FrameClip:
+    """Return the clip of a dataset's sample.
+
+    Random samplers draw from a stream that is keyed by (seed, "clips", epoch, index), so that a sample is the same on
+    every rank, in every thread and in batches of any size. Nothing else in a dataset is random but its order.
+
+    Args:
+        sampler: sampler of the dataset.
+        span: the usable frames of the sample's video.
+        k: number of the sample within its video, from 0.
+        seed: the user's seed.
+        epoch: the epoch, from 0.
+        index: index of the sample in the dataset, from 0.
 
     Raises:
-        ParameterError: it has not; the message says why.
+        ParameterError: ``k`` is out of range.
+    """
+    rng = stream(seed, "clips", epoch, index) if sampler.is_random else None
+    return sampler.clip(span, k, rng)
+
+
+def check_sample(sampler: Sampler, span: Span, k: int) -> int:
+    """Return the sample number ``k``.
+
+    Raises:
+        ParameterError: the span has no such sample.
     """
     count = sampler.count(span)
     if not 0 <= k < count:
@@ -138,13 +160,15 @@ def check_sample(sampler: Sampler, span: Span, k: int) -> int:
 
 
 def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
-    """Make a clip of ``length`` positions from the frames that exist, filled as ``numpy.pad`` does.
+    """Return a clip of ``length`` positions, padded at the end as by ``numpy.pad``.
 
     Args:
         real: the frames of the first positions, at least one, at most ``length``.
-        length: positions of the clip.
-        mode: how missing positions are filled, see :mod:`seqpipe.padding`; "constant" marks them by -1, "none" is
-            allowed only if no frame is missing.
+        length: number of positions of the clip.
+        mode: padding mode, see :mod:`seqpipe.padding`; "constant" marks positions by -1.
+
+    Raises:
+        ParameterError: frames are missing and the mode is "none".
     """
     have = len(real)
     if have == length:

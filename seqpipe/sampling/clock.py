@@ -1,9 +1,9 @@
 """Time-to-frame lookup: the frame on screen at a time, and the frames between two times.
 
-Timestamps are presentation times in seconds, float64, ascending, one for each frame of a video. They are the
-video's own clock: the first one need not be 0, and their distances need not be equal. Frame i is shown from
-its timestamp until the next one. A time that was computed or written with six decimals may miss a timestamp
-by a rounding error, so a time counts as equal to a timestamp if they differ by at most a microsecond.
+Timestamps are presentation times in seconds, float64, ascending, one for each frame of a video, on the video's own
+clock: the first one need not be 0, and their distances may vary. Frame i is shown from its timestamp until the next
+one. Times that were computed or written with six decimals differ from timestamps by rounding errors, so a time and a
+timestamp are equal if they differ by at most a microsecond.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 EQUAL_S: Final = 1e-6
-"""Times that differ by no more than this are the same, in seconds."""
+"""Largest difference in seconds of times that are equal."""
 
-_COARSEST_TICK: Final = 1e-3
-_LOOK: Final = 256  # frames that are enough to tell a clock's habits; keeps the cost of a clip constant
+_COARSEST_TICK_S: Final = 1e-3  # Matroska's default
+_INSPECTED: Final = 256  # frames that determine a clock's rounding; bounds the cost of a clip
 
 
 def clock_text(seconds: float) -> str:
-    """A time in seconds as people read it: ``1:02:03.250``, or ``2:03.250`` below an hour."""
+    """Return a time as text: ``1:02:03.250``, or ``2:03.250`` below an hour."""
     sign, milliseconds = "-" if seconds < 0 else "", round(abs(seconds) * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     hours, minutes = divmod(minutes, 60)
@@ -45,25 +45,25 @@ def clock_text(seconds: float) -> str:
 
 
 def frame_at(timestamps: FloatArray, time_s: float) -> int:
-    """The frame on screen at a time: the last one with a timestamp at or before it.
+    """Return the frame on screen at a time: the last one with a timestamp at or before it.
 
     Raises:
-        FrameRangeError: the time lies before the first frame, or at or after the end of the last one.
+        FrameRangeError: the time is before the first frame, or at or after the end of the last one.
     """
     return int(frames_at(timestamps, np.array([time_s]))[0])
 
 
 def frames_at(timestamps: FloatArray, times_s: FloatArray) -> IntArray:
-    """The frame on screen at each of many times, as :func:`frame_at`.
+    """Return the frame on screen at each of several times, as :func:`frame_at`.
 
     Raises:
-        FrameRangeError: a time lies before the first frame, or at or after the end of the last one.
+        FrameRangeError: a time is before the first frame, or at or after the end of the last one.
     """
     times_s = np.asarray(times_s, dtype=np.float64)
     if not len(timestamps):
         raise FrameRangeError("there are no frames, so none is shown at any time")
     first_s, end_s = float(timestamps[0]), end_of(Span(0, len(timestamps), timestamps))
-    # A video of one frame does not say for how long it is shown: only its own timestamp is certain.
+    # The duration of a single frame is unknown: only its own timestamp is certain.
     inside = (times_s >= first_s - EQUAL_S) & (times_s < max(end_s - EQUAL_S, first_s + 2 * EQUAL_S))
     if not inside.all():
         bad = float(times_s[~inside].flat[0])
@@ -78,17 +78,17 @@ def frames_at(timestamps: FloatArray, times_s: FloatArray) -> IntArray:
 def frame_range(
     timestamps: FloatArray, start_s: float | None = None, end_s: float | None = None
 ) -> tuple[int, int]:
-    """The frames whose timestamps lie in ``[start_s, end_s)``, as ``(first, end)``, end not included.
+    """Return the frames whose timestamps lie in ``[start_s, end_s)``, as ``(first, end)``, end not included.
 
-    Ranges that follow each other have no frame in common and leave none out.
+    Adjacent ranges share no frame and miss none.
 
     Args:
-        timestamps: of all frames.
-        start_s: seconds on the video's clock; from the first frame if None.
-        end_s: seconds on the video's clock; to the last frame if None.
+        timestamps: timestamps of all frames.
+        start_s: seconds on the video's clock; None for the first frame.
+        end_s: seconds on the video's clock; None for the end of the video.
 
     Raises:
-        ParameterError: the end does not lie behind the start, or a time is not a number.
+        ParameterError: ``end_s`` is not after ``start_s``, or one of them is NaN.
         FrameRangeError: no frame begins in the range.
     """
     lo = -np.inf if start_s is None else float(start_s)
@@ -107,10 +107,10 @@ def frame_range(
 
 
 def span_between(timestamps: FloatArray, start_s: float | None = None, end_s: float | None = None) -> Span:
-    """The span of frames whose timestamps lie in ``[start_s, end_s)``, which ends in time at ``end_s``.
+    """Return the span of the frames of :func:`frame_range`, with ``end_s`` as its end in time.
 
     Raises:
-        ParameterError: the end does not lie behind the start, or a time is not a number.
+        ParameterError: ``end_s`` is not after ``start_s``, or one of them is NaN.
         FrameRangeError: no frame begins in the range.
     """
     first, end = frame_range(timestamps, start_s, end_s)
@@ -118,43 +118,40 @@ def span_between(timestamps: FloatArray, start_s: float | None = None, end_s: fl
 
 
 def end_of(span: Span) -> float:
-    """When the span's last frame stops being shown, in seconds on the video's clock.
+    """Return the end of the span's last frame, in seconds on the video's clock.
 
-    That is when the next frame of the video begins. A video's last frame has none: it is taken to be shown as
-    long as the frames before it usually are (the mean of the distances that are at most 1.5 times their
-    median, so that a pause does not count; over the last 256 frames), and for no time at all if it is the
-    only one.
+    A frame ends when the next one begins. The duration of a video's last frame is estimated as the mean distance of
+    the last 256 timestamps, without distances above 1.5 times their median (pauses); 0 for a single frame.
     """
     timestamps = clock_of(span)
     if span.end < len(timestamps):
         end_s = float(timestamps[span.end])
     else:
-        end_s = float(timestamps[span.end - 1]) + _usual_distance(timestamps[: span.end])
+        end_s = float(timestamps[span.end - 1]) + _typical_distance(timestamps[: span.end])
     return end_s if span.end_s is None else min(end_s, span.end_s)
 
 
 def rate_tolerance_s(span: Span) -> float:
-    """How far apart, in seconds, a timestamp and a position at a constant rate may be to count as equal.
+    """Return the largest difference in seconds at which a timestamp equals a position at a constant rate.
 
-    One microsecond, unless a constant rate was rounded to the ticks of a clock. Matroska and WebM hold 30
-    frames/s as 0.033, 0.067, 0.100: compared strictly, the time of frame 2 (0.0667) would show frame 1
-    again, and going through such a file at its own rate would repeat and lose frames. Rounding is
-    recognized by the span's first 256 frames: their distances then differ by one tick. So where they differ
-    by at most a millisecond, the coarsest clock in use, that difference is the tolerance; it is never more
-    than half a usual distance.
+    It is a microsecond, unless the timestamps are a constant rate rounded to ticks. Matroska and WebM store 30 frames/s
+    as 0.033, 0.067, 0.100: without tolerance, frame 1 would be on screen at the exact time of frame 2 (0.0667), and
+    sampling such a file at its own rate would repeat and skip frames. Rounded timestamps have distances that differ by
+    one tick. So if the distances of the span's first 256 frames differ by at most a millisecond, the coarsest tick in
+    use, the tolerance is that difference, but at most half a typical distance.
     """
-    timestamps = clock_of(span)[span.first : min(span.end, span.first + _LOOK)]
+    timestamps = clock_of(span)[span.first : min(span.end, span.first + _INSPECTED)]
     spread_s = float(np.ptp(np.diff(timestamps))) if len(timestamps) > 2 else 0.0
-    if spread_s > _COARSEST_TICK + EQUAL_S:
+    if spread_s > _COARSEST_TICK_S + EQUAL_S:
         return EQUAL_S
-    return max(EQUAL_S, min(spread_s + EQUAL_S, _usual_distance(timestamps) / 2))
+    return max(EQUAL_S, min(spread_s + EQUAL_S, _typical_distance(timestamps) / 2))
 
 
 def clock_of(span: Span) -> FloatArray:
-    """The timestamps of all frames of the span's video.
+    """Return the timestamps of all frames of the span's video.
 
     Raises:
-        ParameterError: the span has none, or no frames.
+        ParameterError: the span has no timestamps or no frames.
     """
     if span.timestamps is None or not len(span):
         missing = "no timestamps" if span.timestamps is None else "no frames"
@@ -164,7 +161,7 @@ def clock_of(span: Span) -> FloatArray:
     return span.timestamps
 
 
-def _usual_distance(timestamps: FloatArray) -> float:
-    gaps = np.diff(timestamps[-_LOOK:])
+def _typical_distance(timestamps: FloatArray) -> float:
+    gaps = np.diff(timestamps[-_INSPECTED:])
     gaps = gaps[gaps > 0]
     return float(gaps[gaps <= 1.5 * np.median(gaps)].mean()) if gaps.size else 0.0

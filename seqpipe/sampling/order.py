@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
-from ..param import keep_checked
+from ..param import check_fields
 from ..random import Permutation
 from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 
@@ -60,7 +60,7 @@ class EpochOrder:
     block: int = 1
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEED, SHUFFLE, STICK_TO_SHARD)
+        check_fields(self, SEED, SHUFFLE, STICK_TO_SHARD)
         EVEN_SHARDS.check(self.even)
         _, world = shard = check_shard(self.shard)
         object.__setattr__(self, "shard", shard)
@@ -111,19 +111,19 @@ class EpochOrder:
             ParameterError: a position is outside of the epoch.
         """
         length = self.length(epoch)
-        places = np.arange(length) if positions is None else _whole_numbers(positions)
-        if places.size and (places.min() < 0 or places.max() >= length):
-            bad = int(places[(places < 0) | (places >= length)].flat[0])
+        positions = np.arange(length) if positions is None else _whole_numbers(positions)
+        if positions.size and (positions.min() < 0 or positions.max() >= length):
+            bad = int(positions[(positions < 0) | (positions >= length)].flat[0])
             raise ParameterError(
                 f"position={bad} is not valid in epoch {epoch} of rank {self.shard[0]}",
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no samples",
             )
         first, end = self._part(epoch)
         own = end - first
-        return self._at(epoch, first, end, np.where(places < own, places, places - own))
+        return self._samples_at(epoch, first, end, np.where(positions < own, positions, positions - own))
 
     def fingerprint_fields(self) -> dict[str, object]:
-        """Return what determines the order besides ``size`` and ``block``, as keywords of :func:`fingerprint`."""
+        """Return the fields that determine the order, without ``size`` and ``block``, for :func:`fingerprint`."""
         return {
             "seed": self.seed,
             "shuffle": self.shuffle,
@@ -132,12 +132,12 @@ class EpochOrder:
             "even_shards": self.even,
         }
 
-    def _at(self, epoch: int, first: int, end: int, places: IntArray) -> IntArray:
+    def _samples_at(self, epoch: int, first: int, end: int, positions: IntArray) -> IntArray:
         if not self.shuffle:
-            return first + places
-        blocks, within = np.divmod(places, self.block)
+            return first + positions
+        blocks, within = np.divmod(positions, self.block)
         if self.stick_to_shard:
-            # The name of the stream keeps ranks with parts of equal size from going through them in the same order.
+            # A stream name per rank: otherwise all ranks would permute their parts in the same way.
             own = self._permutation(epoch, (end - first) // self.block, f"shard {self.shard[0]}")
             return first + own[blocks] * self.block + within
         every = self._permutation(epoch, self._blocks, "shuffle")
@@ -147,14 +147,14 @@ class EpochOrder:
         return Permutation(size, self.seed, name, epoch)
 
     def _part(self, epoch: int) -> tuple[int, int]:
-        """The rank's part of the epoch, half-open."""
+        """Return the rank's part of the epoch, half-open."""
         rank, world = self.shard
         part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
         return self._blocks * part // world * self.block, self._blocks * (part + 1) // world * self.block
 
 
 def _whole_numbers(positions: object) -> IntArray:
-    given = np.asarray(positions)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise ParameterError(f"positions={positions!r} is not valid", allowed="a row of whole numbers")
-    return given.astype(np.int64, copy=False)
+    array = np.asarray(positions)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ParameterError(f"positions={positions!r} is not valid", allowed="a list of whole numbers")
+    return array.astype(np.int64, copy=False)

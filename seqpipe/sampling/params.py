@@ -1,4 +1,4 @@
-"""Sampling parameters, declared once; readers, samplers and the command line validate with them."""
+"""Declarations of the sampling parameters, which readers, samplers and the command line validate with."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
 _MOST: Final = 10_000_000
-"""A day of video at 115 frames/s. What is counted in arrays has a bound, else a slip of the pen takes all memory."""
+"""Bound of counts that become array lengths, so that a typo cannot allocate all memory: a day at 115 frames/s."""
 
 SEQUENCE_LENGTH: Final = Param(
     name="sequence_length", doc="Frames in a sequence", lo=1, hi=_MOST, unit="frames"
@@ -65,7 +65,7 @@ CLIPS_TOGETHER: Final = Param(
     name="clips_together", doc="Whether the clips of a video follow one another in every epoch", kind=bool
 )
 REPEATS: Final = Param(
-    name="repeats", doc="How often each sample comes in an epoch, one time after the other", lo=1, hi=_MOST
+    name="repeats", doc="Consecutive repetitions of each sample in an epoch", lo=1, hi=_MOST
 )
 CLIP_MODE: Final = choice(
     "clip_mode",
@@ -73,10 +73,10 @@ CLIP_MODE: Final = choice(
     ("random", "even"),
 )
 SEGMENTS: Final = Param(
-    name="segments", doc="Equal parts a video is cut into; one frame of each makes a sequence", lo=1, hi=_MOST
+    name="segments", doc="Equal parts of a video; a sequence has one frame of each", lo=1, hi=_MOST
 )
 SEGMENT_MODE: Final = choice(
-    "segment_mode", "Which frame of each part is taken: one at random, or the center", ("random", "center")
+    "segment_mode", "Frame that is taken from each part: a random one, or the center", ("random", "center")
 )
 FPS: Final = Param(
     name="fps", doc="Frames per second to resample to, by timestamps", kind=float, lo=1e-6, hi=1e4, unit="Hz"
@@ -87,7 +87,7 @@ COUNT: Final = Param(
 )
 PAD_MODE: Final = choice(
     "pad_mode",
-    "How a sequence that reaches past the end is filled; 'none' leaves such sequences out",
+    "Padding of a sequence that reaches past the end; 'none' leaves such sequences out",
     PAD_MODES,
 )
 SHUFFLE: Final = Param(name="shuffle", doc="A new order of all samples in every epoch", kind=bool)
@@ -98,7 +98,7 @@ STICK_TO_SHARD: Final = Param(
 EVEN_SHARDS: Final = Param(name="even_shards", doc="Whether all ranks get equally many samples", kind=bool)
 LAST_BATCH: Final = choice(
     "last_batch",
-    "What becomes of a last batch that is not full: given short, dropped, or filled from the epoch's start",
+    "Policy for an incomplete last batch: returned short, dropped, or filled from the epoch's start",
     ("partial", "drop", "fill"),
 )
 BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
@@ -107,7 +107,7 @@ MIN_FRAMES: Final = Param(
 )
 MIN_MOTION: Final = Param(
     name="min_motion",
-    doc="Sequences in which less moves on average are left out",
+    doc="Sequences with less mean motion are left out",
     kind=float,
     lo=0,
     hi=1e6,
@@ -116,17 +116,17 @@ MIN_MOTION: Final = Param(
 )
 ON_ERROR: Final = choice(
     "on_error",
-    "What happens to a sample that cannot be read: raised, left out, or replaced by another sample",
+    "Policy for a sample that cannot be read: raise the error, leave the sample out, or substitute another sample",
     ("raise", "skip", "substitute"),
 )
-EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0 on", lo=0, hi=2**53)
+EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0", lo=0, hi=2**53)
 
 
 def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
-    """The shard ``(rank, world)`` as two ints.
+    """Return the shard ``(rank, world)`` as two ints.
 
     Raises:
-        ParameterError: it is not a pair of whole numbers with ``0 <= rank < world``.
+        ParameterError: the shard is not a pair of whole numbers with ``0 <= rank < world``.
     """
     allowed = "(rank, world), two whole numbers with 0 <= rank < world"
     try:
@@ -134,6 +134,6 @@ def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
     except (TypeError, ValueError) as error:
         raise ParameterError(f"shard={shard!r} is not valid", allowed=allowed) from error
     if not 0 <= rank < world:
-        advice = "Ranks are counted from 0 on" if rank == world else None
+        advice = "Ranks are counted from 0" if rank == world else None
         raise ParameterError(f"shard={shard!r} is not valid", allowed=allowed, advice=advice)
     return rank, world

@@ -1,7 +1,7 @@
 """Sampling at a target frame rate, by timestamps: for variable frame rates and any ratio of rates.
 
-Position k of a clip that starts at time t is the frame on screen at ``t + k / fps``: each time is computed
-from k itself, so no error adds up. Positions at or after the end of the span are padding.
+Position k of a clip that starts at time t is the frame on screen at ``t + k / fps``. Times are computed from k, so
+rounding errors do not accumulate. Positions at or after the end of the span are padding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import FloatArray, IntArray
-from ..param import keep_checked
+from ..param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .clock import clock_of, end_of, rate_tolerance_s, span_between
 from .params import FPS
@@ -24,29 +24,29 @@ __all__ = ["RandomRateClips", "RateWindows", "at_rate", "frames_at_rate"]
 def frames_at_rate(
     timestamps: FloatArray, fps: float, start_s: float | None = None, end_s: float | None = None
 ) -> IntArray:
-    """The frames that show a video, or the part of it in ``[start_s, end_s)``, at a constant rate.
+    """Return the frames that show a video, or its part in ``[start_s, end_s)``, at a constant rate.
 
-    The first position is the first frame that begins in the range; position k is the frame on screen k / fps
-    seconds later. Frames are left out where the rate is lower than the video's, repeated where it is higher.
+    Position 0 is the first frame that begins in the range; position k is the frame on screen k / fps seconds later.
+    Frames are skipped if the rate is lower than the video's, repeated if it is higher.
 
     Args:
-        timestamps: of all frames, seconds, float64, ascending.
+        timestamps: timestamps of all frames in seconds, float64, ascending.
         fps: positions per second.
-        start_s: seconds on the video's clock; from the first frame if None.
-        end_s: seconds on the video's clock; to the last frame's end if None.
+        start_s: seconds on the video's clock; None for the first frame.
+        end_s: seconds on the video's clock; None for the end of the last frame.
 
     Returns:
         Frame numbers, int64, ascending, at least one.
 
     Raises:
-        ParameterError: the rate is out of bounds, or the end does not lie behind the start.
+        ParameterError: the rate is out of bounds, or ``end_s`` is not after ``start_s``.
         FrameRangeError: no frame begins in the range.
     """
     return at_rate(span_between(timestamps, start_s, end_s), fps)
 
 
 def at_rate(span: Span, fps: float) -> IntArray:
-    """The frames that show a span at a constant rate, as :func:`frames_at_rate`; none if the span is empty.
+    """Return the frames that show a span at a constant rate, as :func:`frames_at_rate`; none if the span is empty.
 
     Raises:
         ParameterError: the rate is out of bounds, or the span has no timestamps.
@@ -74,11 +74,11 @@ class RateWindows:
     windows: Windows
 
     def __post_init__(self) -> None:
-        keep_checked(self, FPS)
+        check_fields(self, FPS)
 
     @property
     def is_random(self) -> bool:
-        """Never."""
+        """False."""
         return False
 
     @property
@@ -87,7 +87,7 @@ class RateWindows:
         return self.windows.length
 
     def count(self, span: Span) -> int:
-        """How many windows the span gives; 0 if it is too short.
+        """Return the number of windows of the span; 0 if it is too short.
 
         Raises:
             ParameterError: the span has no timestamps.
@@ -95,10 +95,10 @@ class RateWindows:
         return self.windows.count(Span(0, _Timeline(span).positions(self.fps))) if len(span) else 0
 
     def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """The k-th window.
+        """Return the k-th window.
 
         Raises:
-            ParameterError: there is no such window, or the span has no timestamps.
+            ParameterError: ``k`` is out of range, or the span has no timestamps.
         """
         check_sample(self, span, k)
         timeline = _Timeline(span)
@@ -111,9 +111,8 @@ class RateWindows:
 class RandomRateClips:
     """Sequences at a target rate that start at random frames of the source.
 
-    All frames from which a whole sequence can be shown before the span ends are equally likely. A span that
-    is too short for one sequence gives none without padding; with padding, it gives sequences that start at
-    its first frame.
+    All frames that are followed by enough time for a whole sequence are equally likely. A span that is too short for
+    one sequence has none without padding; with padding, its sequences start at its first frame.
 
     Attributes:
         fps: the target rate in Hz.
@@ -127,11 +126,11 @@ class RandomRateClips:
     clips: RandomClips
 
     def __post_init__(self) -> None:
-        keep_checked(self, FPS)
+        check_fields(self, FPS)
 
     @property
     def is_random(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
     @property
@@ -140,7 +139,7 @@ class RandomRateClips:
         return self.clips.length
 
     def count(self, span: Span) -> int:
-        """``clips_per_video``; 0 if the span is too short.
+        """Return ``clips_per_video``; 0 if the span is too short.
 
         Raises:
             ParameterError: the span has no timestamps.
@@ -149,10 +148,10 @@ class RandomRateClips:
         return self.clips.clips_per_video if fits else 0
 
     def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """One random sequence; which of the video's it is (``k``) only matters through ``rng``.
+        """Return a random sequence; ``k`` has no effect besides the state of ``rng``.
 
         Raises:
-            ParameterError: the span has no such sample, no timestamps, or there is no ``rng``.
+            ParameterError: ``k`` is out of range, the span has no timestamps, or ``rng`` is None.
         """
         check_sample(self, span, k)
         timeline, times_s, draw = _Timeline(span), self._times_s(), require_rng(rng)
@@ -166,7 +165,7 @@ class RandomRateClips:
 
 
 class _Timeline:
-    """When the frames of a span are on screen."""
+    """The times at which the frames of a span are on screen."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -175,22 +174,22 @@ class _Timeline:
         self._end_s = end_of(span) - self._tolerance_s
 
     def shown(self, start: int, later_s: FloatArray) -> IntArray:
-        """The frames on screen at times counted from a frame's timestamp on; never outside of the span."""
+        """Return the frames on screen at times after the timestamp of frame ``start``, clipped to the span."""
         clock = self._clock[self._span.first : self._span.end]
         times_s = self._clock[start] + later_s + self._tolerance_s
-        place = np.searchsorted(clock, times_s, side="right").astype(np.int64) - 1
-        frames: IntArray = self._span.first + np.clip(place, 0, len(clock) - 1)
+        index = np.searchsorted(clock, times_s, side="right").astype(np.int64) - 1
+        frames: IntArray = self._span.first + np.clip(index, 0, len(clock) - 1)
         return frames
 
     def positions(self, fps: float) -> int:
-        """How many times k / fps after the first frame lie before the end; the first frame is always one."""
-        lasts_s = self._end_s - float(self._clock[self._span.first])
-        # The estimate may be one off by rounding; k / fps itself decides, as it does for the frames.
-        near = max(0, math.floor(lasts_s * fps) - 1)
-        return max(1, near + sum(k / fps < lasts_s for k in range(near, near + 4)))
+        """Return the number of times k / fps from the first frame that lie before the end, at least 1."""
+        duration_s = self._end_s - float(self._clock[self._span.first])
+        # duration_s * fps may be off by one through rounding, so compare k / fps as shown() computes it
+        near = max(0, math.floor(duration_s * fps) - 1)
+        return max(1, near + sum(k / fps < duration_s for k in range(near, near + 4)))
 
     def starts(self, last_s: float) -> int:
-        """How many frames of the span are followed by at least ``last_s`` seconds of it."""
+        """Return the number of frames that are followed by at least ``last_s`` seconds of the span."""
         if last_s == 0:
             return len(self._span)
         clock = self._clock[self._span.first : self._span.end]

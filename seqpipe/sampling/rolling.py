@@ -1,4 +1,4 @@
-"""Windows over frames that pass one by one: which frames are still needed, and which windows are complete."""
+"""Windows over a stream of frames: the frames that are still needed, and the windows that are complete."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ItemT = TypeVar("ItemT")
 
 
 class RollingWindows(Generic[ItemT]):
-    """The windows of a span whose end is not known yet.
+    """The windows of a span whose end is unknown while its frames arrive.
 
     Args:
         windows: the windows.
         first: the number of the span's first frame.
 
     Attributes:
-        held: what the caller keeps of the frames that windows to come still need, by their numbers; what no window
-            needs any more is removed.
+        held: the caller's items for frames of later windows, by frame number; items that no later window needs are
+            removed.
     """
 
     def __init__(self, windows: Windows, first: int) -> None:
@@ -32,19 +32,19 @@ class RollingWindows(Generic[ItemT]):
         self.held: dict[int, ItemT] = {}
 
     def needs(self, number: int) -> bool:
-        """Whether a window to come has a frame."""
+        """Return whether a later window contains a frame."""
         at, distance, stride = number - self._first, self._windows.distance, self._windows.stride
         earliest = max(self._next, -(-(at - self._reach) // distance))
         return any((at - k * distance) % stride == 0 for k in range(earliest, at // distance + 1))
 
     def passed(self, number: int) -> Iterator[FrameClip]:
-        """The windows that a frame completes; ``held`` has their frames until the next one is asked for."""
+        """Yield the windows that a frame completes; ``held`` has the frames of a window until the next is yielded."""
         self._end = number + 1
         while self._begin + self._reach < self._end:
             yield from self._window()
 
     def rest(self) -> Iterator[FrameClip]:
-        """With padding, the windows that reach past the last frame that has passed."""
+        """Yield the padded windows that reach past the last frame; none without padding."""
         while self._windows.pad_mode != "none" and self._begin < self._end:
             yield from self._window()
 
@@ -54,6 +54,6 @@ class RollingWindows(Generic[ItemT]):
         return self._first + self._next * self._windows.distance
 
     def _window(self) -> Iterator[FrameClip]:
-        yield self._windows.at(Span(self._first, self._end), self._next)
+        yield self._windows.clip_at(Span(self._first, self._end), self._next)
         self._next += 1
         self.held = {number: item for number, item in self.held.items() if number >= self._begin}

@@ -1,4 +1,4 @@
-"""Division of groups into parts by a seed: arithmetic only."""
+"""Random split of a dataset into parts that keeps groups together."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ __all__ = ["split_groups"]
 def split_groups(
     groups: Seq[str], strata: Seq[Hashable], shares: Seq[float], seed: int, name: str = "split"
 ) -> IntArray:
-    """The part that each item is in, from 0 on; -1 for items that are in none.
+    """Return the part of each item, counted from 0; -1 for items in none.
 
-    Groups stand in an order that (seed, group) decides, and fill one part after the other; the group that reaches over
-    a border is in the part that has more of it.
+    Groups are sorted by a hash of (seed, name, group) and fill one part after the other. A group across a border goes
+    to the part that contains its middle.
 
     Args:
-        groups: of each item; those of one group are in one part.
-        strata: of each item; each is divided by itself.
-        shares: of the items in each part.
-        seed: of the order.
-        name: keeps apart divisions of one seed.
+        groups: group of each item; all items of a group are in one part.
+        strata: stratum of each item, such as its class; each stratum is divided separately.
+        shares: fraction of the items in each part.
+        seed: seed of the order.
+        name: name of the split; splits of different names are independent.
 
     Raises:
-        ParameterError: shares are not positive, or are more than all; or a group has items of several strata.
+        ParameterError: shares are not positive or add up to more than 1; or a group has items of several strata.
     """
     if not shares or not all(0 < share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
         raise ParameterError(
             f"shares={list(shares)!r} is not valid", allowed="positive numbers with a sum of at most 1"
         )
     seed = SEED.check(seed)
-    home: dict[str, Hashable] = {}
+    stratum_of: dict[str, Hashable] = {}
     for group, stratum in zip(groups, strata, strict=True):
-        if home.setdefault(group, stratum) != stratum:
+        if stratum_of.setdefault(group, stratum) != stratum:
             raise ParameterError(
-                f"the group {group} has items of {home[group]!r} and of {stratum!r}",
+                f"the group {group} has items of {stratum_of[group]!r} and of {stratum!r}",
                 advice="Groups of several classes cannot be divided class by class: leave stratified out",
             )
     counts = Counter(groups)
     borders = np.cumsum(shares)
     part: dict[str, int] = {}
     for stratum in dict.fromkeys(strata):
-        ordered = sorted((g for g, of in home.items() if of == stratum), key=lambda g: _key(seed, name, g))
+        members = (group for group, own in stratum_of.items() if own == stratum)
+        ordered = sorted(members, key=lambda group: _sort_key(seed, name, group))
         sizes = np.array([counts[group] for group in ordered], dtype=np.int64)
         middles = (np.cumsum(sizes) - sizes / 2) / max(1, sizes.sum())
-        places = np.searchsorted(borders, middles, side="right")
-        part |= dict(zip(ordered, places.tolist(), strict=True))
-    found = np.array([part[group] for group in groups], dtype=np.int64)
-    return np.where(found < len(shares), found, -1)
+        part |= dict(zip(ordered, np.searchsorted(borders, middles, side="right").tolist(), strict=True))
+    parts = np.array([part[group] for group in groups], dtype=np.int64)
+    return np.where(parts < len(shares), parts, -1)
 
 
-def _key(seed: int, name: str, group: str) -> bytes:
+def _sort_key(seed: int, name: str, group: str) -> bytes:
     return hashlib.blake2b(f"{seed} {name} {group}".encode(), digest_size=8).digest()

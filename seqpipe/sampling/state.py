@@ -1,4 +1,4 @@
-"""Iteration state: three plain values, which determine every sample and random number."""
+"""Iteration state: epoch, position and fingerprint, which determine all further samples and random numbers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class IteratorState(TypedDict):
 
 
 def fingerprint(**parts: object) -> str:
-    """Return a digest of named parts, from which two fingerprints' differing parts can be named.
+    """Return a digest for each of several named parts, so that an error can name the parts that differ.
 
     Args:
         parts: everything that determines the samples: plain values (None, bool, int, finite float, str), and
-            lists, tuples and dictionaries with text keys of these.
+            lists, tuples and dictionaries with string keys of these.
 
     Returns:
         ``name=digest`` for each part, sorted by name and separated by spaces; a digest is 64 bits of BLAKE2b of the
@@ -51,19 +51,19 @@ def check_state(
     Args:
         state: the result of ``state_dict()``.
         fingerprint: fingerprint of the iteration that loads the state.
-        what: name of what loads the state, for the message.
+        what: description of the iteration that loads the state, for the message.
 
     Raises:
         StateError: ``state`` is not a state, or belongs to another iteration; the message names the parts that differ.
     """
-    wanted = "a dictionary with epoch >= 0, position >= 0 and fingerprint, as state_dict() gives it"
+    wanted = "a dictionary with epoch >= 0, position >= 0 and fingerprint, as state_dict() returns it"
     if not isinstance(state, Mapping):
         raise StateError(f"a {type(state).__name__} is not a state", allowed=wanted)
     missing = [name for name in ("epoch", "position", "fingerprint") if name not in state]
     if missing:
         raise StateError(f"the state has no {' and no '.join(missing)}", allowed=wanted)
     epoch, position, found = state["epoch"], state["position"], state["fingerprint"]
-    if not (_counts(epoch) and _counts(position) and isinstance(found, str)):
+    if not (_is_count(epoch) and _is_count(position) and isinstance(found, str)):
         raise StateError(f"epoch={epoch!r}, position={position!r} is no state", allowed=wanted)
     if found != fingerprint:
         differing = _differing(found, fingerprint)
@@ -75,7 +75,7 @@ def check_state(
     return IteratorState(epoch=int(epoch), position=int(position), fingerprint=found)  # type: ignore[call-overload]
 
 
-def _counts(value: object) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -91,6 +91,5 @@ def _digest(name: str, value: Any) -> str:
 
 
 def _differing(found: str, wanted: str) -> list[str]:
-    """The names of the parts that are not in both."""
-    one, other = set(found.split()), set(wanted.split())
-    return sorted({part.partition("=")[0] for part in one ^ other})
+    """Return the names of the parts that differ."""
+    return sorted({part.partition("=")[0] for part in set(found.split()) ^ set(wanted.split())})

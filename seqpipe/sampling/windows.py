@@ -1,4 +1,4 @@
-"""Window sampling by frame numbers: regular starts, random or even clips, and those of them that show motion."""
+"""Sampling by frame numbers: windows at regular starts, random or even clips, and a filter by motion."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError
 from ..padding import PadMode
-from ..param import keep_checked
+from ..param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE
 
-__all__ = ["EvenClips", "MovingClips", "RandomClips", "Windows", "fitting", "require_rng"]
+__all__ = ["EvenClips", "MovingClips", "RandomClips", "Windows", "require_rng"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ByStarts(ABC):
-    """Sequences that are chosen by where they start.
+class _StartSampler(ABC):
+    """Base of the samplers that choose the first frame of a sequence among equally spaced starts.
 
     Attributes:
         sequence_length: frames in a sequence.
         stride: distance between its frames.
-        pad_mode: how sequences that reach past the end are filled; "none" leaves them out.
+        pad_mode: padding of sequences that reach past the end; "none" leaves them out.
     """
 
     sequence_length: int
@@ -33,7 +33,7 @@ class _ByStarts(ABC):
 
     @property
     def is_random(self) -> bool:
-        """Whether starts are drawn."""
+        """Whether starts are random."""
         return False
 
     @property
@@ -43,56 +43,55 @@ class _ByStarts(ABC):
 
     @property
     def distance(self) -> int:
-        """The distance between neighboring starts in frames."""
+        """Distance between neighboring starts in frames."""
         return 1
 
     @abstractmethod
-    def starts(self, span: Span) -> int:
-        """How many places there are to start at: the span's first frame, and each ``distance`` behind it."""
+    def count_starts(self, span: Span) -> int:
+        """Return the number of possible starts: the span's first frame, and every ``distance`` frames after it."""
 
     @abstractmethod
-    def samples(self, starts: int) -> int:
-        """How many samples that many places to start at give in one epoch."""
+    def count_samples(self, starts: int) -> int:
+        """Return the number of samples in one epoch, given the number of possible starts."""
 
     @abstractmethod
-    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:
-        """The place among the starts of the k-th sample."""
+    def choose_start(self, starts: int, k: int, rng: np.random.Generator | None) -> int:
+        """Return the index of the k-th sample's start."""
 
     def count(self, span: Span) -> int:
-        """How many samples the span gives; 0 if it is too short."""
-        return self.samples(self.starts(span))
+        """Return the number of samples of the span; 0 if it is too short."""
+        return self.count_samples(self.count_starts(span))
 
     def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """The k-th sequence; of random ones, ``k`` matters through ``rng`` alone.
+        """Return the k-th sequence; for random starts, ``k`` has no effect besides the state of ``rng``.
 
         Raises:
-            ParameterError: there is no such sample, or no ``rng`` for a random one.
+            ParameterError: ``k`` is out of range, or starts are random and ``rng`` is None.
         """
         check_sample(self, span, k)
-        return self.at(span, self.chosen(self.starts(span), k, rng))
+        return self.clip_at(span, self.choose_start(self.count_starts(span), k, rng))
 
-    def at(self, span: Span, place: int) -> FrameClip:
-        """The sequence that starts at one of the places."""
-        start = span.first + place * self.distance
+    def clip_at(self, span: Span, start_index: int) -> FrameClip:
+        """Return the sequence at one of the possible starts."""
+        start = span.first + start_index * self.distance
         last = start + (self.sequence_length - 1) * self.stride
         real = np.arange(start, min(last + 1, span.end), self.stride, dtype=np.int64)
         return padded(real, self.sequence_length, self.pad_mode)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Windows(_ByStarts):
-    """Sequences that start at the span's first frame and at each ``step`` behind it.
+class Windows(_StartSampler):
+    """Sequences that start at the span's first frame and every ``step`` frames after it.
 
-    A window fits if its last frame does: ``start + (sequence_length - 1) * stride < end``. Without padding,
-    the windows that fit are given. With padding, every start that is a frame of the span gives a window, so
-    that each window has at least one real frame, each start is used exactly once, and with ``step=1`` there
-    is one window for every frame.
+    A window fits if its last frame does: ``start + (sequence_length - 1) * stride < end``. Without padding, only
+    windows that fit are sampled. With padding, every start inside of the span has a window, so that each window has at
+    least one real frame, and ``step=1`` gives one window for every frame.
 
     Attributes:
         sequence_length: frames in a sequence.
         stride: distance between its frames.
         step: distance between the starts; ``sequence_length * stride`` if None.
-        pad_mode: how the windows that reach past the end are filled; "none" leaves them out.
+        pad_mode: padding of windows that reach past the end; "none" leaves them out.
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -101,47 +100,47 @@ class Windows(_ByStarts):
     step: int | None = None
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
+        check_fields(self, SEQUENCE_LENGTH, STRIDE, STEP, PAD_MODE)
 
     @property
     def distance(self) -> int:
-        """The distance between neighboring starts in frames, with its default resolved."""
+        """Distance between neighboring starts in frames, with its default resolved."""
         return self.sequence_length * self.stride if self.step is None else self.step
 
-    def starts(self, span: Span) -> int:
-        """How many windows the span gives."""
-        starts = len(span) if self.pad_mode != "none" else fitting(span, self.sequence_length, self.stride)
+    def count_starts(self, span: Span) -> int:
+        """Return the number of windows of the span."""
+        starts = len(span) if self.pad_mode != "none" else _fitting(span, self.sequence_length, self.stride)
         return -(-starts // self.distance)
 
-    def samples(self, starts: int) -> int:
-        """One for each start."""
+    def count_samples(self, starts: int) -> int:
+        """Return one sample for each start."""
         return starts
 
-    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
-        """The k-th start."""
+    def choose_start(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002  inherited
+        """Return the k-th start."""
         return k
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Clips(_ByStarts):
-    """Sequences of which each video gives equally many.
+class _Clips(_StartSampler):
+    """Base of the samplers with a fixed number of sequences per video, which may start at any frame.
 
-    A span that is too short for one sequence gives none without padding; with padding, it gives sequences
-    that start at its first frame, the ones with the most real frames.
+    A span that is too short for one sequence has none without padding; with padding, its sequences start at its first
+    frame, where the fewest frames are missing.
     """
 
     clips_per_video: int = 1
 
     def __post_init__(self) -> None:
-        keep_checked(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
+        check_fields(self, SEQUENCE_LENGTH, STRIDE, CLIPS_PER_VIDEO, PAD_MODE)
 
-    def starts(self, span: Span) -> int:
-        """How many frames can be the first of a sequence."""
-        starts = fitting(span, self.sequence_length, self.stride)
+    def count_starts(self, span: Span) -> int:
+        """Return the number of frames that can be the first of a sequence."""
+        starts = _fitting(span, self.sequence_length, self.stride)
         return starts or int(len(span) > 0 and self.pad_mode != "none")
 
-    def samples(self, starts: int) -> int:
-        """``clips_per_video``, or none."""
+    def count_samples(self, starts: int) -> int:
+        """Return ``clips_per_video``; 0 without a possible start."""
         return self.clips_per_video if starts else 0
 
 
@@ -149,14 +148,14 @@ class _Clips(_ByStarts):
 class RandomClips(_Clips):
     """Sequences with uniformly random starts among those that fit.
 
-    A span that is too short for one sequence gives none without padding; with padding, it gives sequences
-    that start at its first frame, the ones with the most real frames.
+    A span that is too short for one sequence has none without padding; with padding, its sequences start at its first
+    frame, where the fewest frames are missing.
 
     Attributes:
         sequence_length: frames in a sequence.
         stride: distance between its frames.
         clips_per_video: sequences drawn from each video in every epoch, independently of each other.
-        pad_mode: how the sequences of videos that are too short are filled; "none" leaves such videos out.
+        pad_mode: padding of the sequences of videos that are too short; "none" leaves such videos out.
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -164,11 +163,11 @@ class RandomClips(_Clips):
 
     @property
     def is_random(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
-    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
-        """Any of the starts."""
+    def choose_start(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002  inherited
+        """Return a random start."""
         return int(require_rng(rng).integers(starts))
 
 
@@ -179,30 +178,30 @@ class EvenClips(_Clips):
     Attributes:
         sequence_length: frames in a sequence.
         stride: distance between its frames.
-        clips_per_video: sequences of each video; where fewer starts fit, some come several times.
-        pad_mode: how the sequences of videos that are too short are filled; "none" leaves such videos out.
+        clips_per_video: sequences of each video; if fewer starts fit, some are repeated.
+        pad_mode: padding of the sequences of videos that are too short; "none" leaves such videos out.
 
     Raises:
         ParameterError: a parameter is out of bounds.
     """
 
-    def chosen(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002 - the protocol's
-        """The start nearest to an even spread."""
+    def choose_start(self, starts: int, k: int, rng: np.random.Generator | None) -> int:  # noqa: ARG002  inherited
+        """Return the start nearest to the k-th of an even spread."""
         last, gaps = starts - 1, self.clips_per_video - 1
         return (2 * k * last + gaps) // (2 * gaps) if gaps else last // 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovingClips:
-    """Those sequences of another sampler in which enough moves.
+    """The sequences of another sampler that have enough motion.
 
-    The motion of a sequence is the mean of ``span.motion`` from its first real frame to its last; a sequence of one
-    frame has that frame's. Unknown motion (NaN) is left out of the mean, and a sequence of which nothing is known is
-    none that moves. Random and even clips choose among the starts whose sequences move.
+    The motion of a sequence is the mean of ``span.motion`` from its first frame to its last, without padding; for a
+    sequence of one frame, that frame's value. Unknown motion (NaN) is left out of the mean, and a sequence with only
+    unknown motion is excluded. Random and even clips choose among the starts of sequences with enough motion.
 
     Attributes:
         clips: windows, random clips or even clips.
-        min_motion: the least motion, in percent of the longer side per second.
+        min_motion: smallest mean motion, in percent of the longer side per second.
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -212,42 +211,42 @@ class MovingClips:
     min_motion: float
 
     def __post_init__(self) -> None:
-        keep_checked(self, MIN_MOTION)
+        check_fields(self, MIN_MOTION)
 
     @property
     def is_random(self) -> bool:
-        """As the sampler it chooses from."""
+        """Whether the starts of ``clips`` are random."""
         return self.clips.is_random
 
     @property
     def length(self) -> int:
-        """As the sampler it chooses from."""
+        """The ``sequence_length`` of ``clips``."""
         return self.clips.length
 
     def count(self, span: Span) -> int:
-        """How many samples the span gives; 0 if it is too short, or nothing moves.
+        """Return the number of samples of the span; 0 if it is too short or has too little motion.
 
         Raises:
-            ParameterError: the span's motion is not known.
+            ParameterError: ``span.motion`` is None.
         """
-        return self.clips.samples(len(self._moving(span)))
+        return self.clips.count_samples(len(self._moving_starts(span)))
 
     def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:
-        """The k-th sequence.
+        """Return the k-th sequence.
 
         Raises:
-            ParameterError: there is no such sample, no ``rng`` for a random one, or the motion is not known.
+            ParameterError: ``k`` is out of range, starts are random and ``rng`` is None, or ``span.motion`` is None.
         """
         check_sample(self, span, k)
-        moving = self._moving(span)
-        return self.clips.at(span, int(moving[self.clips.chosen(len(moving), k, rng)]))
+        moving = self._moving_starts(span)
+        return self.clips.clip_at(span, int(moving[self.clips.choose_start(len(moving), k, rng)]))
 
-    def _moving(self, span: Span) -> IntArray:
-        """The places to start at of the sequences that move."""
+    def _moving_starts(self, span: Span) -> IntArray:
+        """Return the indices of the starts whose sequences have enough motion."""
         if span.motion is None:
-            raise ParameterError("the motion of the frames is not known", advice="Give the Span its motion")
+            raise ParameterError("the motion of the frames is not known", advice="Set the motion of the Span")
         clips = self.clips
-        starts = span.first + np.arange(clips.starts(span), dtype=np.int64) * clips.distance
+        starts = span.first + np.arange(clips.count_starts(span), dtype=np.int64) * clips.distance
         steps = np.minimum(clips.sequence_length - 1, (span.end - 1 - starts) // clips.stride)
         known = np.isfinite(span.motion)
         total, number = (
@@ -256,21 +255,21 @@ class MovingClips:
         )
         end = starts + np.maximum(steps * clips.stride, 1)
         counted = number[end] - number[starts]
-        moves = total[end] - total[starts] >= self.min_motion * counted
-        places: IntArray = np.flatnonzero(moves & (counted > 0))
-        return places
+        enough = total[end] - total[starts] >= self.min_motion * counted
+        indices: IntArray = np.flatnonzero(enough & (counted > 0))
+        return indices
 
 
-def fitting(span: Span, sequence_length: int, stride: int) -> int:
-    """How many starts of the span leave room for a whole sequence."""
+def _fitting(span: Span, sequence_length: int, stride: int) -> int:
+    """Return the number of frames of the span from which a whole sequence fits."""
     return max(0, len(span) - (sequence_length - 1) * stride)
 
 
 def require_rng(rng: np.random.Generator | None) -> np.random.Generator:
-    """The random numbers.
+    """Return the generator.
 
     Raises:
-        ParameterError: there are none.
+        ParameterError: the generator is None.
     """
     if rng is None:
         raise ParameterError(

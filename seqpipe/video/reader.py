@@ -16,8 +16,8 @@ import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..errors import BackendError, DamagedSourceError, ParameterError
-from ..forks import renew_after_fork
-from ..param import listed
+from ..forks import reset_after_fork
+from ..param import check_list
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
@@ -126,7 +126,7 @@ class VideoReader:
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
         self._inherited: Iterator[Sequence] | None = None
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._reopen, ()
@@ -225,7 +225,7 @@ class VideoReader:
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        times = [check_time_s(t) for t in listed("seconds", seconds, "a list of times in seconds")]
+        times = [check_time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
         if self._indexed is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..array import to_numpy
 from ..errors import ParameterError
-from ..parts import Boxes, Flow, Image, Labels, Part, Points, part_of
+from ..parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ..sequence import Batch, Sequence
 from ..video.reader import VideoReader
 from ..volume.formats.open import is_volume
@@ -184,7 +184,7 @@ class Showing:
             pictures,
             numbers=numbers,
             times=times,
-            facts=reader.info.in_words(),
+            facts=reader.info.describe(),
             notes=[f"{len(numbers)} of {len(reader):,} frames are shown"] if left else [],
             group=self.group,
             history=self.history,
@@ -202,7 +202,7 @@ class Showing:
             window=self.window,
             info=info,
             max_voxels=self.max_voxels,
-            facts=info.in_words(),
+            facts=info.describe(),
             notes=notes,
             group=self.group,
             history=self.history,
@@ -211,7 +211,7 @@ class Showing:
     def _of_sequence(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
         title = title or one.source or ("volume" if "D" in one.layout else "clip")
         label = None if label is None else self._sequence(label)
-        more = {"facts": one.in_words(), "group": self.group, "history": self.history, "marks": marks}
+        more = {"facts": one.describe(), "group": self.group, "history": self.history, "marks": marks}
         if "D" not in one.layout:
             return clip_panel(title, one, label=label, names=self.names, frames=self.frames, **more)
         whole = one_volume(one, self.time)
@@ -245,7 +245,7 @@ class Showing:
             value = sample[label]
             sample = {**sample, label: value if isinstance(value, Labels) else Labels(value)}
             label = None
-        parts = {name: part_of(value) for name, value in sample.items()}
+        parts = {name: as_part(value) for name, value in sample.items()}
         how = replace(self, history=self.history or told(getattr(sample, "history", ())))
         batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
         if batches:

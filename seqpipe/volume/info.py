@@ -119,7 +119,7 @@ class VolumeInfo:
             "header": dict(self.header),
         }
 
-    def in_words(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """The facts as texts for people, without the source: those of every volume, of the header, and notes."""
         scale = "-" if self.scale is None else f"values = stored × {self.scale[0]:g} + {self.scale[1]:g}"
         words = {

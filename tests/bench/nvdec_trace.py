@@ -31,7 +31,7 @@ from seqpipe.video.nvdec.cuvid import (
     PictureParams,
     load,
 )
-from seqpipe.video.nvdec.hardware import ReleasedDecoders, HardwareDecoder, StreamShape
+from seqpipe.video.nvdec.hardware import HardwareDecoder, ReleasedDecoders, StreamShape
 from seqpipe.video.source.source import open_source
 
 _SHOW_FRAME = {"vp9": (184 + 12, 6), "av1": (184 + 20, 2)}  # byte of CUVIDPICPARAMS, and bit
@@ -80,7 +80,12 @@ class Trace:
         print(f"  sequence {shape}, asked for {form.contents.min_surfaces} surfaces")
         if self._decoder is None or not self._decoder.accept(shape):
             self._decoder = HardwareDecoder(
-                self._cuvid, shape, stream=self._stream, most_mapped=4, several=True, released=ReleasedDecoders()
+                self._cuvid,
+                shape,
+                stream=self._stream,
+                most_mapped=4,
+                several=True,
+                released=ReleasedDecoders(),
             )
         return self._decoder.surfaces
 

@@ -108,8 +108,8 @@ def test_so_does_every_command_while_it_loads_what_it_needs(tmp_path, command, d
 
 
 WAITS = """
-interrupts.take_over()
-with interrupts.working("So it is."):
+interrupts.install_handlers()
+with interrupts.graceful("So it is."):
     try:
         print("begun", flush=True)
         time.sleep(60)
@@ -152,7 +152,7 @@ def test_where_nothing_has_to_be_left_in_order_the_program_ends_at_once(tmp_path
         "def work(path):\n"
         "    with replacing(Path(path)) as part:\n"
         "        part.touch(); print('begun', flush=True); time.sleep(60)\n"
-        "interrupts.take_over()\nwith Engine(2) as engine: list(engine.map(work, sys.argv[1:]))"
+        "interrupts.install_handlers()\nwith Engine(2) as engine: list(engine.map(work, sys.argv[1:]))"
     )
     with start(program, tmp_path / "x") as process:
         assert process.stdout.readline() == "begun\n"
@@ -163,10 +163,10 @@ def test_where_nothing_has_to_be_left_in_order_the_program_ends_at_once(tmp_path
 
 def test_one_that_falls_where_python_can_raise_nothing_ends_the_program_too():
     program = TAKEN_OVER + (
-        "interrupts.take_over()\n"
+        "interrupts.install_handlers()\n"
         "class Left:\n"
         "    def __del__(self): signal.raise_signal(signal.SIGINT)\n"
-        "with interrupts.working('So it is.'): Left(); time.sleep(60)"
+        "with interrupts.graceful('So it is.'): Left(); time.sleep(60)"
     )
     with start(program) as process:
         said = process.communicate(timeout=30)[1]

@@ -18,7 +18,7 @@ from scipy import stats
 
 from seqpipe import Sequence, fn
 from seqpipe import native as native_module
-from seqpipe.draws import Draws
+from seqpipe.draws import BatchGenerator
 from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve
@@ -140,7 +140,7 @@ def plain(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native_module, "_FLAGS", (*native_module._FLAGS, "-DPLAIN"))
         folder = tmp_path_factory.mktemp("plain")
-        library = ctypes.CDLL(str(native_module.compiled("seqpipe.ops.resize", "resample.c", folder)))
+        library = ctypes.CDLL(str(native_module.compile_library("seqpipe.ops.resize", "resample.c", folder)))
     function = library.seqpipe_resample
     function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     return SimpleNamespace(seqpipe_resample=function)
@@ -421,8 +421,8 @@ def test_what_never_fits_is_taken_from_the_middle(size, window):
 
 def test_windows_of_several_samples_are_those_of_each():
     crops = CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10)
-    wanted = [crops._one(numbers, 256, 340) for numbers in Draws(0, "a", 3, range(40)).each(9)]
-    np.testing.assert_array_equal(crops.draw(Draws(0, "a", 3, range(40)), 256, 340, None), wanted)
+    wanted = [crops._one(numbers, 256, 340) for numbers in BatchGenerator(0, "a", 3, range(40)).each(9)]
+    np.testing.assert_array_equal(crops.draw(BatchGenerator(0, "a", 3, range(40)), 256, 340, None), wanted)
 
 
 def test_one_window_for_a_sequence_or_one_for_each_frame():

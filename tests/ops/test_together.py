@@ -113,7 +113,7 @@ def test_colors_leave_places_alone():
         ({"mask": np.zeros((3, 5, 7), np.complex64)}, "mask, labels of complex64"),
         (
             {"boxes": np.zeros((2, 5))},
-            r"Boxes: numbers of float64 of shape \(2, 5\); allowed: \(K, 6\) of volumes, \(K, 4\)",
+            r"Boxes: numbers of float64 of shape \(2, 5\); allowed: \(K, 6\) for volumes, \(K, 4\)",
         ),
         ({"points": np.zeros((4, 2, 2))}, r"points of float64 of shape \(4, 2, 2\)"),
         ({"points": np.zeros(2)}, r"Points: numbers of float64 of shape \(2,\)"),

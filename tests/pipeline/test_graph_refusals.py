@@ -62,7 +62,7 @@ WRITTEN = {
         lambda: ops.Flip(p=IMAGES),
         "flip: p is given a node, images; allowed: a number from 0 to",
     ),
-    "a layout": (lambda: fn.flip(IMAGES, layout=NUMBER), "flip: layout is given a node; allowed: a text"),
+    "a layout": (lambda: fn.flip(IMAGES, layout=NUMBER), "flip: layout is given a node; allowed: a string"),
     "a node within a vector": (
         lambda: fn.erase(IMAGES, anchor=(NUMBER, NUMBER)),
         r"erase: anchor=.*in main memory \(DataNode: random.uniform\(seed=1\) has no values yet",

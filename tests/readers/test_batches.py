@@ -224,7 +224,7 @@ def test_a_rank_without_samples_has_no_batches():
             ParameterError,
             r"sequence_length=9 with stride=1 at fps=4 needs more than 2 s",
         ),
-        ({"segments": 2, "min_frames": 49}, ParameterError, r"min_frames=49 are asked for"),
+        ({"segments": 2, "min_frames": 49}, ParameterError, r"min_frames=49 are required"),
     ],
 )
 def test_bad_parameters(options, kind, said):

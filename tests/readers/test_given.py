@@ -130,14 +130,14 @@ def test_a_range_takes_a_value_or_names_it(name):
             r"^ranges=5 is not valid; allowed: a list with one for each file\.$",
         ),
         ({"files": ["a.mp4"], "classes": 5}, r"^classes=5 is not valid; allowed: a list of class names\.$"),
-        ({"file_root": 5}, r"^file_root=5 is not valid; allowed: a path, as text or pathlib\.Path\.$"),
+        ({"file_root": 5}, r"^file_root=5 is not valid; allowed: a path, as str or pathlib\.Path\.$"),
         (
             {"manifest": b"m.csv"},
-            r"^manifest=b'm\.csv' is not valid; allowed: a path, as text or pathlib\.Path\.$",
+            r"^manifest=b'm\.csv' is not valid; allowed: a path, as str or pathlib\.Path\.$",
         ),
         (
             {"files": ["a.mp4"], "cache_dir": 5},
-            r"^cache_dir=5 is not valid; allowed: a path, as text or pathlib",
+            r"^cache_dir=5 is not valid; allowed: a path, as str or pathlib",
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_wrong_type_is_named_with_what_is_allowed(given, said):
 def test_positions_and_outputs_are_named():
     with Video(files=[str(made("h264"))], sequence_length=4) as found:
         with pytest.raises(
-            ParameterError, match=r"positions=5 is not valid; allowed: a row of whole numbers"
+            ParameterError, match=r"positions=5 is not valid; allowed: a list of whole numbers"
         ):
             found.requests(0, 5)
         for outputs, said in (

@@ -170,7 +170,7 @@ def test_a_reader_of_a_part():
     assert sorted(seen) == [0, 1, 2]
     with pytest.raises(ParameterError, match="videos and labels exclude one another"):
         Video(videos=parts[0], labels=[1], segments=1)
-    with pytest.raises(ParameterError, match=r"videos is a list.*Paths are given as files"):
+    with pytest.raises(ParameterError, match=r"videos is a list.*Pass paths as files"):
         Video(videos=[], segments=1)
     with pytest.raises(ParameterError, match="videos is empty"):
         Video(videos=parts[0].where(lambda _: False), segments=1)

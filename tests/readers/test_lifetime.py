@@ -184,12 +184,12 @@ def test_two_iterators_in_two_threads_share_a_dataset():
 
 
 def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
-    monkeypatch.setattr(frame_values, "_KEPT_FRAMES", 100)
+    monkeypatch.setattr(frame_values, "_MAX_FRAMES", 100)
     clock = Clock(None)
     for name in files("h264", "vp9", "av1", "hevc", "h264", "h264_long_gop"):
         times = clock.of(name)
         assert np.array_equal(times, open_index(name).timestamps)
-        assert clock.kept_frames <= 100
+        assert clock.cached_frames <= 100
     assert clock.of(name) is times
 
 

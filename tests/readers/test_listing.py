@@ -69,10 +69,10 @@ def test_files_without_labels_have_minus_one():
         ({"labels": [1, 2.5]}, r"the label 2\.5 is not a whole number"),
         ({"labels": [1, True]}, r"the label True is not a whole number"),
         ({"labels": [1, 1 << 70]}, r"does not fit into 64 bits"),
-        ({"labels": [0, "jmup"], "classes": ["run", "jump"]}, r"'jmup'.*Perhaps 'jump' was meant"),
+        ({"labels": [0, "jmup"], "classes": ["run", "jump"]}, r"'jmup'.*Did you mean 'jump'\?"),
         (
             {"labels": [0, 2], "classes": ["run", "jump"]},
-            r"the label 2 is the number of no class; .* or 0 to 1",
+            r"the label 2 is not the number of a class; .* or 0 to 1",
         ),
         ({"classes": ["run", "run"]}, r"classes names 'run' twice"),
         ({"classes": "run"}, r"classes='run' is not valid; allowed: a list of class names"),
@@ -176,7 +176,7 @@ def test_a_folder_of_videos_has_no_labels(tmp_path):
         (["ant/a.txt"], ["ant"], UnreadableSourceError, r"there is no video in this folder"),
         (["ant/a.mp4", "bee/"], None, UnreadableSourceError, r"no video in the class folder 'bee'.*classes="),
         (["ant/a.mp4"], ["ant", "bee"], SourceNotFoundError, r"no folder for the class 'bee'; allowed: ant"),
-        (["ant/a.mp4", "b.mp4"], None, SourceError, r"class folders, and videos beside them \('b\.mp4', …\)"),
+        (["ant/a.mp4", "b.mp4"], None, SourceError, r"both class folders and videos \('b\.mp4', …\)"),
     ],
 )
 def test_bad_folders(tmp_path, names, classes, kind, said):
@@ -279,8 +279,8 @@ BAD_TABLES = [
         r"line 1: there is no column 'path', only 'file', 'label'; allowed: path, label, .* comma",
     ),
     ("a.mp4 1\nb.mp4 2\n", r"line 1: there is no column 'path', only 'a\.mp4 1'"),
-    ("path,lable\na.mp4,1\n", r"line 1: the column 'lable' is unknown; .*Perhaps 'label' was meant"),
-    ("path,Start_S\na.mp4,1\n", r"line 1: the column 'Start_S' is unknown; .*Perhaps 'start_s' was meant"),
+    ("path,lable\na.mp4,1\n", r"line 1: the column 'lable' is unknown; .*Did you mean 'label'\?"),
+    ("path,Start_S\na.mp4,1\n", r"line 1: the column 'Start_S' is unknown; .*Did you mean 'start_s'\?"),
     ("path,path\na.mp4,1\n", r"line 1: the column 'path' occurs twice"),
     ("path,end_frame\na.mp4,1_0\n", r"line 2: end_frame='1_0' is not valid; allowed: a whole number"),
     ("path,end_frame\na.mp4,٣٠\n", r"line 2: end_frame='٣٠' is not valid; allowed: a whole number"),

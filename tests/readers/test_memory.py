@@ -238,9 +238,9 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
     limit.write_text(f"{1 << 20}\n")
     assert device_bytes(Device("cpu")) == 1 << 20
     with make() as dataset:
-        assert dataset._feed.room == 1 << 18
+        assert dataset._feed.limit_bytes == 1 << 18
     with make(prefetch_gib=0.5, output=OutputSpec(size=(32, 32))) as dataset:
-        assert dataset._feed.room == GIB // 2
+        assert dataset._feed.limit_bytes == GIB // 2
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,7 @@ def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options
     monkeypatch.setattr(memory_module, "_CGROUP_LIMIT", tmp_path / "memory.max")
     options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
     with Video(**options) as dataset:
-        said = (
-            r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"
-        )
+        said = r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"
         with pytest.raises(DeviceMemoryError, match=said):
             next(dataset.batches(1))
         with pytest.raises(DeviceMemoryError, match=said):

@@ -189,10 +189,10 @@ def test_what_batches_hold_is_known_beforehand():
         return [OutputSpec(size=(10 + sample.index, 8), dtype="float16") for sample in samples]
 
     with Video(files=files("h264", "wide_h264"), sequence_length=4) as dataset:
-        fetcher = dataset._feed.fetching(small)
+        fetcher = dataset._feed.fetcher_for(small)
         positions = np.arange(5)
         batch = next(dataset.batches(5, outputs=small))
         assert fetcher.size(0, positions) == sum(sequence.data.nbytes for sequence in batch)
         assert dataset._feed.group(8, small) == 8
-        dataset._feed.room = 2 * fetcher.size(0, np.arange(8)) // 8 * 3
+        dataset._feed.limit_bytes = 2 * fetcher.size(0, np.arange(8)) // 8 * 3
         assert dataset._feed.group(8, small) == 3

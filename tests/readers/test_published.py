@@ -115,7 +115,7 @@ def test_absolute_paths_several_labels_and_names(tmp_path):
     [
         (
             "one.mp4 120 3\n",
-            r"line 1: two numbers follow the path.*folders of frames are not read.*several=True",
+            r"line 1: two numbers follow the path.*list of folders of frames is read by rawframes.*several=True",
         ),
         ("one.mp4 0\none.mp4 run\n", r"line 2: the label 'run' is not a whole number"),
         ("\n\n", "the file names no video"),
@@ -231,3 +231,30 @@ def test_ava(tmp_path):
 def test_a_file_that_is_not_there():
     with pytest.raises(SourceNotFoundError, match="no such manifest"):
         published.video_list(Path("nowhere.txt"))
+
+
+def test_times_that_are_no_finite_numbers_are_named(tmp_path):
+    """They ended in a ValueError of int()."""
+    for text in ("nan", "inf"):
+        path = written(
+            tmp_path / "a.csv", f"label,youtube_id,time_start,time_end,split\nrun,a,{text},3,train\n"
+        )
+        with pytest.raises(ManifestError, match=rf"a\.csv: line 2: '{text}' is not a number"):
+            published.kinetics(path)
+
+
+def test_a_field_that_csv_cannot_read_is_named(tmp_path):
+    """It ended in csv.Error."""
+    path = written(tmp_path / "a.csv", "label,youtube_id,time_start,time_end\n" + "x" * 140_000 + ",a,1,2\n")
+    with pytest.raises(ManifestError, match=r"a\.csv: line 2: the line cannot be read"):
+        published.kinetics(path)
+
+
+@pytest.mark.parametrize("numbers", [("0", "2"), ("0", "0"), ("1", "2")])
+def test_templates_are_numbered_without_gaps(tmp_path, numbers):
+    """Labels were the places of the templates, not the numbers that the file gives them."""
+    index = dict(zip(("Holding something", "Moving something"), numbers, strict=True))
+    written(tmp_path / "labels.json", json.dumps(index))
+    path = written(tmp_path / "train.json", json.dumps([{"id": 1, "template": "Holding [something]"}]))
+    with pytest.raises(ManifestError, match="the numbers of the templates are not 0 to 1"):
+        published.something_something(path, tmp_path, missing="skip")

@@ -72,7 +72,7 @@ def test_what_is_missing_is_named_and_the_rest_can_be_used(spleen):
     found = published_volumes.decathlon(spleen)
     assert found.missing == ("labelsTr/spleen_10.nii.gz", "imagesTs/spleen_7.nii.gz")
     assert found.unexpected == ("imagesTr/spleen_99.nii.gz",)
-    assert found.notes == ("dataset.json promises 41 cases for training, and lists 3",)
+    assert found.notes == ("dataset.json declares 41 cases for training, and lists 3",)
     assert found.subjects == ("spleen_2", "spleen_13")
     with pytest.raises(
         SourceNotFoundError, match=r"2 files are missing: labelsTr/spleen_10\.nii\.gz, imagesTs"

@@ -230,7 +230,7 @@ def test_videos_that_are_too_short_are_reported_and_left_out():
     assert loss.reason == "it has 24 frames; sequence_length=10 with stride=3 needs 28 frames"
     assert dataset.report().counts == {"too short": 1}
     filtered = Video(files=paths, sequence_length=2, min_frames=30)
-    assert filtered.report().losses[0].reason.startswith("it has 24 frames; min_frames=30 are asked for")
+    assert filtered.report().losses[0].reason.startswith("it has 24 frames; min_frames=30 are required")
     assert {r.source for r in filtered.requests()} == {paths[0], paths[2]}
 
 

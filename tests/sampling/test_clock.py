@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from fractions import Fraction
 
 import numpy as np
@@ -27,6 +26,7 @@ from seqpipe.sampling import (
     span_between,
 )
 from seqpipe.sampling.clock import end_of, rate_tolerance_s
+from tests.support import ffmpeg
 
 # Clocks in ticks of 1/90000 s, so that a model can be exact: a start, and distances of 1 ms to 0.4 s.
 TICK = Fraction(1, 90000)
@@ -149,12 +149,9 @@ PICTURES = "nullsrc=size=16x16:rate={rate}:duration={duration},format=gray,geq=l
 
 
 def ffmpeg_frames(filters, rate, duration):
-    import imageio_ffmpeg  # here, so that machines without it can still look for the tests of a GPU
-
     graph = PICTURES.format(rate=rate, duration=duration) + "," + filters
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-f", "lavfi", "-i", graph]
-    command += ["-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "-"]
-    out = subprocess.run(command, capture_output=True, check=True).stdout
+    shown = ("-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "-")
+    out, _ = ffmpeg.said("-f", "lavfi", "-i", graph, *shown)
     return np.frombuffer(out, np.uint8).reshape(-1, 256)[:, 0].tolist()
 
 

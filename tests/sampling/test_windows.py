@@ -221,8 +221,8 @@ def moving(sampler, span):
     """The starts whose sequences move enough, one after the other."""
     core = sampler.clips
     found = []
-    for place in range(core.starts(span)):
-        real = core.at(span, place).labeled()
+    for place in range(core.count_starts(span)):
+        real = core.clip_at(span, place).labeled()
         real = real[real >= 0]
         pairs = span.motion[real[0] : max(real[-1], real[0] + 1)]
         pairs = pairs[np.isfinite(pairs)]

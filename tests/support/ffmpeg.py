@@ -1,7 +1,7 @@
 """The independent judge: the ffmpeg command, of another build than the libraries inside PyAV.
 
 Frames are judged as decoded: in presentation order, in their own pixel format, before rotation and color
-conversion, none dropped and none repeated.
+conversion, none dropped and none repeated. What ffmpeg said of the same bytes in an earlier run is not asked again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from data_scripts.media_encode import FFmpegError, ffmpeg_exe
+from data_scripts.media_encode import FFmpegError, ffmpeg_exe, run_ffmpeg
+from tests.support.kept import kept
 
 __all__ = [
     "ChromaLocation",
@@ -35,9 +37,11 @@ __all__ = [
     "judge",
     "plane_hash",
     "planes",
+    "said",
     "split",
     "surfaces",
     "to_rgb",
+    "write",
 ]
 
 ChromaLocation = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
@@ -62,7 +66,12 @@ _PLANAR = {
     "yuva444p12le": "yuv444p12le",
 }
 _SUBSAMPLING = {"420": (1, 1), "422": (1, 0), "444": (0, 0), "440": (0, 1), "411": (2, 0), "410": (2, 2)}
+_LOUD = ("-hide_banner", "-nostats", "-loglevel", "level+info")
 _FLAGS = "bilinear+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact"
+
+
+class _FailedError(Exception):
+    """What ffmpeg wrote and said before it failed."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +209,8 @@ def to_rgb(
     )
     size = ["-f", "rawvideo", "-pix_fmt", pix_fmt, "-s", f"{width}x{height}", "-i", "pipe:0"]
     data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-    done = _run(*size, "-vf", chain, "-f", "rawvideo", "-", stdin=data)
-    picture = np.frombuffer(done.stdout, np.uint8 if out == "rgb24" else np.dtype("<u2"))
+    packed, _ = said(*size, "-vf", chain, "-f", "rawvideo", "-", stdin=data)
+    picture = np.frombuffer(packed, np.uint8 if out == "rgb24" else np.dtype("<u2"))
     return picture.reshape(height, width, 3)
 
 
@@ -212,13 +221,12 @@ def _judge(path: str, planar: bool, *version: int) -> Judgment:
     if judged is not None and judged.pix_fmt not in _PLANAR:
         return judged
     given = ["-pix_fmt", _PLANAR[judged.pix_fmt]] if judged is not None else []
-    done = _run(*_decode(path), *given, "-f", "framemd5", "-")
-    listing, said = done.stdout.decode(), done.stderr.decode(errors="replace")
-    frames = _frames(listing)
-    form = re.search(r"Output #0.*?Video: rawvideo(?: \([^)]*\))?, (\w+).*?, (\d+)x(\d+)", said, re.DOTALL)
+    listing, told = said(*_decode(path), *given, "-f", "framemd5", "-")
+    frames = _frames(listing.decode())
+    form = re.search(r"Output #0.*?Video: rawvideo(?: \([^)]*\))?, (\w+).*?, (\d+)x(\d+)", told, re.DOTALL)
     if not frames or form is None:
-        raise FFmpegError(f"ffmpeg gives no frame of {path}: {said[-400:]}")
-    complaints = tuple(line for line in said.splitlines() if re.search(r"\[(error|fatal|panic)\]", line))
+        raise FFmpegError(f"ffmpeg gives no frame of {path}: {told[-400:]}")
+    complaints = tuple(line for line in told.splitlines() if re.search(r"\[(error|fatal|panic)\]", line))
     return Judgment(frames, form[1], int(form[2]), int(form[3]), complaints)
 
 
@@ -241,9 +249,71 @@ def _chroma_shifts(pix_fmt: str) -> tuple[int, int]:
     return _SUBSAMPLING[found[1]] if found else (0, 0)
 
 
-def _run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def said(*arguments: str, stdin: bytes = b"") -> tuple[bytes, str]:
+    """What ffmpeg writes to its output and says of it, kept between runs by content unless it fails.
+
+    Args:
+        arguments: of the command; the files among them are told by their bytes.
+        stdin: what it reads from its input.
+    """
+
+    def make(part: Path) -> None:
+        done = _run(*arguments, stdin=stdin)
+        if done.returncode:
+            raise _FailedError(done.stdout, done.stderr)
+        part.write_bytes(b"%d\n" % len(done.stdout) + done.stdout + done.stderr)
+
     try:
-        command = [ffmpeg_exe(), "-hide_banner", "-nostats", "-loglevel", "level+info", *arguments]
+        answer = kept("ffmpeg", (_by_content(arguments), _digest(stdin)), ".answer", make).read_bytes()
+    except _FailedError as failure:
+        out, told = failure.args
+    else:
+        length, _, rest = answer.partition(b"\n")
+        out, told = rest[: int(length)], rest[int(length) :]
+    return out, told.decode(errors="replace")
+
+
+def write(path: Path, *arguments: str) -> None:
+    """Have ffmpeg write a file, or copy what it wrote in an earlier run.
+
+    Args:
+        path: of the file; its ending tells the container.
+        arguments: of the command, without the file; the files among them are told by their bytes.
+
+    Raises:
+        FFmpegError: it is missing or it failed.
+    """
+
+    def make(part: Path) -> None:
+        run_ffmpeg(*arguments, str(part))
+
+    shutil.copyfile(kept("ffmpeg", _by_content(arguments), path.suffix, make), path)
+
+
+def _by_content(arguments: Sequence[str]) -> list[Any]:
+    """The program and its arguments, with their bytes in the place of the names of files."""
+    exe = Path(_exe())
+    files = [Path(one) if len(one) < 256 and os.path.isfile(one) else None for one in arguments]  # noqa: PTH113
+    told = [
+        (file.suffix, _digest(file.read_bytes())) if file else one
+        for one, file in zip(arguments, files, strict=True)
+    ]
+    return [exe.name, exe.stat().st_size, _LOUD, *told]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [_exe(), *_LOUD, *arguments], input=stdin, capture_output=True, check=False, timeout=300
+    )
+
+
+def _exe() -> str:
+    """The program; skips the test where there is none."""
+    try:
+        return ffmpeg_exe()
     except FFmpegError as error:
         pytest.skip(str(error))
-    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=300, env=os.environ)

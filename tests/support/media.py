@@ -8,12 +8,15 @@ import fcntl
 import functools
 import os
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from data_scripts.make_videos import ITEMS, make
 from data_scripts.media_item import Entry, State
+
+from .kept import kept_folder
 
 __all__ = [
     "MADE_DIR",
@@ -28,7 +31,24 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE_DIR = ROOT / ".media"
+_MAKERS = "av", "imageio-ffmpeg", "numpy", "opencv-python-headless", "nibabel", "SimpleITK", "zarr", "pydicom"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+MADE_DIR = kept_folder(
+    "media",
+    (
+        [(path.name, path.read_text("utf-8")) for path in sorted((ROOT / "data_scripts").glob("*.py"))],
+        [(package, _version(package)) for package in _MAKERS],
+    ),
+)
+"""What the programs in data_scripts make is kept between runs, as long as they and what they use are the same."""
 
 
 def names(state: State | None = None) -> list[str]:
@@ -63,8 +83,7 @@ def made_all(state: State | None = None) -> list[Entry]:
 
 @functools.cache
 def entries() -> dict[str, Entry]:
-    """Every item of the table, made once per checkout; workers of one machine wait for each other."""
-    MADE_DIR.mkdir(exist_ok=True)
+    """Every item of the table, made once; processes wait for each other."""
     with _lock(MADE_DIR / ".lock"):
         return {found.name: found for found in make(MADE_DIR)}
 

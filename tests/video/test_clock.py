@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import FrameRangeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.index.build import build_index
@@ -60,7 +59,7 @@ def test_without_pts_the_clock_runs_at_the_streams_rate(name):
 
 def test_a_raw_stream_of_another_rate_runs_at_that_rate(tmp_path):
     path = tmp_path / "slow.m4v"
-    run_ffmpeg("-r", "10", "-i", str(media.made("mpeg4_m4v")), "-c:v", "mpeg4", "-f", "m4v", str(path))
+    ffmpeg.write(path, "-r", "10", "-i", str(media.made("mpeg4_m4v")), "-c:v", "mpeg4", "-f", "m4v")
     index = build_index(open_source(path))
     assert np.diff(index.timestamps).tolist() == pytest.approx([0.1] * (len(index) - 1))
 
@@ -84,7 +83,7 @@ def test_avi_takes_the_order_from_decoding_and_the_clock_from_the_dts(name):
 def test_pts_that_are_dts_do_not_tell_the_order(name, container, tmp_path):
     """As whoever copies a raw stream, or AVI, into another container gives B frames the times of their decoding."""
     path = tmp_path / f"copied.{container}"
-    run_ffmpeg("-i", str(media.made(name)), "-c", "copy", str(path))
+    ffmpeg.write(path, "-i", str(media.made(name)), "-c", "copy")
     with av.open(str(path)) as source:
         drawn = [read(frame.to_ndarray(format="rgb24")) for frame in source.decode(video=0)]
     assert drawn == sorted(drawn)
@@ -99,7 +98,7 @@ def test_pts_that_are_dts_do_not_tell_the_order(name, container, tmp_path):
 def test_some_pts_that_are_dts_do_not_tell_the_order_either(name, container, tmp_path):
     """As whoever copies a DVD's program stream, which has pts for some pictures only: P came before its B pictures."""
     path = tmp_path / f"copied.{container}"
-    run_ffmpeg("-ss", "0.5", "-i", str(media.made(name)), "-c", "copy", str(path))
+    ffmpeg.write(path, "-ss", "0.5", "-i", str(media.made(name)), "-c", "copy")
     with av.open(str(path)) as source:
         pts = [packet.pts for packet in source.demux(video=0) if packet.size]
     assert any(before >= here for before, here in itertools.pairwise(pts))
@@ -229,7 +228,7 @@ def test_a_real_file_without_any_duration_ends_one_distance_behind_its_last_fram
 
 def test_a_single_frame_lasts_as_long_as_the_rate_says(tmp_path):
     path = tmp_path / "one.mkv"
-    run_ffmpeg("-i", str(media.made("h264")), "-frames:v", "1", "-c", "copy", str(path))
+    ffmpeg.write(path, "-i", str(media.made("h264")), "-frames:v", "1", "-c", "copy")
     index = build_index(open_source(path))
     assert len(index) == 1
     assert index.end_s - index.timestamps[0] == pytest.approx(_STEP_S, abs=0.001)
@@ -254,7 +253,7 @@ def test_frames_before_the_first_key_frame_are_no_frames(name, share, tmp_path):
 @pytest.mark.parametrize("name", ["h264_open_gop", "hevc_open_gop", "hevc_radl", "mpeg2_mkv"])
 def test_leading_pictures_of_a_cut_open_gop_are_frames_only_if_they_decode(name, container, tmp_path):
     path = tmp_path / f"cut.{container}"
-    run_ffmpeg("-ss", "0.7", "-i", str(media.made(name)), "-c", "copy", str(path))
+    ffmpeg.write(path, "-ss", "0.7", "-i", str(media.made(name)), "-c", "copy")
     if (name, container) == ("h264_open_gop", "ts"):
         pytest.skip("ffmpeg writes no parameter sets into this file: nothing of it can be decoded")
     index = build_index(open_source(path))
@@ -271,7 +270,7 @@ def test_leading_pictures_of_a_cut_open_gop_are_frames_only_if_they_decode(name,
 
 def test_leading_pictures_at_the_start_of_an_edited_mp4_are_cut_off_with_the_rest(tmp_path):
     path = tmp_path / "cut.mp4"
-    run_ffmpeg("-ss", "0.7", "-i", str(media.made("hevc_open_gop")), "-c", "copy", str(path))
+    ffmpeg.write(path, "-ss", "0.7", "-i", str(media.made("hevc_open_gop")), "-c", "copy")
     index = build_index(open_source(path))
     assert _numbers(path) == list(range(18, 48))
     assert index.timestamps.tolist() == _judged_times(path) == _spaced(0, 30)
@@ -283,8 +282,8 @@ def test_a_cut_gradual_refresh_begins_where_its_pictures_are_whole(container, b_
     """Frames that came in a row were lost when asked for alone; what was cut away came back as lost frames."""
     whole, path = tmp_path / "whole.mp4", tmp_path / f"cut.{container}"
     refreshed = f"intra-refresh=1:keyint=12:bframes={b_frames}"
-    run_ffmpeg("-i", str(media.made("h264")), "-c:v", "libx264", "-x264-params", refreshed, str(whole))
-    run_ffmpeg("-i", str(whole), "-ss", "0.5", "-c", "copy", str(path))
+    ffmpeg.write(whole, "-i", str(media.made("h264")), "-c:v", "libx264", "-x264-params", refreshed)
+    ffmpeg.write(path, "-i", str(whole), "-ss", "0.5", "-c", "copy")
     index = build_index(open_source(path))
     found = access.decode(path, index, range(len(index)))
     judged = [p.md5 for p in ffmpeg.judge(path, planar=True).frames]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -12,13 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from data_scripts.media_encode import ffmpeg_exe
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.surface import Surface
 from tests.support import media
-from tests.support.ffmpeg import ChromaLocation, to_rgb
+from tests.support.ffmpeg import ChromaLocation, said, to_rgb
 from tests.support.pictures import (
     differences,
     exact_rgb,
@@ -127,13 +125,9 @@ def zimg(surface: Surface, matrix: str, full: bool, location: str) -> NDArray[np
     )
     height, width = surface.planes[0].shape
     given_ = ["-f", "rawvideo", "-pix_fmt", stored_name(surface), "-s", f"{width}x{height}", "-i", "pipe:0"]
-    done = subprocess.run(
-        [ffmpeg_exe(), "-v", "error", *given_, "-vf", chain, "-f", "rawvideo", "-"],
-        input=b"".join(plane.tobytes() for plane in surface.planes),
-        capture_output=True,
-        check=True,
-    )
-    green, blue, red = np.frombuffer(done.stdout, "<u2").reshape(3, height, width)
+    data = b"".join(plane.tobytes() for plane in surface.planes)
+    packed, _ = said(*given_, "-vf", chain, "-f", "rawvideo", "-", stdin=data)
+    green, blue, red = np.frombuffer(packed, "<u2").reshape(3, height, width)
     return np.stack([red, green, blue], axis=-1)
 
 

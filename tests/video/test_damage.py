@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import seqpipe
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
 from seqpipe.video.av_packet import set_extradata
 from seqpipe.video.decode.pool import DecoderPool
@@ -256,7 +255,7 @@ def test_lost_transport_packets_never_give_wrong_frames(name, seed, tmp_path):
 def test_an_avi_file_whose_frames_take_several_ticks_is_not_cut(tmp_path):
     """As ffmpeg copies MP4: 600 ticks a second, and the header counts all that the last frame takes."""
     path = tmp_path / "ticks.avi"
-    run_ffmpeg("-i", str(media.made("h264")), "-c", "copy", str(path))
+    ffmpeg.write(path, "-i", str(media.made("h264")), "-c", "copy")
     index = access.indexed(path)
     assert (index.info.declared_frames or 0) > 2 * len(index)
     assert index.cut == ""

@@ -83,7 +83,7 @@ MISSING = {
     "no GPU": ({"devices": 0}, r"CUDA cannot be used: cudaErrorNoDevice.*nvidia-smi"),
     "wrong extra": (
         {"driver": 12080},
-        r"driver knows CUDA 12, but CuPy was built for CUDA 13\. Update the driver, or install CuPy for CUDA 12",
+        r"driver supports CUDA 12, but CuPy was built for CUDA 13\. Update the driver, or install CuPy for CUDA 12",
     ),
     "no decoder library": (
         {"library": False},

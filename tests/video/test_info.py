@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import functools
 import io
 import re
-import subprocess
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -19,14 +17,14 @@ from PIL import ExifTags, Image, ImageOps
 
 from data_scripts.frame_code import find, read
 from data_scripts.make_videos import ITEMS
-from data_scripts.media_encode import ENCODERS, ffmpeg_exe, run_ffmpeg
+from data_scripts.media_encode import ENCODERS, run_ffmpeg
 from data_scripts.media_item import Encode
 from seqpipe.errors import UnreadableSourceError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.probe.info import StreamInfo
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
-from tests.support import access, media
+from tests.support import access, ffmpeg, media
 
 # What only reading all packets tells.
 _COUNTED = {"frame_count", "has_b_frames", "start_s", "duration_s"}
@@ -41,14 +39,10 @@ _RANGE = {"tv": False, "pc": True, "unknown": None}
 _CHROMA = {"420": "4:2:0", "422": "4:2:2", "444": "4:4:4", "440": "4:4:0", "411": "4:1:1", "410": "4:1:0"}
 
 
-@functools.cache
 def _said(path: Path, *options: str) -> str:
     """What ffmpeg says of a file while it decodes the first frames."""
-    command = [ffmpeg_exe(), "-hide_banner", *options, "-i", str(path), "-map", "0:V:0", "-vf", "showinfo"]
-    done = subprocess.run(
-        [*command, "-frames:v", "48", "-f", "null", "-"], capture_output=True, timeout=120, check=False
-    )
-    return done.stderr.decode(errors="replace")
+    shown = ("-map", "0:V:0", "-vf", "showinfo", "-frames:v", "48", "-f", "null", "-")
+    return re.sub(r"\[info\] ", "", ffmpeg.said(*options, "-i", str(path), *shown)[1])
 
 
 def _found(pattern: str, text: str) -> str:
@@ -308,9 +302,8 @@ def test_the_exif_of_a_picture_tells_turn_and_mirror(orientation, ending, tmp_pa
 def _autorotated(path: Path, frame: int = 7) -> np.ndarray:
     """One frame as ffmpeg shows it, in full-range gray."""
     chain = f"select=eq(n\\,{frame}),scale=out_range=full,format=gray"
-    command = [ffmpeg_exe(), "-v", "error", "-i", str(path), "-map", "0:V:0", "-vf", chain]
-    command += ["-frames:v", "1", "-f", "image2pipe", "-c:v", "pgm", "-"]
-    data = subprocess.run(command, capture_output=True, timeout=120, check=True).stdout
+    shown = ("-map", "0:V:0", "-vf", chain, "-frames:v", "1", "-f", "image2pipe", "-c:v", "pgm", "-")
+    data, _ = ffmpeg.said("-i", str(path), *shown)
     head = re.match(rb"P5\s(\d+)\s(\d+)\s255\s", data)
     assert head is not None
     return np.frombuffer(data, np.uint8, offset=head.end()).reshape(int(head[2]), int(head[1]))

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import seqpipe
 from data_scripts.frame_code import read
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.errors import DamagedSourceError, FrameRangeError, ParameterError, UnreadableSourceError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.reader import VideoReader
+from tests.support import ffmpeg
 from tests.support.decoders import count_packets
 from tests.support.deep import deep
 from tests.support.media import entry, made
@@ -139,7 +139,7 @@ def test_iterating_gives_every_frame(video, drawn):
 def test_iterating_follows_the_pts_where_the_codec_has_another_order(tmp_path):
     path = tmp_path / "shaken.mkv"
     shaken = "setts=pts=PTS+if(mod(N\\,3)\\,0\\,3*DURATION)"
-    run_ffmpeg("-i", str(made("h264")), "-c", "copy", "-bsf:v", shaken, str(path))
+    ffmpeg.write(path, "-i", str(made("h264")), "-c", "copy", "-bsf:v", shaken)
     with seqpipe.open(path) as video:
         every = video[:].numpy()
         assert [read(frame) for frame in every] != sorted(read(frame) for frame in every)
@@ -150,8 +150,8 @@ def test_interlaced_mpeg4_is_the_same_with_threads(tmp_path):
     """Those of libavcodec do not tell one another how long a frame is, which the first B picture says."""
     path = tmp_path / "fields.avi"
     moving = ("-f", "lavfi", "-i", "mandelbrot=s=128x96:r=25", "-t", "3", "-pix_fmt", "yuv420p")
-    run_ffmpeg(
-        *moving, "-c:v", "mpeg4", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", "-b:v", "1M", str(path)
+    ffmpeg.write(
+        path, *moving, "-c:v", "mpeg4", "-g", "12", "-bf", "2", "-flags", "+ildct+ilme", "-b:v", "1M"
     )
     with seqpipe.open(path, threads=1) as one, seqpipe.open(path, threads=4) as several:
         every = [frame.numpy() for frame in one]
@@ -163,7 +163,7 @@ def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tm
     """As libavformat says it of codecs whose pictures it does not look into, where AVI has nothing to say."""
     path = tmp_path / "keys.avi"
     scaled = ("-s", "176x144", "-c:v", encoder, "-g", "12", "-b:v", "2M")
-    run_ffmpeg("-i", str(made("h264")), *scaled, str(path))
+    ffmpeg.write(path, "-i", str(made("h264")), *scaled)
     with seqpipe.open(path) as video:
         every = [frame.numpy() for frame in video]
         assert len(every) == 48
@@ -190,7 +190,7 @@ def test_no_frame_is_lost_where_the_size_or_the_shape_of_pixels_changes(codec, o
             str(offset),
         )
         part = tmp_path / "part.ts"
-        run_ffmpeg("-i", str(made("h264")), *encoded, str(part))
+        ffmpeg.write(part, "-i", str(made("h264")), *encoded)
         with path.open("ab") as joined:
             joined.write(part.read_bytes())
     for threads in (1, 3):
@@ -204,7 +204,7 @@ def test_no_frame_is_lost_where_the_size_or_the_shape_of_pixels_changes(codec, o
 @pytest.mark.parametrize(("encoder", "extension"), [("smc", "mov"), ("msrle", "avi"), ("rawvideo", "avi")])
 def test_a_palette_beside_the_packets_holds_from_the_first_to_the_last(encoder, extension, tmp_path):
     path = tmp_path / f"palette.{extension}"
-    run_ffmpeg("-i", str(made("h264")), "-pix_fmt", "pal8", "-c:v", encoder, str(path))
+    ffmpeg.write(path, "-i", str(made("h264")), "-pix_fmt", "pal8", "-c:v", encoder)
     with av.open(str(path)) as source:
         drawn = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
     assert [read(frame) for frame in drawn] == list(range(48))
@@ -218,7 +218,7 @@ def test_a_palette_that_changes_on_the_way_is_that_of_each_packet(encoder, tmp_p
     """AVI can have one for each picture; all were drawn with the first one's colors."""
     path = tmp_path / "palettes.avi"
     own = "hue=H=n/8:s=3,split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1:dither=none"
-    run_ffmpeg("-i", str(made("h264")), "-filter_complex", own, "-c:v", encoder, "-g", "12", str(path))
+    ffmpeg.write(path, "-i", str(made("h264")), "-filter_complex", own, "-c:v", encoder, "-g", "12")
     with av.open(str(path)) as source:
         drawn = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
     with seqpipe.open(path, cache_dir=tmp_path) as video:

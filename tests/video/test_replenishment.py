@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import Coded, classifier
+from tests.support import ffmpeg
 
 MOVING = (
     "color=c=0x204060:s=96x64:r=10:d=2[a];color=c=red:s=20x20:r=10:d=2[b];[a][b]overlay=x='8+t*20':y='10+t*8'"
@@ -52,7 +52,7 @@ def encoded(folder, name, gop):
     filters, ending = ENCODERS[name]
     path = folder / f"true.{ending}"
     options = ["-c:v", name.split()[0], "-g", str(gop), "-strict", "-2"]
-    run_ffmpeg("-f", "lavfi", "-i", MOVING + filters, *options, str(path))
+    ffmpeg.write(path, "-f", "lavfi", "-i", MOVING + filters, *options)
     return path
 
 

@@ -9,14 +9,13 @@ import pytest
 
 import seqpipe
 from data_scripts.frame_code import read
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.video.bitstream import ParameterSets
 from seqpipe.video.bitstream.nal import nal_spans
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.open import open_index
 from seqpipe.video.source.source import open_source
-from tests.support import access, media
+from tests.support import access, ffmpeg, media
 
 _FLV_HEADER = 13
 _PAIRS = [("h264", "wide_h264"), ("wide_h264", "h264"), ("h264", "h264_no_b"), ("hevc", "hevc_no_b")]
@@ -27,7 +26,7 @@ def _joined(names: tuple[str, str], folder: Path) -> Path:
     parts = []
     for name in names:
         part = folder / f"{name}.flv"
-        run_ffmpeg("-i", str(media.made(name)), "-c", "copy", str(part))
+        ffmpeg.write(part, "-i", str(media.made(name)), "-c", "copy")
         parts.append(part.read_bytes())
     path = folder / "joined.flv"
     path.write_bytes(parts[0] + parts[1][_FLV_HEADER:])

@@ -122,11 +122,11 @@ def test_what_is_renewed_after_a_fork_is_not_kept_alive():
     from seqpipe import forks
 
     gc.collect()
-    before = len(forks._known)
+    before = len(forks._registered)
     with seqpipe.open(made("h264").read_bytes()):
-        assert len(forks._known) > before
+        assert len(forks._registered) > before
     gc.collect()
-    assert len(forks._known) == before
+    assert len(forks._registered) == before
 
 
 def test_errors_in_one_thread_leave_the_reader_usable():

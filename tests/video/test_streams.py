@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
-import imageio_ffmpeg
 import pytest
 from click.testing import CliRunner
 
 import seqpipe
-from data_scripts.media_encode import run_ffmpeg
 from seqpipe.cli.app import main
 from seqpipe.errors import ParameterError
 from seqpipe.readers import Video
 from seqpipe.video.probe.info import ContainerStream
 from seqpipe.video.probe.probe import probe
+from tests.support import ffmpeg
 from tests.support.media import made
 
 _LAVFI = "-f lavfi -i testsrc2=size={}:rate=25:duration=0.4"
@@ -27,24 +25,13 @@ _LAVFI = "-f lavfi -i testsrc2=size={}:rate=25:duration=0.4"
 def encoded(path: Path, *sizes: str, options: str = "") -> Path:
     inputs = " ".join(_LAVFI.format(size) for size in sizes)
     maps = " ".join(f"-map {i}:v" for i in range(len(sizes)))
-    run_ffmpeg(*shlex.split(f"{inputs} {maps} -c:v mpeg4 -g 5 {options}"), str(path))
+    ffmpeg.write(path, *shlex.split(f"{inputs} {maps} -c:v mpeg4 -g 5 {options}"))
     return path
 
 
 def chosen_by_ffmpeg(path: Path) -> int:
     """The number of the stream that the program takes when nothing is said."""
-    given = [
-        imageio_ffmpeg.get_ffmpeg_exe(),
-        "-hide_banner",
-        "-i",
-        str(path),
-        "-frames:v",
-        "1",
-        "-f",
-        "null",
-        "-",
-    ]
-    said = subprocess.run(given, capture_output=True, text=True, check=True).stderr
+    _, said = ffmpeg.said("-i", str(path), "-frames:v", "1", "-f", "null", "-")
     found = re.search(r"Stream #0:(\d+) -> #0:0", said)
     assert found, said
     return int(found[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from av.video.reformatter import ColorPrimaries, ColorTrc
 
-from seqpipe.video.probe.tags import in_words
+from seqpipe.video.probe.tags import describe
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from seqpipe.video.probe.tags import in_words
     ],
 )
 def test_values_read_as_people_say_them(field, value, words):
-    assert in_words(field, value) == words
+    assert describe(field, value) == words
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ def test_no_tag_of_ffmpeg_is_without_a_name(field, judge):
         int(tag) for tag in judge if 0 < int(tag) < 255 and tag.name not in ("RESERVED0", "RESERVED", "NB")
     ]
     assert values
-    unnamed = [value for value in values if in_words(field, value).endswith("(reserved)")]
+    unnamed = [value for value in values if describe(field, value).endswith("(reserved)")]
     assert not [v for v in unnamed if judge(v).name not in ("LOG", "LOG_SQRT")], unnamed

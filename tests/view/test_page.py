@@ -72,7 +72,7 @@ def test_a_large_volume_has_few_voxels_of_even_size():
 def test_the_page_of_files_has_the_facts_of_probe_and_nothing_from_elsewhere():
     path = phantom_path("nii_gz")
     with seqpipe.open(path) as reader:
-        expected, labels = reader.info.in_words(), reader.sequence()
+        expected, labels = reader.info.describe(), reader.sequence()
     page = show(path, label=labels, names={4: "the <ball>"})
     read = Read(page.html)
     rows = dict(zip((t for _, _, t in read.all("th")), (t for _, _, t in read.all("td")), strict=True))

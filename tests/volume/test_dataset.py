@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -372,6 +374,37 @@ def test_arguments_that_do_not_fit_are_refused(folder, options, said):
     with pytest.raises(ParameterError) as caught:
         make(folder, **options)
     assert said in str(caught.value)
+
+
+def test_label_names_are_a_list_of_parts(folder):
+    """A name by itself was taken as its letters, and one misspelled as none: labels were then resampled as images."""
+    with pytest.raises(ParameterError, match=r"^label_names='label' is not valid; allowed: a list of names"):
+        make(folder, label_names="label")
+    with pytest.raises(
+        ParameterError, match=r"label_names has 'lable', which is not a part; allowed: image, label"
+    ):
+        make(folder, label_names=["lable"])
+    with make(folder, label_names=["label"]) as dataset:
+        assert sorted(dataset.samples(parts=True).__next__()) == ["image", "label"]
+
+
+def test_lines_of_a_manifest_are_counted_as_editors_do(folder, tmp_path):
+    """Quoted line breaks and blank lines shifted the number."""
+    path = tmp_path / "m.csv"
+    path.write_text('image,note\n\n"a\nb.nii",x\nc.nii,\n')
+    with pytest.raises(ManifestError, match=r"m\.csv: line 5: \['c\.nii', ''\] does not fill 2 columns"):
+        Volume(manifest=path)
+
+
+def test_a_fork_does_not_wait_for_locks_that_another_thread_held(folder):
+    """The child waited for ever if the threads had not been started yet."""
+    with make(folder) as dataset:
+        with dataset._fetcher.engine._lock, dataset._fetcher.cache._lock:
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                os._exit(len(next(iter(dataset.batches(2)))) != 2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_labels_that_are_not_whole_numbers_are_refused(folder, tmp_path):

@@ -150,7 +150,7 @@ def _facts(info: StreamInfo) -> Table:
     from rich.table import Table
 
     table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
-    for name, value in info.in_words().items():
+    for name, value in info.describe().items():
         table.add_row(name, _text(value))
     return table
 

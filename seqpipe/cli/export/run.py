@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import IntArray
 from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
-from ...interrupts import working
+from ...interrupts import graceful
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
@@ -70,7 +70,7 @@ def run(options: Options) -> int:
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with working(_FAREWELL):
+    with graceful(_FAREWELL):
         _export(request, report, others)
     return _DONE if report.all_done else _FAILED
 
@@ -96,7 +96,7 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
     (item,) = found
     assert isinstance(item, InputFile)
     try:
-        with working(_STREAM_FAREWELL):
+        with graceful(_STREAM_FAREWELL):
             export_stream(request, report, item)
     except KeyboardInterrupt:
         report.summary(sources=1, kept=0, out=options.out)

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
-from ...interrupts import working
+from ...interrupts import graceful
 from ...sequence import Sequence
 from ...volume.axes import AXES
 from ...volume.formats.write import content
@@ -105,7 +105,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
         for row in (read_rows(manifest_path) if options.resume and manifest_path else ())
         if row.output in done
     ]
-    with working(_FAREWELL), _held(manifest_path):
+    with graceful(_FAREWELL), _held(manifest_path):
         note(folder, (job.input.path for job in jobs), settings, anew=options.overwrite)
         manifest = Manifest(manifest_path, kept, listener=report.row)
         try:

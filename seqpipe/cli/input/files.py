@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from ...content import HEAD, kind_of_head
+from ...content import HEAD, volume_kind
 from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
 from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from ...whole_file import open_new, replacing
@@ -124,7 +124,7 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
         return False
     try:
         with (folder / likely[0]).open("rb") as file:
-            return kind_of_head(file.read(HEAD)) == "dicom"
+            return volume_kind(file.read(HEAD)) == "dicom"
     except OSError:
         return False
 

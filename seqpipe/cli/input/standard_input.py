@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import BinaryIO, Final
 
-from ...content import HEAD, kind_of_head
+from ...content import HEAD, volume_kind
 
 __all__ = ["STEM", "StandardInput", "file_behind", "standard_input"]
 
@@ -64,7 +64,7 @@ class StandardInput:
     def is_volume(self) -> bool:
         """Whether it begins as a volume does, not as a video; to be asked before anything is read."""
         self._looked += self._stream.read(HEAD - len(self._looked))
-        return kind_of_head(self._looked) is not None
+        return volume_kind(self._looked) is not None
 
     def read(self, size: int) -> bytes:
         """Up to so many bytes, as soon as there are some; none at the end."""

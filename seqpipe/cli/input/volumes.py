@@ -70,7 +70,7 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
         table = Table(
             "fact", "value", title=Text(printable(infos[0].source)), title_justify="left", show_header=False
         )
-        for name, value in infos[0].in_words().items():
+        for name, value in infos[0].describe().items():
             table.add_row(name, Text(printable(value)))
     else:
         table = Table()
@@ -78,7 +78,7 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
         for name in ("source", *columns):
             table.add_column(name, overflow="fold")
         for info in infos:
-            words = info.in_words()
+            words = info.describe()
             table.add_row(Text(printable(info.source)), *(Text(words[name]) for name in columns))
     console.print(table)
 

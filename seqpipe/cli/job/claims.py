@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OutputError, printable
-from ...interrupts import tidied
+from ...interrupts import cleanup_on_exit
 from ..input.files import told
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
@@ -92,7 +92,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
     """
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
     claim = Lock(own_path(folder, f"{os.urandom(16).hex()}.lock"))
-    with tidied(claim.give_back):
+    with cleanup_on_exit(claim.give_back):
         try:
             with held(
                 own_path(folder, "claims"),

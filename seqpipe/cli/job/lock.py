@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import OutputError
-from ...interrupts import tidied
+from ...interrupts import cleanup_on_exit
 from ..input.files import temporary_path, told
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
@@ -42,7 +42,7 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
         OutputError: another export still holds the lock, or the lock file cannot be written.
     """
     lock = Lock(temporary_path(path, "lock"))
-    with tidied(lock.give_back):
+    with cleanup_on_exit(lock.give_back):
         try:
             with told(path):
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Image, Labels, Part, Sample, part_of
+from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -203,7 +203,7 @@ class Mixing(Declaration, register=False):
             )
         with on_device_of(arrays[0]):
             stacked = namespace(arrays[0]).stack(arrays)
-        letters = self._letters(part_of(arrays[0]), layout)
+        letters = self._letters(as_part(arrays[0]), layout)
         return self._array(given(self, stacked, f"N{letters}"), index, **options)
 
     def _samples(
@@ -211,7 +211,7 @@ class Mixing(Declaration, register=False):
     ) -> Mixed:
         """Samples of images and labels of voxels, each part mixed by the same draws."""
         self._check_samples(x)
-        every = {name: [part_of(sample[name]) for sample in x] for name in x[0]}
+        every = {name: [as_part(sample[name]) for sample in x] for name in x[0]}
         block: Block | None = None
         letters = ""
         made: dict[str, list[Part]] = {}
@@ -247,9 +247,9 @@ class Mixing(Declaration, register=False):
         Raises:
             ParameterError: they do not.
         """
-        first = {name: type(part_of(value)) for name, value in x[0].items()}
+        first = {name: type(as_part(value)) for name, value in x[0].items()}
         for sample in x:
-            kinds = {name: type(part_of(value)) for name, value in sample.items()}
+            kinds = {name: type(as_part(value)) for name, value in sample.items()}
             if kinds != first or not set(kinds.values()) <= {Image, Labels}:
                 said = ", ".join(f"{name} ({kind.__name__})" for name, kind in kinds.items())
                 raise ParameterError(

@@ -13,7 +13,7 @@ import numpy as np
 from ...array import Array, device_of
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...random import place_number
+from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
 from ..core.declaration import Declaration
@@ -334,8 +334,8 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
     except ValueError:  # rows of different lengths
         indices = np.empty((0, 0), object)
     if indices.ndim == 0:
-        first = place_number(index, "index", op.name)
-        place_number(first + samples - 1, "index", op.name)
+        first = stream_index(index, "index", op.name)
+        stream_index(first + samples - 1, "index", op.name)
         return range(first, first + samples)
     if indices.shape != (samples,) or indices.dtype.kind not in "iu":
         raise ParameterError(
@@ -343,4 +343,4 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
             source=op.name,
             allowed=f"a whole number, or {samples} of them",
         )
-    return [place_number(number, "index", op.name) for number in indices.tolist()]
+    return [stream_index(number, "index", op.name) for number in indices.tolist()]

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, FloatArray, admit, namespace, to_torch
+from ...array import Array, FloatArray, as_native, namespace, to_torch
 from ...errors import ParameterError
 from ...layout import LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
@@ -295,7 +295,7 @@ def admitted(op: Declaration, value: Any) -> Array:
                 advice="Give nodes by themselves, as in fn.stack(a, b): each stands for all samples",
             )
         try:
-            return admit(value)
+            return as_native(value)
         except ParameterError:
             raise
         except (BufferError, TypeError, RuntimeError, ValueError) as error:

@@ -12,7 +12,7 @@ import numpy as np
 from ...cached import cached_property
 from ...errors import ParameterError
 from ...param import Param
-from ...random import place_number, streams
+from ...random import stream_index, streams
 from ..call.dispatch import indices_of
 from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
@@ -194,7 +194,7 @@ class SomeOf(Member):
             epoch: the epoch.
             indices: the samples' indices within their dataset.
         """
-        place = place_number(epoch, "epoch", self.name)
+        place = stream_index(epoch, "epoch", self.name)
         stream_name = f"{self.name}#{self.occurrence}" if self.occurrence else self.name
         return [self._draw(rng) for rng in streams(self.seed, stream_name, place, indices)]
 

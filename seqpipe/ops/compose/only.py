@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...errors import ParameterError
-from ...param import listed
-from ...parts import Image, Sample, part_of
+from ...param import check_list
+from ...parts import Image, Sample, as_part
 from ..call.op import Op
 from ..core.call_options import CallOptions
 from ..core.nodes import Named
@@ -44,7 +44,7 @@ class Only(Member):
     line: Chain
 
     def __init__(self, images: str | Seq[str], ops: Any) -> None:
-        names = [images] if isinstance(images, str) else listed("images", images, "names of images")
+        names = [images] if isinstance(images, str) else check_list("images", images, "names of images")
         if not names or not all(isinstance(name, str) for name in names):
             raise ParameterError(
                 f"images={images!r} is not valid", source=self.name, allowed="names of images"
@@ -100,7 +100,7 @@ class Only(Member):
         """See :meth:`Member.done`."""
         if not isinstance(x, Mapping):
             raise self.refusal(type(x).__name__)
-        known = [name for name, value in x.items() if isinstance(part_of(value), Image)]
+        known = [name for name, value in x.items() if isinstance(as_part(value), Image)]
         for name in self.images:
             if name not in known:
                 raise ParameterError(

@@ -13,7 +13,7 @@ import numpy as np
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, part_of
+from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, moving_samples
 from ..call.inputs import Given, admitted, gathered, like, naming
@@ -143,7 +143,7 @@ def moved_sample(
         }
         options = {name: value for name, value in given.items() if value is not None}
         return Sampled(maker, sample)(*values, **options)
-    parts = {name: part_of(value) for name, value in sample.items()}
+    parts = {name: as_part(value) for name, value in sample.items()}
     first = next((one for one in parts.values() if isinstance(one, Image)), None)
     if first is None:
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())

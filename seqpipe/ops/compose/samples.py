@@ -8,7 +8,7 @@ from typing import Any
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...parts import Image, Metadata, Part, Sample, part_of
+from ...parts import Image, Metadata, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..core.views import DEFAULT_LAYOUTS
 
@@ -18,7 +18,7 @@ __all__ = ["count_of", "layout_of", "merged", "reference_of", "taken"]
 def reference_of(x: Any) -> Any:
     """The images that say how many samples there are: the first image of a sample of several parts, else ``x``."""
     if isinstance(x, Mapping):
-        parts = (part_of(value) for value in x.values())
+        parts = (as_part(value) for value in x.values())
         return next((one.data for one in parts if isinstance(one, Image)), None)
     return x
 

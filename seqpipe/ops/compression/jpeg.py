@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...native import load_functions, memory
+from ...native import buffer_of, load_functions
 from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number
@@ -101,7 +101,7 @@ class JpegCompressionDistortion(Op):
         )
         found = np.empty_like(given)
         steps = p.steps.astype(np.uint8)
-        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], memory(steps), memory(found))
+        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], buffer_of(steps), buffer_of(found))
         return found if is_levels else found.astype(np.float32) / p.scale
 
     @classmethod

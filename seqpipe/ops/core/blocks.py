@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...draws import Steps, drawn_of, numbers_of
-from ...random import place_number
+from ...draws import Steps, draw_steps, uniforms
+from ...random import stream_index
 from .declaration import Declaration
 from .sampling import InSteps, alike, draw, steps_of, write_table
 from .spec import Spec
@@ -166,14 +166,14 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
     Raises:
         ParameterError: the epoch is not one, or a table has not one value for each sample, or for each frame.
     """
-    epoch = place_number(epoch, "epoch", op.name)
+    epoch = stream_index(epoch, "epoch", op.name)
     if alike(specs):
         if op.is_constant:
             return Block.of_constant(constant_of(op, specs[0]), len(specs))
         if (steps := steps_of(op)) is not None:
             return _of_outcomes(op, steps, specs[0], epoch, indices)  # type: ignore[arg-type]  # in steps
         if _acts_at_random(op):
-            (numbers,) = numbers_of(op.seed, op.stream_name, epoch, indices, 1)
+            (numbers,) = uniforms(op.seed, op.stream_name, epoch, indices, 1)
             acts = [number < op.p for number in numbers]
             kept = {one: constant_of(op, specs[0], acts=one) for one in set(acts)}
             return Block.of_constants(tuple([kept[one] for one in acts]))
@@ -196,7 +196,9 @@ def _acts_at_random(op: Declaration) -> bool:
 def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
     """The parameters of samples that are alike, of an operator of which few things can come."""
     extent = spec[:3]
-    found = [_of_outcome(op, one, extent) for one in drawn_of(op.seed, op.stream_name, epoch, indices, steps)]
+    found = [
+        _of_outcome(op, one, extent) for one in draw_steps(op.seed, op.stream_name, epoch, indices, steps)
+    ]
     return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
 
 

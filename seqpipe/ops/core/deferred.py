@@ -240,6 +240,6 @@ def node_of(call: Any, maker: Maker, given: tuple[Any, ...], options: dict[str, 
                 advice=f"Give it to the graph: graph(…, {name}={options[name]!r})",
             )
     if isinstance(options.get("layout"), DataNode):
-        raise ParameterError("layout is given a node", source=maker.title, allowed="a text, or None")
+        raise ParameterError("layout is given a node", source=maker.title, allowed="a string or None")
     bound = inspect.signature(call).bind(maker, *given, **options)
     return maker.results(Called(maker, bound.args[1:], bound.kwargs))

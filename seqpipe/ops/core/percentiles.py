@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import ParameterError
-from ...param import Param, keep_checked
+from ...param import Param, check_fields
 
 __all__ = ["Percentiles"]
 
@@ -29,6 +29,6 @@ class Percentiles:
     hi: float = 99.5
 
     def __post_init__(self) -> None:
-        keep_checked(self, _LO, _HI)
+        check_fields(self, _LO, _HI)
         if not self.lo < self.hi:
             raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is reversed", allowed="lo below hi")

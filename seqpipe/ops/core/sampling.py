@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...draws import Draws, Numbers, Steps, UnevenError, numbers_of
+from ...draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, uniforms
 from ...errors import ParameterError
 from ...random import streams
 from .declaration import Declaration
@@ -43,7 +43,7 @@ class InSteps(Declaration, register=False):
     @property
     @abstractmethod
     def steps(self) -> Steps:
-        """What is drawn for a sample, as :func:`seqpipe.draws.drawn_of` takes it."""
+        """What is drawn for a sample, as :func:`seqpipe.draws.draw_steps` takes it."""
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:
@@ -57,14 +57,14 @@ class InSteps(Declaration, register=False):
             found[name] = (*values, *[-1.0] * (length - len(values)))
         return found
 
-    def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
+    def sample(self, rng: np.random.Generator | BatchGenerator, spec: Spec) -> dict[str, Any]:
         """What comes of the steps, and then what is drawn from distributions."""
         found: dict[str, Any]
-        if isinstance(rng, Draws):
-            every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.in_steps(self.steps)]
+        if isinstance(rng, BatchGenerator):
+            every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
             found = {name: np.array([one[name] for one in every]) for name in every[0]}
         else:
-            found = self.values_of_outcome(self.outcome(Numbers.of(rng).in_steps(self.steps)))
+            found = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
         generator: Any = rng
         return {**found, **super().sample(generator, spec)}
 
@@ -92,12 +92,12 @@ def draw(
     """Write what is drawn; returns which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
-        numbers = numbers_of(op.seed, op.stream_name, epoch, indices, len(ranges.fields) + (op.p < 1))
+        numbers = uniforms(op.seed, op.stream_name, epoch, indices, len(ranges.fields) + (op.p < 1))
         return ranges.write(rows, numbers, op.p)
     if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
         try:
-            return _drawn_together(op, rows, specs, Draws(op.seed, op.stream_name, epoch, indices))
-        except UnevenError:
+            return _drawn_together(op, rows, specs, BatchGenerator(op.seed, op.stream_name, epoch, indices))
+        except DivergedStreamsError:
             pass
     drawing = streams(op.seed, op.stream_name, epoch, indices)
     if len(specs) > 1:
@@ -162,7 +162,7 @@ def _ranges(op: Declaration) -> _Ranges | None:
 
 
 def _can_draw_together(op: Declaration) -> bool:
-    """Whether an operator draws the numbers of all samples in the same steps, and :class:`Draws` knows these."""
+    """Return whether all samples draw in the same steps, and :class:`BatchGenerator` supports these."""
     found: bool | None = op.__dict__.get("_in_step")
     if found is None:
         own = type(op).sample is not Declaration.sample and not op.traits.samples_together
@@ -174,7 +174,7 @@ def _can_draw_together(op: Declaration) -> bool:
     return found
 
 
-def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: Draws) -> Any:
+def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: BatchGenerator) -> Any:
     """What is drawn for samples that are alike, all at once."""
     of_samples = rows.reshape(len(specs), -1)
     rng: Any = draws  # it has what of a generator such operators use

@@ -61,7 +61,7 @@ class Traits:
             sequences, states ``frame_order``, and looks itself at whether it acts.
         takes: what it acts on; what does not act on images has a call of its own.
         by_frame: whether parameters may differ between the frames of a sequence.
-        samples_together: whether ``sample`` also takes ``Draws`` of alike samples, and gives values of all.
+        samples_together: whether ``sample`` also takes ``BatchGenerator`` of alike samples, and gives values of all.
         luma_only: whether it looks at nothing of colors but their luma, so that gray images do as well; what colors are
             is then its parameter ``image_type``.
         derived_from: the parameters in rows that ``derive`` looks at; None for any.

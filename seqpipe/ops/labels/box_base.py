@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
-from ...array import FloatArray, admit, device_of
+from ...array import FloatArray, as_native, device_of
 from ...errors import ParameterError
 from ..call.dispatch import indices_of
 from ..call.inputs import admitted, check_some, gathered, like
@@ -93,12 +93,12 @@ class OnBoxes(Declaration, register=False):
         found = corners.copy()
         if not self.ltrb:
             found[..., 2:] -= found[..., :2]
-        return like(given, found.astype(admit(given).dtype))
+        return like(given, found.astype(as_native(given).dtype))
 
     def _moved(self, boxes: Any, row: np.void) -> Any:
         corners = self.corners(boxes)
         if not row["acts"]:
-            return like(boxes, np.array(admit(boxes)))
+            return like(boxes, np.array(as_native(boxes)))
         return self.formed(self.reference(corners, values_of(row)), boxes)
 
     def _refuse(self, corners: FloatArray) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray
 from ...cached import cached_property
 from ...errors import ParameterError
-from ...random import place_number, streams
+from ...random import stream_index, streams
 from ..call.dispatch import indices_of
 from ..call.inputs import admitted, check_some, like
 from ..core.deferred import or_node
@@ -217,7 +217,7 @@ class RandomBboxCrop(OnBoxes):
                 source=self.name,
                 allowed="(K, 4), and a label for each if there are labels",
             )
-        for rng in streams(self.seed, self.stream_name, place_number(epoch, "epoch", self.name), (index,)):
+        for rng in streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
         kept = centered(corners, window)
         moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)

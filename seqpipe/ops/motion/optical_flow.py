@@ -185,7 +185,7 @@ class OpticalFlow(Arrays):
         held = [one.data if isinstance(one, Sequence) else one for one in values]
         on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in held)
         if on_cpu and len(values) >= threads():
-            OPENCV.alone(side_by_side, one, len(values))
+            OPENCV.single_threaded(side_by_side, one, len(values))
         else:
             for number in range(len(values)):
                 one(number)
@@ -262,7 +262,7 @@ class OpticalFlow(Arrays):
             enough = (
                 pairs.shape[0] * pairs.count >= threads()
             )  # for each thread a pair; else OpenCV has its own
-            found = OPENCV.alone(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
+            found = OPENCV.single_threaded(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
             occluded = namespace(found.forward).empty((*pairs.shape, 1), bool)
             hidden = partial(occlusion, size=pairs.size)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...native import memory
+from ...native import buffer_of
 from ...philox import Bits
 from ..call.ranged import Ranged
 from ..core.body import Body
@@ -179,7 +179,7 @@ class NoiseSaltAndPepper(Ranged, Noise):
             found = values.astype(np.float32)
             many = found.size // bits.size
             native.seqpipe_salt(
-                memory(bits), bits.size, many, p.prob, p.salted, p.salt, p.pepper, memory(found)
+                buffer_of(bits), bits.size, many, p.prob, p.salted, p.salt, p.pepper, buffer_of(found)
             )
             return found
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...native import memory
+from ...native import buffer_of
 from ...philox import Bits
 from .native import native_noise
 
@@ -71,5 +71,5 @@ def fast_normal(bits: Bits) -> Floats:
     if native is None:
         return normal(bits)
     found = np.empty(bits.shape, np.float32)
-    native.seqpipe_normals(memory(bits), bits.size, memory(normal_lines()), _FIRST, memory(found))
+    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(found))
     return found

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...native import memory
+from ...native import buffer_of
 from ...philox import Bits
 from .native import native_noise
 from .normal_numbers import Floats, normal
@@ -75,7 +75,9 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
         return counts_of(levels, factor, bits)
     tables = tables_of(float(factor))
     found = np.empty(bits.shape, np.float32)
-    native.seqpipe_counts(memory(bits), levels.ctypes.data, levels.size, memory(tables), SLOTS, memory(found))
+    native.seqpipe_counts(
+        buffer_of(bits), levels.ctypes.data, levels.size, buffer_of(tables), SLOTS, buffer_of(found)
+    )
     return _with_many(found, levels, factor, bits)
 
 
@@ -107,7 +109,7 @@ def tables_of(factor: float) -> npt.NDArray[np.uint32]:
     if native is None:
         tables = _swept(tables)
     else:
-        native.seqpipe_tables(memory(tables), len(tables), SLOTS, FULL)
+        native.seqpipe_tables(buffer_of(tables), len(tables), SLOTS, FULL)
     tables[0, 0] = 0  # of nothing there are none, ever
     return tables
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...draws import Draws, Numbers
+from ...draws import BatchGenerator, ScalarGenerator
 
 __all__ = ["CropWindows"]
 
@@ -28,7 +28,9 @@ class CropWindows:
         self._ranges = least, most - least, lo, hi - lo
         self._ratio, self._attempts = ratio, attempts
 
-    def draw(self, rng: np.random.Generator | Draws, height: int, width: int, frames: int | None) -> Any:
+    def draw(
+        self, rng: np.random.Generator | BatchGenerator, height: int, width: int, frames: int | None
+    ) -> Any:
         """Left, top, columns and rows of a window, or of one for each frame.
 
         Args:
@@ -37,16 +39,16 @@ class CropWindows:
             width: columns of the images.
             frames: how many there are; None for one window.
         """
-        if not isinstance(rng, Draws):
-            return self._some(Numbers.of(rng), height, width, frames)
+        if not isinstance(rng, BatchGenerator):
+            return self._some(ScalarGenerator.of(rng), height, width, frames)
         return np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
 
-    def _some(self, numbers: Numbers, height: int, width: int, frames: int | None) -> Any:
+    def _some(self, numbers: ScalarGenerator, height: int, width: int, frames: int | None) -> Any:
         if frames is None:
             return self._one(numbers, height, width)
         return [self._one(numbers, height, width) for _ in range(frames)]
 
-    def _one(self, numbers: Numbers, height: int, width: int) -> tuple[int, int, int, int]:
+    def _one(self, numbers: ScalarGenerator, height: int, width: int) -> tuple[int, int, int, int]:
         least, more, log_least, log_more = self._ranges
         for _ in range(self._attempts):
             area = height * width * (least + more * numbers.random())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...cached import cached_property
-from ...draws import Draws
+from ...draws import BatchGenerator
 from ...errors import ParameterError
 from ..core.blocks import Block
 from ..core.distributions import Flag
@@ -183,7 +183,7 @@ class RandomResizedCrop(OutputSize, Scaled):
         """The size that is asked for, if it acts on all samples."""
         return self.size if self.p == 1 and isinstance(self.size, tuple) else None
 
-    def sample(self, rng: np.random.Generator | Draws, spec: Spec) -> dict[str, Any]:
+    def sample(self, rng: np.random.Generator | BatchGenerator, spec: Spec) -> dict[str, Any]:
         """A window, or one for each frame."""
         frames = spec.frames if self.per_frame else None
         return {"window": self._windows.draw(rng, spec.height, spec.width, frames)}

@@ -157,7 +157,7 @@ class Max(_Reduction, called="reductions.max"):
     """Take the greatest value along axes."""
 
     examples = ({}, {"axis_names": "HW"})
-    errors = (({"axis_names": 3}, "axis_names=3 is not valid; allowed: a text or None"),)
+    errors = (({"axis_names": 3}, "axis_names=3 is not valid; allowed: a string or None"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The greatest."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...random import place_number, streams
+from ...random import stream_index, streams
 from ..core.blocks import acting, resolve, values_of
 from ..core.declaration import Declaration
 from ..core.spec import Spec
@@ -95,7 +95,7 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
             return [Drawn(**vars(one.p)) for one in block.constants]
         return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
     found: list[Drawn | Unused] = []
-    place = place_number(epoch, "epoch", op.name)
+    place = stream_index(epoch, "epoch", op.name)
     for spec, rng in zip(specs, streams(op.seed, op.stream_name, place, indices), strict=True):
         values = op.sample(rng, spec)
         # last, so that a change of p leaves the other draws as they were

@@ -77,6 +77,14 @@ struct lines {
     float *weight;
 };
 
+/* The places of a row within slices that stay slices. */
+struct places {
+    const float *row; /* as row_positions has them */
+    int32_t *at;      /* of the first of four voxels, in elements behind the slice's first; or one of the two below */
+    float *fy, *fx;   /* how far the place is behind it */
+};
+enum { OUTSIDE = -2, BORDER = -1 }; /* nothing but what fills; some of the four voxels are missing, or all repeated */
+
 static int straight(const struct work *k) {
     const double *m = k->post;
     return !m[1] && !m[2] && !m[4] && !m[6] && !m[8] && !m[9];
@@ -251,48 +259,57 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
             to[w * step] = STORE(T, LO, HI);                                                                          \
         }                                                                                                             \
     }                                                                                                                 \
-    /* Slices that stay as they are: the places of a row in them, and what each of the four is worth, for all. */     \
-    static void planes_##NAME(const struct work *k, const float *at, int64_t h, int64_t c, int64_t first,             \
-                              int64_t end, int32_t *place, float *worth) {                                            \
-        const int64_t d = first;                                                                                      \
-        HEAD(T)                                                                                                       \
-        const float fill = (float)k->fill;                                                                            \
-        (void)n0, (void)z;                                                                                            \
-        for (int64_t w = 0; w < n; w++) {                                                                             \
-            const float py = within(y[w], n1, edge), px = within(x[w], n2, edge);                                     \
-            int64_t j = below(py), l = below(px);                                                                     \
-            if (edge)                                                                                                 \
-                j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                         \
-            const float fy = py - (float)j, fx = px - (float)l;                                                       \
-            const int inside = (uint64_t)j < (uint64_t)(n1 - 1) && (uint64_t)l < (uint64_t)(n2 - 1);                  \
-            place[w] = inside ? (int32_t)(j * s1 + l * s2) : -1;                                                      \
-            worth[2 * w] = fy, worth[2 * w + 1] = fx;                                                                 \
+    /* A place of a row that is not within its slice; what fills may be one of the four. */                           \
+    static float border_##NAME(const struct work *k, const T *s, int64_t from, float y, float x) {                    \
+        const int64_t n0 = k->shape[0], n1 = k->shape[1], n2 = k->shape[2];                                           \
+        const int64_t s0 = k->stride[0], s1 = k->stride[1], s2 = k->stride[2];                                        \
+        const int edge = (int)k->edge;                                                                                \
+        const float fill = (float)k->fill, py = within(y, n1, edge), px = within(x, n2, edge);                        \
+        int64_t j = below(py), l = below(px);                                                                         \
+        if (edge)                                                                                                     \
+            j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                             \
+        const int64_t b = j + (!edge || n1 > 1), t = l + (!edge || n2 > 1);                                           \
+        const float fy = py - (float)j, fx = px - (float)l;                                                           \
+        const float v0 = TAP(from, j, l), v1 = TAP(from, j, t), v2 = TAP(from, b, l), v3 = TAP(from, b, t);           \
+        const float p = v0 + fx * (v1 - v0), q = v2 + fx * (v3 - v2);                                                 \
+        return p + fy * (q - p);                                                                                      \
+    }                                                                                                                 \
+    static void plane_##NAME(const struct work *k, const struct places *p, const T *s, int64_t from, int64_t w,       \
+                             int64_t end, T *restrict to) {                                                           \
+        const int64_t n = k->size[2], step = k->pitch[2], s1 = k->stride[1], s2 = k->stride[2];                       \
+        const T *r = s + from * k->stride[0];                                                                         \
+        for (; w < end; w++) {                                                                                        \
+            const int32_t place = p->at[w];                                                                           \
+            float value;                                                                                              \
+            if (place >= 0) {                                                                                         \
+                const T *q = r + place;                                                                               \
+                const float v0 = q[0], v1 = q[s2], v2 = q[s1], v3 = q[s1 + s2], fy = p->fy[w], fx = p->fx[w];         \
+                const float a = v0 + fx * (v1 - v0), b = v2 + fx * (v3 - v2);                                         \
+                value = a + fy * (b - a);                                                                             \
+            } else {                                                                                                  \
+                value = place == OUTSIDE ? (float)k->fill : border_##NAME(k, s, from, p->row[n + w], p->row[2 * n + w]);\
+            }                                                                                                         \
+            to[w * step] = STORE(T, LO, HI);                                                                          \
         }                                                                                                             \
+    }
+
+#define SLICES(NAME, T, STORE, LO, HI, PLANE)                                                                         \
+    /* Slices that stay as they are: the places of a row in them, and what each of the four is worth, for all. */     \
+    static void planes_##NAME(const struct work *k, const struct places *p, int64_t h, int64_t c, int64_t first,      \
+                              int64_t end) {                                                                          \
+        const T *s = (const T *)k->from + c * k->channel;                                                             \
+        T *to = (T *)k->to + first * k->pitch[0] + h * k->pitch[1] + c * k->to_channel;                               \
         for (int64_t e = first; e < end; e++, to += k->pitch[0]) {                                                    \
             int64_t from = (int64_t)(k->pre[0] * (double)e + k->pre[3]);                                              \
-            if (edge)                                                                                                 \
-                from = CLAMPED(from, n0);                                                                             \
-            const int missing = (uint64_t)from >= (uint64_t)n0;                                                       \
-            const T *r = s + (missing ? 0 : from) * s0;                                                               \
-            for (int64_t w = 0; w < n; w++) {                                                                         \
-                const float fy = worth[2 * w], fx = worth[2 * w + 1];                                                 \
-                float v0, v1, v2, v3;                                                                                 \
-                if (missing) {                                                                                        \
-                    v0 = v1 = v2 = v3 = fill;                                                                         \
-                } else if (place[w] >= 0) {                                                                           \
-                    const T *q = r + place[w];                                                                        \
-                    v0 = q[0], v1 = q[s2], v2 = q[s1], v3 = q[s1 + s2];                                               \
-                } else {                                                                                              \
-                    const float py = within(y[w], n1, edge), px = within(x[w], n2, edge);                             \
-                    int64_t j = below(py), l = below(px);                                                             \
-                    if (edge)                                                                                         \
-                        j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                 \
-                    const int64_t b = j + (!edge || n1 > 1), t = l + (!edge || n2 > 1);                               \
-                    v0 = TAP(from, j, l), v1 = TAP(from, j, t), v2 = TAP(from, b, l), v3 = TAP(from, b, t);           \
-                }                                                                                                     \
-                const float p = v0 + fx * (v1 - v0), q = v2 + fx * (v3 - v2), value = p + fy * (q - p);               \
-                to[w * step] = STORE(T, LO, HI);                                                                      \
+            if (k->edge)                                                                                              \
+                from = CLAMPED(from, k->shape[0]);                                                                    \
+            if ((uint64_t)from < (uint64_t)k->shape[0]) {                                                             \
+                PLANE(k, p, s, from, 0, k->size[2], to);                                                              \
+                continue;                                                                                             \
             }                                                                                                         \
+            const float value = (float)k->fill;                                                                       \
+            for (int64_t w = 0; w < k->size[2]; w++)                                                                  \
+                to[w * k->pitch[2]] = STORE(T, LO, HI);                                                               \
         }                                                                                                             \
     }
 
@@ -361,6 +378,60 @@ ALL(i8, int8_t, STORE_WHOLE, -128, 127)
 ALL(u16, uint16_t, STORE_WHOLE, 0, 65535)
 ALL(i16, int16_t, STORE_WHOLE, -32768, 32767)
 ALL(f32, float, STORE_FLOAT, 0, 0)
+
+/* Eight voxels at a time, where processors can gather. Neighbors along a row are one load. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+__attribute__((target("avx2"))) static inline __m256 along_rows(const double *pairs, __m256i at, __m256 fx) {
+    const __m128i few = _mm256_castsi256_si128(at), others = _mm256_extracti128_si256(at, 1);
+    /* voxels a b of places 0 1 2 3, and of 4 5 6 7; the order within is that of unpacked lanes */
+    const __m256 low = _mm256_castpd_ps(_mm256_i32gather_pd(pairs, few, 4));
+    const __m256 high = _mm256_castpd_ps(_mm256_i32gather_pd(pairs, others, 4));
+    const __m256 a = _mm256_shuffle_ps(low, high, 0x88), b = _mm256_shuffle_ps(low, high, 0xDD);
+    return _mm256_add_ps(a, _mm256_mul_ps(fx, _mm256_sub_ps(b, a)));
+}
+
+/* What shuffles of two lanes of four make of 0 … 7: 0 1 4 5 2 3 6 7; the other way it is the same. */
+__attribute__((target("avx2"))) static inline __m256 crossed(__m256 x) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xD8));
+}
+
+__attribute__((target("avx2"))) static void wide_plane(const struct work *k, const struct places *p, const float *s,
+                                                       int64_t from, int64_t w, int64_t end, float *restrict to) {
+    const float *r = s + from * k->stride[0];
+    for (; w + 8 <= end; w += 8) {
+        const __m256i at = _mm256_loadu_si256((const void *)(p->at + w));
+        const int out = _mm256_movemask_ps(_mm256_castsi256_ps(at));
+        if (!out) {
+            const __m256 fy = _mm256_loadu_ps(p->fy + w), fx = crossed(_mm256_loadu_ps(p->fx + w));
+            const __m256 a = crossed(along_rows((const double *)r, at, fx));
+            const __m256 b = crossed(along_rows((const double *)(r + k->stride[1]), at, fx));
+            _mm256_storeu_ps(to + w, _mm256_add_ps(a, _mm256_mul_ps(fy, _mm256_sub_ps(b, a))));
+        } else {
+            _mm256_zeroupper();
+            plane_f32(k, p, s, from, w, w + 8, to);
+        }
+    }
+    _mm256_zeroupper(); /* else what other functions do with halves of these registers takes twice as long */
+    plane_f32(k, p, s, from, w, end, to);
+}
+
+static void best_plane(const struct work *k, const struct places *p, const float *s, int64_t from, int64_t w,
+                       int64_t end, float *restrict to) {
+    if (k->stride[2] == 1 && k->pitch[2] == 1 && __builtin_cpu_supports("avx2"))
+        wide_plane(k, p, s, from, w, end, to);
+    else
+        plane_f32(k, p, s, from, w, end, to);
+}
+#else
+#define best_plane plane_f32
+#endif
+
+SLICES(u8, uint8_t, STORE_WHOLE, 0, 255, plane_u8)
+SLICES(i8, int8_t, STORE_WHOLE, -128, 127, plane_i8)
+SLICES(u16, uint16_t, STORE_WHOLE, 0, 65535, plane_u16)
+SLICES(i16, int16_t, STORE_WHOLE, -32768, 32767, plane_i16)
+SLICES(f32, float, STORE_FLOAT, 0, 0, best_plane)
 VALUES(i32, int32_t)
 VALUES(i64, int64_t)
 LABELS(u8, uint8_t)
@@ -371,7 +442,7 @@ LABELS(i32, int32_t)
 LABELS(i64, int64_t)
 
 typedef void row_function(const struct work *, const float *, int64_t, int64_t, int64_t);
-typedef void plane_function(const struct work *, const float *, int64_t, int64_t, int64_t, int64_t, int32_t *, float *);
+typedef void plane_function(const struct work *, const struct places *, int64_t, int64_t, int64_t, int64_t);
 
 /* By type: uint8, int8, uint16, int16, float32, int32, int64. */
 static row_function *const ROWS[5][7] = {
@@ -383,6 +454,20 @@ static row_function *const ROWS[5][7] = {
 };
 static plane_function *const PLANES[7] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32};
 
+/* Where the places of a row are in each slice, and what the voxels around them are worth. */
+static void place_row(const struct work *k, const struct places *p) {
+    const int64_t n = k->size[2], n1 = k->shape[1], n2 = k->shape[2];
+    const int edge = (int)k->edge;
+    for (int64_t w = 0; w < n; w++) {
+        const float py = within(p->row[n + w], n1, edge), px = within(p->row[2 * n + w], n2, edge);
+        const int64_t j = below(py), l = below(px);
+        const int inside = (uint64_t)j < (uint64_t)(n1 - 1) && (uint64_t)l < (uint64_t)(n2 - 1);
+        const int outside = !edge && (j < -1 || j >= n1 || l < -1 || l >= n2);
+        p->at[w] = inside ? (int32_t)(j * k->stride[1] + l * k->stride[2]) : outside ? OUTSIDE : BORDER;
+        p->fy[w] = py - (float)j, p->fx[w] = px - (float)l;
+    }
+}
+
 static void prepare(const struct work *k, const struct lines *l) {
     for (int64_t w = 0; w < k->size[2]; w++) {
         double b[4];
@@ -391,6 +476,8 @@ static void prepare(const struct work *k, const struct lines *l) {
             l->weight[4 * w + t] = (float)b[t];
     }
 }
+
+enum { NEAR = 32 }; /* slices of which the second cache holds what a few rows read */
 
 /* The slices of the result from `first` on up to `end`; `failed` is set where there is no memory. */
 void seqpipe_gather3(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
@@ -406,15 +493,18 @@ void seqpipe_gather3(const struct work *k, int64_t first, int64_t end, int32_t *
     if (field)
         prepare(k, &l);
     if (k->planes) { /* row by row of all slices */
+        const struct places p = {room, places + n, l.weight + 4 * n, l.weight + 5 * n};
         if (field)
             contract_slice(k, 0, l.slice);
-        for (int64_t h = 0; h < k->size[1]; h++) {
-            if (field)
-                contract_row(k, k->post[5] * h + k->post[7], l.slice, l.row);
-            row_positions(k, &l, first, h, room);
-            for (int64_t c = 0; c < k->channels; c++)
-                PLANES[k->type](k, room, h, c, first, end, places + n, l.weight + 4 * n);
-        }
+        for (int64_t some = first; some < end; some += NEAR) /* what a row reads of them is there for the next row */
+            for (int64_t h = 0; h < k->size[1]; h++) {
+                if (field)
+                    contract_row(k, k->post[5] * h + k->post[7], l.slice, l.row);
+                row_positions(k, &l, first, h, room);
+                place_row(k, &p);
+                for (int64_t c = 0; c < k->channels; c++)
+                    PLANES[k->type](k, &p, h, c, some, some + NEAR < end ? some + NEAR : end);
+            }
         goto done;
     }
     row_function *gather = ROWS[k->interpolation][k->type];

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, FloatArray, admit, device_of, namespace, to_numpy
+from ...array import Array, FloatArray, as_native, device_of, namespace, to_numpy
 from ...errors import ParameterError
-from ...parts import Boxes, Flow, Image, Labels, Part, Points, part_of
+from ...parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ...sequence import Sequence
 from ..call.inputs import like
 from ..core.spec import MOVED, Spec
@@ -172,7 +172,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
     Raises:
         ParameterError: a part is not one, or parts do not lie on one grid.
     """
-    parts = {name: _meant(part_of(value)) for name, value in sample.items()}
+    parts = {name: _meant(as_part(value)) for name, value in sample.items()}
     held: dict[str, Held] = {}
     grid: Grid | None = None
     for name, part in parts.items():
@@ -231,7 +231,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
 
 def _admitted(op: str, data: Any) -> Array:
     try:
-        return admit(data)
+        return as_native(data)
     except ParameterError as error:
         error.source = op
         raise

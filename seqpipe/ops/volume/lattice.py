@@ -13,7 +13,7 @@ from ...array import FloatArray
 from ...bspline import slopes
 from ...bspline import weights as spline_weights
 from ...cached import cached_property
-from ...random import placed
+from ...random import generator_at
 
 __all__ = ["FOLD_LIMIT", "DrawnControl", "Lattice", "nodes_for"]
 
@@ -59,7 +59,7 @@ class DrawnControl:
     def values(self) -> npt.NDArray[np.float32]:
         """They, as :class:`Lattice` has them; ``control3.cu`` draws the same."""
         d, h, w = self.nodes
-        with placed(self.key, _START) as rng:
+        with generator_at(self.key, _START) as rng:
             control = rng.random((1 if self.flat else d, h, w, 3))
         # as uniform(-1, 1) has them, in the memory that they are in
         control *= 2

@@ -8,10 +8,10 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...array import Array, admit, device_of, namespace
+from ...array import Array, as_native, device_of, namespace
 from ...errors import ParameterError
 from ...kernel import KernelDevice
-from ...parts import Image, Labels, Part, Sample, part_of
+from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -116,7 +116,7 @@ def _apart(
     op: Declaration, x: Mapping[str, Any], layout: str | None
 ) -> tuple[list[dict[str, Part]], str | None, Any] | None:
     """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
-    parts = {name: part_of(value) for name, value in x.items()}
+    parts = {name: as_part(value) for name, value in x.items()}
     batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
     stacked = (layout or "").startswith("N") or any(
         not isinstance(part.data, (Batch, Sequence)) and part.array.ndim == len("NDHWC")
@@ -145,12 +145,12 @@ def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> S
     """Samples as a dictionary of batches, each part as the one that was given."""
     found: dict[str, Any] = {}
     for name, value in given.items():
-        part, data = part_of(value), [sample[name].data for sample in made]
+        part, data = as_part(value), [sample[name].data for sample in made]
         whole: Any = data
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
         elif not isinstance(part.data, (list, tuple)):
-            whole = like(part.data, _stacked(op, [admit(one) for one in data]))
+            whole = like(part.data, _stacked(op, [as_native(one) for one in data]))
         found[name] = part.with_data(whole) if isinstance(value, Part) else whole
     return Sample(found)
 

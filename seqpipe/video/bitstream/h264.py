@@ -75,7 +75,7 @@ class H264Classifier:
         native = _native()
         if native is None:
             return [self.classify(bytes(packet)) for packet in packets]
-        from ...native import memory
+        from ...native import buffer_of
 
         places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
         sizes = np.array([packet.buffer_size for packet in packets], np.int64)
@@ -83,9 +83,9 @@ class H264Classifier:
         kinds: list[PacketKind] = []
         while len(kinds) < len(packets):
             state[1] = -1 if self._number is None else self._number
-            columns = map(memory, (places, sizes))
+            columns = map(buffer_of, (places, sizes))
             counts = len(packets), self._length_size
-            native.seqpipe_h264(*columns, *counts, *map(memory, (self._numbering(), state, answers)))
+            native.seqpipe_h264(*columns, *counts, *map(buffer_of, (self._numbering(), state, answers)))
             self._number = int(state[1]) if state[1] >= 0 else None
             kinds += map(_kind_of, answers[len(kinds) : state[0]].tolist())
             if len(kinds) < len(packets):  # one that h264.c leaves to Python

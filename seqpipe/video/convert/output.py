@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ...errors import ParameterError
-from ...param import Param, choice, keep_checked, listed
+from ...param import Param, check_fields, check_list, choice
 from ..probe.info import StreamInfo
 from .geometry import Placement, make_placement
 
@@ -171,7 +171,7 @@ class OutputSpec:
     rounded: DType | None = None
 
     def __post_init__(self) -> None:
-        keep_checked(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
+        check_fields(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
         self._check_geometry()
         if self.color == "YCbCr" and self.is_float:
             raise ParameterError(
@@ -310,7 +310,7 @@ def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
         ParameterError: their number is not ``count``, or one of them is not allowed.
     """
     allowed = f"{count} values, each {param.allowed}"
-    given = listed(param.name, values, allowed)
+    given = check_list(param.name, values, allowed)
     if len(given) != count:
         raise ParameterError(f"{param.name}={values!r} is not valid", allowed=allowed, advice=param.doc)
     return tuple(param.check(value) for value in given)

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence as Seq
 from typing import Any
 
-from ...native import memory
+from ...native import buffer_of
 from ..nvdec.hardware import StreamShape, plane_layout
 from ..nvdec.painting import MOST_FRAMES_PER_LAUNCH, PaintParams
 from . import driver
@@ -52,7 +52,7 @@ class DevicePainting:
         form, offsets = plane_layout(shape, pitch)
         conversion, params.kernel = self._converter.prepared(form.surface(0, offsets))
         self._argument = conversion.blank()
-        params.argument, params.count_at = ctypes.addressof(memory(self._argument)), COUNT_AT
+        params.argument, params.count_at = ctypes.addressof(buffer_of(self._argument)), COUNT_AT
         params.planes = len(offsets)
         params.offsets[: len(offsets)] = offsets
         depths = [conversion.grid(count) for count in range(1, params.frames_per_launch + 1)]

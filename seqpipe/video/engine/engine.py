@@ -167,7 +167,7 @@ class Engine:
             for item in items:
                 if len(waiting) >= limit:
                     yield waiting.popleft().result()
-                waiting.append(self._executor.submit(partial(OPENCV.alone, function, item)))
+                waiting.append(self._executor.submit(partial(OPENCV.single_threaded, function, item)))
             while waiting:
                 yield waiting.popleft().result()
         finally:
@@ -234,7 +234,7 @@ class Engine:
             return
         began = time.perf_counter()
         try:
-            outcomes = OPENCV.alone(self._decode, jobs, backend)
+            outcomes = OPENCV.single_threaded(self._decode, jobs, backend)
             backend.done(jobs, time.perf_counter() - began)
         except SeqpipeError as error:
             outcomes = [{number: error for number, _ in job.requests} for job in jobs]

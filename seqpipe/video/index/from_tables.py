@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...limits import check_picture
+from ...limits import check_image_size
 from ..bitstream import classifier, droppable
 from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets
@@ -72,7 +72,7 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
         SourceError: the source cannot be read.
     """
     codec, extradata = facts.info.codec, facts.extradata
-    check_picture(facts.info.width, facts.info.height, source.name)
+    check_image_size(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)
     if codec in READ_THROUGH:
         if tables.track and not tables.delta:

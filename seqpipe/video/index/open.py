@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ...errors import OutputError, SourceError
-from ...limits import check_picture
+from ...limits import check_image_size
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
@@ -126,7 +126,7 @@ def cached_index(
     kept = load_index(cache_directory(cache_dir), stamp)
     if kept is None:
         return None if register is None else _registered(source, stamp, register)
-    check_picture(kept.info.width, kept.info.height, source.name)
+    check_image_size(kept.info.width, kept.info.height, source.name)
     return replace(kept, info=with_source(kept.info, source.name))
 
 
@@ -140,7 +140,7 @@ def _registered(
     found = shared_register(register).index(source, stamp, whole=whole, verified=verified)
     if found is None:
         return None
-    check_picture(found.info.width, found.info.height, source.name)
+    check_image_size(found.info.width, found.info.height, source.name)
     return replace(found, info=with_source(found.info, source.name))
 
 

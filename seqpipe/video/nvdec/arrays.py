@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ...native import memory
+from ...native import buffer_of
 from ..bitstream.elementary import ElementaryStream
 from .feeder import PacketBatch
 
@@ -107,7 +107,7 @@ class PendingFrames:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of the C function, which clears the flags of what it has produced."""
-        return memory(self._flags), memory(self._begins), memory(self._outs)
+        return buffer_of(self._flags), buffer_of(self._begins), buffer_of(self._outs)
 
 
 @cache

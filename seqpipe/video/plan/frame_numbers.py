@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ParameterError
-from ...param import listed
+from ...param import check_list
 
 __all__ = ["check_frame_number", "check_frame_numbers", "check_time_s", "resolve_slice"]
 
@@ -41,7 +41,9 @@ def check_frame_numbers(numbers: Any) -> list[int]:
     Raises:
         ParameterError: the argument is not a list, or one of its entries is not a whole number.
     """
-    return [check_frame_number(number) for number in listed("numbers", numbers, "a list of frame numbers")]
+    return [
+        check_frame_number(number) for number in check_list("numbers", numbers, "a list of frame numbers")
+    ]
 
 
 def resolve_slice(frames: slice, count: int) -> range:

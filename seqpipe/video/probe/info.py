@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from .tags import in_words
+from .tags import describe
 
 __all__ = ["ContainerStream", "StreamInfo"]
 
@@ -116,9 +116,9 @@ class StreamInfo:
         streams = [dict(vars(stream)) for stream in self.streams]
         return {k: str(v) if isinstance(v, Fraction) else v for k, v in values.items()} | {"streams": streams}
 
-    def in_words(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """Return the properties as text for display, without the source."""
-        words = {name: in_words(name, value) for name, value in self.to_json().items() if name != "source"}
+        words = {name: describe(name, value) for name, value in self.to_json().items() if name != "source"}
         return words | {"streams": "; ".join(map(str, self.streams))}
 
     @classmethod

@@ -17,9 +17,9 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...content import HEAD, KINDS, kind_of_head
+from ...content import HEAD, VOLUME_KINDS, volume_kind
 from ...errors import ParameterError, UnreadableSourceError
-from ...limits import PICTURE_PIXELS, check_picture
+from ...limits import IMAGE_PIXELS, check_image_size
 from ..finalizers import Finalizer
 from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
@@ -52,7 +52,7 @@ _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
 _MAX_INT = 2**31 - 1
-_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {PICTURE_PIXELS.variable}"
+_RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
@@ -92,10 +92,10 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         UnreadableSourceError: the source is a volume, parts of which FFmpeg may take for a video; or FFmpeg has no
             demuxer for it.
     """
-    kind = kind_of_head(source.read([(0, HEAD)])[0])
+    kind = volume_kind(source.read([(0, HEAD)])[0])
     if kind not in (None, "tiff"):  # FFmpeg decodes TIFF images correctly
         raise UnreadableSourceError(
-            f"this is {KINDS[kind]}, not a video",
+            f"this is {VOLUME_KINDS[kind]}, not a video",
             source=source.name,
             advice="Open it with seqpipe.open, which returns a volume",
         )
@@ -176,7 +176,7 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
-    check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
+    check_image_size(stream.codec_context.width, stream.codec_context.height, source.name)
     stream.codec_context.options = bounded({})
     return stream
 
@@ -212,7 +212,7 @@ def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
 
 def bounded(options: dict[str, str]) -> dict[str, str]:
     """Return decoder options with the limit of the frame size, which any packet may change."""
-    return {**options, "max_pixels": f"{min(PICTURE_PIXELS.value(), _MAX_INT):.0f}"}
+    return {**options, "max_pixels": f"{min(IMAGE_PIXELS.value(), _MAX_INT):.0f}"}
 
 
 class FirstPicture:
@@ -270,7 +270,7 @@ def stream_info(
         raise _unusable(
             source,
             "no frame can be decoded: the file is damaged, or its frames have more than "
-            f"{PICTURE_PIXELS.value():.0f} pixels",
+            f"{IMAGE_PIXELS.value():.0f} pixels",
             _RAISE_THE_LIMIT,
         )
     if pixel is None or not width or not height:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["in_words"]
+__all__ = ["describe"]
 
 _NAMES: Final[dict[str, dict[int, str]]] = {
     "matrix": {
@@ -62,7 +62,7 @@ _NAMES: Final[dict[str, dict[int, str]]] = {
 }
 
 
-def in_words(field: str, value: object) -> str:
+def describe(field: str, value: object) -> str:
     """Format a value of :class:`~seqpipe.video.probe.info.StreamInfo` for display; tags with their names."""
     if value is None:
         return "unknown"

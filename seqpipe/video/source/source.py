@@ -25,7 +25,7 @@ from ...errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from ...forks import renew_after_fork
+from ...forks import reset_after_fork
 from ...limits import DOWNLOAD_GIB
 from ..finalizers import Finalizer
 from .byte_ranges import merge_ranges, slice_ranges
@@ -216,7 +216,7 @@ class _FileObject(Source):
         self._file = file
         self._lock = threading.Lock()
         self._inherited = False
-        renew_after_fork(self)
+        reset_after_fork(self)
         self._check()
         _check_size(self.size(), self.name)
 

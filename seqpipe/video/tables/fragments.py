@@ -69,7 +69,7 @@ class _Packets:
             raise Distrusted("it has too many packets")
         return dts + int(times[-1]), offset + int(sizes[-1])
 
-    def take_over(self, samples: Samples) -> None:
+    def add_samples(self, samples: Samples) -> None:
         """Append the packets listed in ``moov``."""
         self.dts.append(samples.dts)
         self.duration.append(samples.duration)
@@ -101,7 +101,7 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         if before or begin:
             raise Distrusted("it is edited, and not only fragments hold its packets")
         samples = samples_of(track)
-        found.take_over(samples)
+        found.add_samples(samples)
         declared = len(samples.size)
     default = _defaults(movie, track)
     with reading(source) as read:

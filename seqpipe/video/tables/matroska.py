@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...native import load_functions, memory
+from ...native import buffer_of, load_functions
 from ..source.source import Source
 from .gate import Distrusted, Tables
 from .heads import before_first_slice
@@ -328,7 +328,7 @@ def _by_c(source: Source, header: Header) -> _Columns | None:
         while state[2] == _FULL:
             columns = tuple(np.empty(_CAPACITY, kind) for kind in _KINDS)
             arguments = (descriptor, header.end, header.track, _CAPACITY)
-            native.seqpipe_blocks(*arguments, *(memory(column) for column in (*columns, state)))
+            native.seqpipe_blocks(*arguments, *(buffer_of(column) for column in (*columns, state)))
             if state[2] == _FULL and not state[0]:
                 return None  # a cluster with more blocks than the arrays have entries
             parts.append(tuple(column[: state[0]] for column in columns))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...content import HEAD, KINDS, kind_of_head
+from ...content import HEAD, VOLUME_KINDS, volume_kind
 from ...errors import SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
 
@@ -71,7 +71,7 @@ def open_volume(
     from .start import Start  # here: a program for videos asks whether a file is a volume, and needs no more
 
     start = Start(source)
-    kind = kind_of_head(start.raw)
+    kind = volume_kind(start.raw)
     if kind is None or kind not in _OPENERS:
         raise not_a_volume(source, start, kind)
     module, function = _OPENERS[kind]
@@ -100,7 +100,7 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
     """The error for a file that is of no volume format."""
-    what = KINDS.get(kind or "", f"not a volume: it begins with {start.raw[:8]!r}")
+    what = VOLUME_KINDS.get(kind or "", f"not a volume: it begins with {start.raw[:8]!r}")
     return UnreadableSourceError(
         f"this is {what}",
         source=source.name,
@@ -113,7 +113,7 @@ def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSo
 
 def _kind(source: Source) -> str | None:
     """Which format a file is of by its first bytes; None if that is none of volumes."""
-    return kind_of_head(source.read([(0, HEAD)])[0])
+    return volume_kind(source.read([(0, HEAD)])[0])
 
 
 def _is_several(origin: Any) -> bool:

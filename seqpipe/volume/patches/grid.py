@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ...array import Array, IntArray, admit, namespace
+from ...array import Array, IntArray, as_native, namespace
 from ...errors import FrameRangeError, ParameterError
 from ...padding import PadMode
 from ...param import Param, choice
@@ -193,7 +193,7 @@ class GridAggregator:
         Raises:
             ParameterError: the shape does not fit.
         """
-        data = admit(made.data if isinstance(made, (Batch, Sequence)) else made)
+        data = as_native(made.data if isinstance(made, (Batch, Sequence)) else made)
         chosen = (
             [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
         )

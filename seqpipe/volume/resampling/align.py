@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ParameterError
-from ...parts import Image, Labels, Sample, part_of
+from ...parts import Image, Labels, Sample, as_part
 from ...sequence import Sequence
 from ..space import grids_agree
 from .gather import RegridInterpolation
@@ -41,7 +41,7 @@ def align(
     Raises:
         ParameterError: there is no such part, or a part has no place in space.
     """
-    parts = {name: part_of(value) for name, value in sample.items()}
+    parts = {name: as_part(value) for name, value in sample.items()}
     voxels = {name: one for name, one in parts.items() if isinstance(one, (Image, Labels))}
     images = [name for name, one in voxels.items() if isinstance(one, Image)]
     chosen = to if to is not None else next(iter([*images, *voxels]), None)

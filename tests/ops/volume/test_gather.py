@@ -178,6 +178,23 @@ def test_a_spline_of_every_type_and_order_of_axes_is_that_of_scipy(rng, dtype, p
         )
 
 
+@pytest.mark.parametrize("fill", [3.0, None])
+def test_voxels_of_slices_read_eight_at_a_time_are_those_read_one_by_one(rng, fill):
+    """To the last bit: of one channel rows lie close together, of two they do not."""
+    values = rng.random((40, 61, 67, 2)).astype(np.float32)
+    for matrix in (
+        matrix_of((20, 0, 0), 0.8, values.shape[:3]),
+        matrix_of((100, 0, 0), 1.7, values.shape[:3]),
+    ):
+        matrix[0] = [1, 0, 0, -2]
+        mapping = Mapping3(values.shape[:3], matrix)
+        assert mapping.in_plane
+        both = gather(values, mapping, "linear", fill)
+        for channel in range(2):
+            alone = gather(np.ascontiguousarray(values[..., channel, None]), mapping, "linear", fill)
+            assert np.array_equal(alone[..., 0], both[..., channel])
+
+
 @pytest.mark.parametrize("fill", [0.0, 2.0, None])
 @pytest.mark.parametrize("flip", [False, True])
 def test_slices_that_stay_are_read_by_one_table(volume, rng, fill, flip):

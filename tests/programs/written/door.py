@@ -3,8 +3,12 @@
 The results are, for each case, a list with (type, layout, list of arrays) for each output, or what was said instead.
 """
 
+import atexit
+import json
 import pickle
+import shutil
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -40,6 +44,45 @@ def num(*v):
 
 
 L = types.INTERP_LINEAR
+
+
+FOLDER = tempfile.mkdtemp(prefix="door-")
+atexit.register(shutil.rmtree, FOLDER)
+
+
+def coco_files():
+    """Annotations of four images, whose bytes are no images, for nothing decodes them."""
+    sizes = {7: (40, 60), 3: (30, 50), 12: (20, 20), 5: (24, 36)}
+    for n in sizes:
+        with open(f"{FOLDER}/{n}.jpg", "wb") as file:
+            file.write(bytes(range(n)))
+    objects = [
+        (7, 4, [10, 5, 20, 10], 0, [[10, 5, 30, 5, 30, 15], [12, 20, 20, 20, 16, 30.5]]),
+        (7, 90, [1.5, 2.5, 3.25, 4], 1, {"size": [40, 60], "counts": [100, 20, 2280]}),
+        (3, 18, [0, 0, 0.05, 10], 0, [[0, 0, 1, 0, 1, 10]]),
+        (5, 18, [3, 4, 10, 10], 0, [[3, 4, 13, 4, 13, 14]]),
+        (7, 18, [0, 0, 5, 5], 0, [[0, 0, 5, 0, 5, 5]]),
+    ]
+    names = ("image_id", "category_id", "bbox", "iscrowd", "segmentation")
+    whole = {
+        "images": [{"id": n, "file_name": f"{n}.jpg", "height": h, "width": w} for n, (h, w) in sizes.items()],
+        "categories": [{"id": n, "name": str(n)} for n in (18, 4, 90)],
+        "annotations": [dict(zip(names, one), id=n) for n, one in enumerate(objects)],
+    }
+    with open(f"{FOLDER}/coco.json", "w") as file:
+        json.dump(whole, file)
+    return {"file_root": FOLDER, "annotations_file": f"{FOLDER}/coco.json"}
+
+
+@case
+def coco():
+    files = coco_files()
+    return (
+        *fn.readers.coco(**files, image_ids=True),
+        *fn.readers.coco(**files, polygon_masks=True, ratio=True, include_iscrowd=False),
+        *fn.readers.coco(**files, ltrb=True, skip_empty=True, size_threshold=3.5, avoid_class_remapping=True),
+        *fn.readers.coco(**files, images=["12.jpg", "7.jpg", "7.jpg"], polygon_masks=True),
+    )
 
 
 @case

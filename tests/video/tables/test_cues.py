@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-
-import imageio_ffmpeg
 import numpy as np
 import pytest
 
 import seqpipe
 from seqpipe.errors import FrameRangeError
 from seqpipe.video import reader
+from tests.support import ffmpeg
 from tests.support.media import made
 
 NAMES = ["h264_mkv", "hevc_mkv", "vp9", "vfr_mkv", "vfr_webm", "rotated_mkv", "audio_first"]
@@ -38,13 +36,8 @@ ENCODERS = {
 def film(request, tmp_path_factory):
     """A film of many groups of pictures, in clusters of their own."""
     path = tmp_path_factory.mktemp("films") / f"{request.param}.mkv"
-    subprocess.run(
-        [
-            *(imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=256x192:r=25"),
-            *("-t", "6", "-pix_fmt", "yuv420p", *ENCODERS[request.param], path),
-        ],
-        check=True,
-    )
+    drawn = ("-f", "lavfi", "-i", "testsrc2=s=256x192:r=25", "-t", "6", "-pix_fmt", "yuv420p")
+    ffmpeg.write(path, *drawn, *ENCODERS[request.param])
     return path
 
 
@@ -114,8 +107,8 @@ def test_what_needs_numbers_reads_all_of_it_once_and_says_so(ask, film, tmp_path
 
 def test_a_window_by_time_costs_its_part_of_the_file(tmp_path):
     path = tmp_path / "long.mkv"
-    made_by = ("-f", "lavfi", "-i", "testsrc2=s=640x480:r=25", "-t", "40", *ENCODERS["h264"], "-crf", "10")
-    subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", *made_by, path], check=True)
+    drawn = ("-f", "lavfi", "-i", "testsrc2=s=640x480:r=25", "-t", "40")
+    ffmpeg.write(path, *drawn, *ENCODERS["h264"], "-crf", "10")
     size = path.stat().st_size
     with seqpipe.open(put(path.read_bytes(), path.name), cache_dir=tmp_path) as video:
         opened = video.stats()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
-import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -14,6 +11,7 @@ from seqpipe.video.index.build import build_index
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import facts
+from tests.support import ffmpeg
 from tests.support.media import made
 
 from .test_lies import differences, outcome
@@ -41,8 +39,7 @@ def fragmented(tmp_path_factory):
     def remuxed(name: str, flags: str):
         path = folder / f"{name}_{flags.replace(' ', '_')}.mp4"
         if not path.exists():
-            command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(made(name)), "-c", "copy"]
-            subprocess.run([*command, "-movflags", FLAGS[flags], str(path)], check=True)
+            ffmpeg.write(path, "-i", str(made(name)), "-c", "copy", "-movflags", FLAGS[flags])
         return path
 
     return remuxed

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import fields
 from functools import cache
 
-import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -21,6 +19,7 @@ from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex
 from seqpipe.video.source.source import open_source
+from tests.support import ffmpeg
 from tests.support.access import digests, shared_names, tap_surfaces
 from tests.support.media import made, names, shared_media
 
@@ -214,8 +213,7 @@ def test_facts_that_are_remembered_are_those_of_the_file():
 def test_leading_pictures_of_a_cut_file_are_no_frames(name, ending, tmp_path):
     """Cut at a later key frame, which is followed by pictures that are predicted from before it."""
     path = tmp_path / f"cut.{ending}"
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-ss", "0.9", "-i", str(made(name))]
-    subprocess.run([*command, "-c", "copy", "-copyts", str(path)], check=True)
+    ffmpeg.write(path, "-ss", "0.9", "-i", str(made(name)), "-c", "copy", "-copyts")
     believed = check_same(str(path))
     assert believed or ending == "mp4"  # FFmpeg writes an edit there
     with seqpipe.open(path, cache_dir=tmp_path) as video:

@@ -1,0 +1,163 @@
+"""``fn.readers.coco``: images with the boxes, labels and polygons of COCO's annotation files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ManifestError, SourceNotFoundError
+from ..pipeline.datasets import Items
+from ..pipeline.value import Value
+from ..sampling import EpochOrder
+from .call import DaliCall
+from .data_node import DataNode
+from .sources import bytes_of, order_of, started
+
+__all__ = ["coco_reader"]
+
+
+class _Annotated(NamedTuple):
+    """An image and what is on it.
+
+    Attributes:
+        path: of the image.
+        number: its id.
+        boxes: float32 ``(M, 4)``.
+        labels: int32 ``(M,)``.
+        polygons: int32 ``(P, 3)``: the object that a polygon belongs to, its first vertex, and the one after its last.
+        vertices: float32 ``(V, 2)``.
+    """
+
+    path: str
+    number: int
+    boxes: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int32]
+    polygons: npt.NDArray[np.int32]
+    vertices: npt.NDArray[np.float32]
+
+
+class _Settings(NamedTuple):
+    """Arguments of the reader that decide what is on an image; they have DALI's names."""
+
+    ltrb: bool
+    ratio: bool
+    size_threshold: float
+    include_iscrowd: bool
+    avoid_class_remapping: bool
+
+
+def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
+    """``fn.readers.coco``: bytes of images, boxes, labels, and polygons with vertices and image ids if asked for.
+
+    Boxes are ``x, y, width, height``, or corners with ``ltrb``; in pixels, or with ``ratio`` as shares of the image.
+    Labels count the categories of the file from 1 on, in their order there. Images come in the order of their ids, or
+    as ``images`` lists them.
+    """
+    settings = _Settings(
+        ltrb=bool(call.take("ltrb", False)),
+        ratio=bool(call.take("ratio", False)),
+        size_threshold=float(call.take("size_threshold", 0.1)),
+        include_iscrowd=bool(call.take("include_iscrowd", True)),
+        avoid_class_remapping=bool(call.take("avoid_class_remapping", False)),
+    )
+    polygons, numbers = bool(call.take("polygon_masks", False)), bool(call.take("image_ids", False))
+    root, table = call.take("file_root"), call.take("annotations_file")
+    if root is None or table is None:
+        raise call.wrong("which images?", allowed="file_root and annotations_file")
+    found = _annotated(Path(root), str(table), settings, call.take("images"))
+    if call.take("skip_empty", False):
+        found = [one for one in found if len(one.labels)]
+    if not found:
+        raise SourceNotFoundError("the file names no image", source=str(table), allowed="one or more")
+    parts = ["bytes", "boxes", "labels", *(["polygons", "vertices"] * polygons), *(["image_ids"] * numbers)]
+
+    def read(number: int) -> tuple[Any, ...]:
+        one = found[number]
+        drawn = (one.polygons, one.vertices) if polygons else ()
+        named = (np.array([one.number], np.int32),) if numbers else ()
+        return bytes_of(one.path), one.boxes, one.labels, *drawn, *named
+
+    dataset = Items(
+        read,
+        EpochOrder(**order_of(call, len(found))),
+        "coco",
+        tuple(parts),
+        {"coco": [[one.path, one.number] for one in found], "settings": list(settings)},
+        [one.path for one in found],
+        lambda items, sources: Value.of(items, "", sources),
+    )
+    nodes = started(call, dataset)
+    label = call.name or call.row.name
+    return tuple(
+        DataNode(label if part == "bytes" else f"{call.row.name}.{part}", [node], lambda v, _: v[0])
+        for part, node in zip(parts, nodes, strict=True)
+    )
+
+
+def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list[_Annotated]:
+    """The images of an annotation file, with what is on them.
+
+    Raises:
+        SourceNotFoundError: the file, an image, or an image that is chosen is not there.
+        ManifestError: the file is not one of COCO's.
+    """
+    try:
+        text = Path(table).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SourceNotFoundError(f"it cannot be read: {error.strerror}", source=table) from error
+    try:
+        whole = json.loads(text)
+        classes = {one["id"]: n for n, one in enumerate(whole["categories"], 1)}
+        objects: dict[Any, list[Any]] = {one["id"]: [] for one in whole["images"]}
+        for one in whole["annotations"]:
+            objects[one["image_id"]].append(one)
+        images = {one["file_name"]: one for one in sorted(whole["images"], key=lambda one: one["id"])}
+        names = list(images) if chosen is None else [str(one) for one in chosen]
+        if unknown := next((name for name in names if name not in images), None):
+            raise SourceNotFoundError(f"{table} names no image {unknown!r}", source=unknown)
+        found = [_image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ManifestError(
+            f"these are no annotations of COCO: {type(error).__name__} {error}",
+            source=table,
+            allowed="images, categories, and annotations with image_id, category_id and bbox",
+        ) from error
+    for one in found:
+        if not Path(one.path).is_file():
+            raise SourceNotFoundError("there is no such image", source=one.path, advice="Check file_root")
+    return found
+
+
+def _image(
+    root: Path, image: Mapping[str, Any], objects: list[Any], classes: Mapping[Any, int], settings: _Settings
+) -> _Annotated:
+    boxes, labels = list[npt.NDArray[Any]](), list[int]()
+    polygons, vertices = list[tuple[int, int, int]](), list[Any]()
+    size = (image["width"], image["height"]) if settings.ratio else (1, 1)
+    for one in objects:
+        x, y, width, height = map(float, one["bbox"])
+        small = width < settings.size_threshold or height < settings.size_threshold
+        if small or (one.get("iscrowd", 0) and not settings.include_iscrowd):
+            continue
+        outlines = one.get("segmentation", ())
+        for outline in outlines if isinstance(outlines, list) else ():  # masks of crowds are no polygons
+            points = np.asarray(outline, np.float64).reshape(-1, 2)
+            polygons.append((len(labels), len(vertices), len(vertices) + len(points)))
+            vertices += (points / size).tolist()
+        box = np.array([x, y, x + width, y + height] if settings.ltrb else [x, y, width, height])
+        boxes.append(box / (*size, *size))
+        kind = one["category_id"]
+        labels.append(kind if settings.avoid_class_remapping else classes[kind])
+    return _Annotated(
+        str(root / image["file_name"]),
+        int(image["id"]),
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(labels, np.int32),
+        np.array(polygons, np.int32).reshape(-1, 3),
+        np.array(vertices, np.float32).reshape(-1, 2),
+    )

@@ -1,0 +1,57 @@
+"""Still images against Pillow: channels, depth and EXIF orientation."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from seqpipe.errors import ParameterError, UnreadableSourceError
+from seqpipe.images import decode_image
+
+_ORIENTATION = 274
+
+
+def encoded(image: Image.Image, file_format: str, orientation: int = 1) -> bytes:
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[_ORIENTATION] = orientation
+    image.save(file, file_format, exif=exif, **({"lossless": True} if file_format == "WEBP" else {}))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("color", ["any", "RGB"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("file_format", ["PNG", "WEBP", "JPEG"])
+def test_exif_orientation_is_applied_unless_refused(file_format, orientation, color):
+    """With "any" it was ignored."""
+    rng = np.random.default_rng(orientation)
+    image = Image.fromarray(np.kron(rng.integers(0, 256, (2, 3, 3)), np.ones((16, 16, 1))).astype(np.uint8))
+    data = encoded(image, file_format, orientation)
+    stored = Image.open(io.BytesIO(data))
+    tolerance = 3 if file_format == "JPEG" else 0
+    for orient, expected in ((True, ImageOps.exif_transpose(stored)), (False, stored)):
+        pixels = decode_image(data, color, orient=orient)
+        assert pixels.shape == np.asarray(expected).shape
+        assert np.abs(pixels.astype(int) - np.asarray(expected).astype(int)).max() <= tolerance
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "I;16"])
+def test_any_keeps_channels_and_depth(mode):
+    rng = np.random.default_rng(0)
+    if mode == "I;16":
+        pixels = rng.integers(0, 65536, (5, 7), dtype=np.uint16)
+    else:
+        pixels = rng.integers(0, 256, (5, 7, len(mode)), dtype=np.uint8)
+    data = encoded(Image.fromarray(pixels.squeeze()), "PNG")
+    np.testing.assert_array_equal(decode_image(data, "any"), pixels.reshape(5, 7, -1))
+
+
+def test_refusals_name_the_file_and_the_fact():
+    with pytest.raises(UnreadableSourceError, match=r"^a\.jpg: 4 bytes that are no image"):
+        decode_image(b"text", source="a.jpg")
+    with pytest.raises(ParameterError, match=r"color='HSV' is not valid; allowed: 'RGB', 'BGR'"):
+        decode_image(b"text", "HSV")
+    with pytest.raises(ParameterError, match=r"an array of float32 with 1 axes; allowed: the bytes"):
+        decode_image(np.zeros(3, np.float32))
