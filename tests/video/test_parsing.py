@@ -40,7 +40,7 @@ def test_one_file_without_packets_does_not_end_a_data_set(tmp_path):
 @pytest.mark.parametrize(
     "error",
     [
-        BitstreamError("8 bits asked for, 3 left"),
+        BitstreamError("8 bits requested, 3 left"),
         IndexError("list index out of range"),
         KeyError("x"),
         ValueError("not enough values"),
