@@ -1,7 +1,7 @@
-"""A video that is read from front to back: its frames as they come, in constant memory.
+"""Sequential decoding of a stream: yields frames as they arrive, in constant memory.
 
-Nothing is indexed, and the source is never sought. Frames are numbered from the first one that can be decoded; numbers,
-times and pixels are those of a file of the same bytes.
+No index is built, and the source is never seeked. Frames are numbered from the first one that can be decoded; numbers,
+times and pixels equal those of a file of the same bytes.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ Streamed: TypeAlias = "str | os.PathLike[str] | Any"
 """A source to stream: "-" for standard input, a path of a file or pipe, an address, or an object with ``read``."""
 
 _BUFFER: Final = 1 << 16
-_INSIDE: Final = 256  # packets of which a decoder may still give a picture
-_HELD_BYTES: Final = 64 << 20
-_WHOLE_BYTES: Final = 32 << 20
+_MAX_DELAY: Final = 256  # packets that a decoder reads at most before it returns the frame of an earlier one
+_LOOK_AHEAD_BYTES: Final = 64 << 20
+_MAX_BUFFERED: Final = 32 << 20
 _INDEX_FIRST: Final = (
     "Save the stream to a file, or let its writer put the index first: ffmpeg -movflags +faststart; into a pipe, "
     "fragmented MP4 or another container"
@@ -68,14 +68,15 @@ _SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp:/
 
 @dataclass(frozen=True)
 class StreamFrame:
-    """A frame of a stream, not converted yet.
+    """A decoded frame of a stream, before its conversion.
 
     Attributes:
-        number: its number, counted from the first frame that can be decoded.
-        pts: its timestamp in ticks of the stream's time base.
-        seconds: the same in seconds.
-        key: whether decoding can start at it; for :class:`FrameStream` with ``look_ahead`` or ``keys`` alone.
-        surface: gives its pixels as the codec has them, by its number.
+        number: frame number, counted from the first frame that can be decoded.
+        pts: presentation timestamp in ticks of the stream's time base.
+        seconds: presentation timestamp in seconds.
+        key: whether decoding can start here; exact only with ``look_ahead`` or ``keys`` of :class:`FrameStream`,
+            otherwise the container's flag.
+        surface: returns the decoded surface for the frame number.
     """
 
     number: int
@@ -86,15 +87,15 @@ class StreamFrame:
 
 
 class FramePainter:
-    """Converts frames of one stream.
+    """Converts the frames of one stream.
 
     Args:
-        info: the facts of the stream.
+        info: properties of the stream.
         output: color, dtype and geometry of the pixels.
 
     Attributes:
-        shape: of the pixels of one frame.
-        dtype: of the pixels.
+        shape: shape of one converted frame.
+        dtype: dtype of the converted frames.
     """
 
     def __init__(self, info: StreamInfo, output: OutputSpec) -> None:
@@ -104,27 +105,28 @@ class FramePainter:
         self.shape, self.dtype = self._converter.shape, self._converter.dtype
 
     def pixels(self, number: int, surface: Callable[[int], AnySurface]) -> Array:
-        """A new array with the pixels of one frame."""
+        """Convert one frame to a new array."""
         pixels = self._painter.allocate(self.shape, self.dtype)
         self._painter.put(surface(number), [(self._converter, pixels)])
         return pixels
 
     def sequence(self, number: int, seconds: float, surface: Callable[[int], AnySurface]) -> Sequence:
-        """One frame as a sequence of layout ``HWC`` or ``CHW``."""
+        """Convert one frame to a sequence of layout ``HWC`` or ``CHW``."""
         pixels = self.pixels(number, surface)
         numbers, times = np.array([number]), np.array([seconds])
         return Sequence(pixels, self._output.frame_layout, self._source, numbers, times)
 
 
 class _Packet(NamedTuple):
-    """A packet.
+    """A demuxed packet.
 
     Attributes:
-        data: its bytes.
-        key: whether decoding can start at it.
-        shown: whether its picture is shown.
-        pts: when its picture is shown; of untimed ones, when the next picture of an untimed one is.
-        timed: whether the container has times of presentation; else they follow from the order of decoding.
+        data: the packet's bytes.
+        key: whether decoding can start here.
+        shown: whether the packet's frame is presented.
+        pts: presentation timestamp. Without ``timed``, the timestamps of packets in decoding order are those of
+            frames in presentation order.
+        timed: whether the container stores presentation timestamps.
     """
 
     data: bytes
@@ -138,21 +140,21 @@ class FrameStream:
     """An open stream.
 
     Args:
-        source: what is read.
-        timeouts: longest waits for data in seconds, while it is opened and afterwards; not applied to objects with
+        source: the source to read.
+        timeouts: longest waits for data in seconds, during opening and afterwards; not applied to objects with
             ``read``.
-        stack: closes it.
-        stream: which stream of the container, by its number; None for the best video.
-        look_ahead: how many packets are held before they are decoded, so that :meth:`upcoming` knows their times.
-        keys: whether frames are told from which decoding can start.
+        stack: exit stack that closes the stream.
+        stream: index of the container's stream; None for the best video stream.
+        look_ahead: number of packets buffered before they are decoded, whose times :meth:`upcoming` returns.
+        keys: whether to determine exactly at which frames decoding can start.
 
     Attributes:
-        info: the facts of the stream; nothing is counted.
-        error: why it ended too early, once it has.
+        info: properties of the stream, without frame counts.
+        error: the reason if the stream has ended too early.
 
     Raises:
         UnreadableSourceError: the source is not a video, or its container requires seeking.
-        SourceError: there is no data for too long.
+        SourceError: no data has arrived within the timeout.
         ParameterError: the source cannot be streamed, or has no such stream.
     """
 
@@ -167,16 +169,16 @@ class FrameStream:
         keys: bool = False,
     ) -> None:
         self._source = cast("Source", SimpleNamespace(name=_name(source), stream=stream))
-        self._waiting, self._look_ahead = _Waiting(*timeouts), look_ahead
-        self._held: deque[_Packet] = deque()
-        self._inside: dict[int, _Packet] = {}
+        self._timeout, self._look_ahead = _Timeout(*timeouts), look_ahead
+        self._buffered: deque[_Packet] = deque()
+        self._in_decoder: dict[int, _Packet] = {}
         self.error: SourceError | None = None
         try:
-            file = _file(source, self._waiting, stack)
-            self._heard = None if isinstance(file, str) else _Heard(file)
-            if self._heard is not None:
-                file = _seekable_if_needed(self._heard, self._source)
-            self._container = _container(file, self._waiting, stack)
+            file = _file(source, self._timeout, stack)
+            self._bytes = None if isinstance(file, str) else _ByteStream(file)
+            if self._bytes is not None:
+                file = _seekable_if_needed(self._bytes, self._source)
+            self._container = _container(file, self._timeout, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             first: list[av.Packet[Any]] = []
@@ -191,51 +193,52 @@ class FrameStream:
         except (av.error.FFmpegError, ValueError) as error:
             self._check_interrupt()
             found = unreadable(self._source, error)
-            if self._heard is not None and data_before_index(self._heard.look()):
-                found.advice = f"It may be cut, for its index comes last. {_INDEX_FIRST}"
+            if self._bytes is not None and data_before_index(self._bytes.peek()):
+                found.advice = f"It may be truncated: its index comes last. {_INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
-        index = self._described()
-        self._decoder, self._reading = CpuDecoder(index), _Reading(index, classified=keys or look_ahead > 0)
-        self._first = [self._reading.packet(packet) for packet in first if packet.size]
-        self._waiting.opened()
+        index = self._index()
+        self._decoder, self._reader = CpuDecoder(index), _PacketReader(index, classify=keys or look_ahead > 0)
+        self._first = [self._reader.packet(packet) for packet in first if packet.size]
+        self._timeout.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
-        """Its frames, in the order in which they are shown.
+        """Iterate over the frames in presentation order.
 
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        given, begun = _Given(self.info), False
-        for number, packet in enumerate(self._ahead()):
-            begun = begun or packet.key
-            if not begun:
+        numbering, started = _FrameNumbering(self.info), False
+        for number, packet in enumerate(self._with_look_ahead()):
+            started = started or packet.key
+            if not started:
                 continue  # nothing can be decoded before the first key packet
-            self._inside[number] = packet
-            given.feed(packet)
+            self._in_decoder[number] = packet
+            numbering.feed(packet)
             try:
                 for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
-                    yield from given.frames(result, self._inside)
+                    yield from numbering.frames(result, self._in_decoder)
             except DecodeError as error:
-                if not given.count:
+                if not numbering.count:
                     continue
-                raise given.damaged(str(error)) from error
-        yield from (frame for result in self._decoder.flush() for frame in given.frames(result, self._inside))
+                raise numbering.damaged(str(error)) from error
+        for result in self._decoder.flush():
+            yield from numbering.frames(result, self._in_decoder)
         if self.error is not None:
             self.error.fact += (
-                f", after frame {given.count - 1}" if given.count else ", before its first frame"
+                f", after frame {numbering.count - 1}" if numbering.count else ", before its first frame"
             )
 
     def upcoming(self, seconds: float) -> FloatArray:
-        """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
+        """Return the times of later frames in seconds, ascending, as far as the look-ahead reaches."""
         base = self.info.time_base
-        packets = (*self._inside.values(), *self._held)
+        packets = (*self._in_decoder.values(), *self._buffered)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
         times = np.array([pts * base.numerator / base.denominator for pts in ticks], np.float64)
         return times[times > seconds]
 
-    def _described(self) -> PacketIndex:
-        """What a decoder needs to know of the stream."""
+    def _index(self) -> PacketIndex:
+        """Return an index without packets, which configures the decoder."""
         context = self._stream.codec_context
         return PacketIndex(
             info=self.info,
@@ -247,58 +250,58 @@ class FrameStream:
             end_s=0.0,
         )
 
-    def _ahead(self) -> Iterator[_Packet]:
-        """The packets, some of them held until those after them are known."""
-        held, size = self._held, 0
-        for packet in self._data():
-            held.append(packet)
+    def _with_look_ahead(self) -> Iterator[_Packet]:
+        """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
+        buffered, size = self._buffered, 0
+        for packet in self._demux():
+            buffered.append(packet)
             size += len(packet.data)
-            while len(held) > self._look_ahead or (len(held) > 1 and size > _HELD_BYTES):
-                size -= len(held[0].data)
-                yield held.popleft()
-        while held:
-            yield held.popleft()
+            while len(buffered) > self._look_ahead or (len(buffered) > 1 and size > _LOOK_AHEAD_BYTES):
+                size -= len(buffered[0].data)
+                yield buffered.popleft()
+        while buffered:
+            yield buffered.popleft()
 
-    def _data(self) -> Iterator[_Packet]:
-        """The packets from the first one on; says in ``error`` why there are no more."""
+    def _demux(self) -> Iterator[_Packet]:
+        """Iterate over all packets; sets ``error`` if they end too early."""
         yield from self._first
         self._first = []
         try:
             for packet in self._packets:
                 if packet.size:
-                    yield self._reading.packet(packet)
+                    yield self._reader.packet(packet)
         except TimeoutError as error:
             self.error = _stalled(self._source, error)
         except av.error.FFmpegError as error:
             self._check_interrupt()
-            self.error = self._ended(error.strerror or str(error))
+            self.error = self._truncated(error.strerror or str(error))
         else:
             self._check_interrupt()
-            if self._heard is not None and (missing := self._heard.missing()):
-                self.error = self._ended(missing)
+            if self._bytes is not None and (missing := self._bytes.missing()):
+                self.error = self._truncated(missing)
 
     def _check_interrupt(self) -> None:
-        if self._heard is not None:
-            self._heard.check_interrupt()
+        if self._bytes is not None:
+            self._bytes.check_interrupt()
 
-    def _ended(self, reason: str) -> SourceError:
-        return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
+    def _truncated(self, reason: str) -> SourceError:
+        return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
 
 
-class _Reading:
-    """Packets as they are demuxed, on one clock.
+class _PacketReader:
+    """Converts demuxed packets, with timestamps on one continuous clock.
 
     Args:
         index: describes the stream.
-        classified: whether packets are looked into for what they are; else the container's word is taken.
+        classify: whether to parse packets for their kind; otherwise the container's flags are used.
     """
 
-    def __init__(self, index: PacketIndex, *, classified: bool) -> None:
+    def __init__(self, index: PacketIndex, *, classify: bool) -> None:
         info = index.info
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
-        self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
-        # AVI has no place for times of presentation; what FFmpeg gives for them is a guess
+        self._classifier = classifier(info.codec, index.extradata, coded) if classify else None
+        # AVI stores no presentation timestamps; FFmpeg's are guesses
         self._timed: bool | None = False if info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self._count, self._shift = 0, 0
@@ -306,22 +309,22 @@ class _Reading:
         self._last_key: int | None = None
 
     def packet(self, packet: av.Packet[Any]) -> _Packet:
-        """The next packet."""
+        """Convert the next packet."""
         data, key, shown = bytes(packet), packet.is_keyframe, not packet.is_discard
         if self._timed is None and key:
             self._timed = packet.pts is not None
         ticks = packet.dts if packet.pts is None or not self._timed else packet.pts
         ticks = round(self._count * self._tick) if ticks is None else ticks
         if self._timed:
-            ticks = self._on_one_clock(ticks, key=key)
+            ticks = self._continued(ticks, key=key)
         self._count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
             key, shown = key and kind.random_access is not False, shown and kind.shown
         return _Packet(data, key, shown, ticks, bool(self._timed))
 
-    def _on_one_clock(self, pts: int, *, key: bool) -> int:
-        """Let a clock that starts again go on from where it was, as where two recordings were joined."""
+    def _continued(self, pts: int, *, key: bool) -> int:
+        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
         pts += self._shift
         if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
             before, last = self._latest
@@ -333,8 +336,8 @@ class _Reading:
         return pts
 
 
-class _Given:
-    """The frames that were given so far."""
+class _FrameNumbering:
+    """Numbers the decoded frames and assigns their timestamps."""
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
@@ -342,19 +345,23 @@ class _Given:
         self._untimed: deque[int] = deque()
 
     def feed(self, packet: _Packet) -> None:
-        """Note a packet that is being decoded."""
+        """Record a packet that is fed to the decoder."""
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
 
-    def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
-        """The frames of what a decoder gave; damaged ones before the first sound one are none."""
+    def frames(self, result: DecodeResult, in_decoder: dict[int, _Packet]) -> Iterator[StreamFrame]:
+        """Iterate over the presented frames of a result; damaged frames before the first intact one are skipped."""
         for picture in result.frames:
-            if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
-                # each of its packets has a picture, and they come in the packets' order
-                raise self.damaged("the decoder gave no picture of it")
-            packet = inside.pop(picture.packet, None)
+            if (
+                self.count
+                and self._info.codec == "av1"
+                and min(in_decoder, default=math.inf) < picture.packet
+            ):
+                # each AV1 packet has one frame, in the order of the packets
+                raise self.damaged("the decoder returned no frame")
+            packet = in_decoder.pop(picture.packet, None)
             if packet is None or not packet.shown:
-                continue  # the second picture of a packet, or what an edit list leaves out
+                continue  # the second frame of a packet, or one outside the edit list
             pts = packet.pts if packet.timed else self._untimed.popleft()
             if picture.packet in result.damaged:
                 if not self.count:
@@ -363,11 +370,12 @@ class _Given:
             self.count += 1
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
             yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
-        for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
-            del inside[number]  # hidden, or not decoded
+        oldest = min(result.decoded, default=0) - _MAX_DELAY
+        for number in [number for number in in_decoder if number < oldest]:
+            del in_decoder[number]  # not shown, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:
-        """The error for the next frame."""
+        """Return the error for the next frame."""
         return DamagedSourceError(
             f"frame {self.count} cannot be decoded ({reason})",
             source=self._info.source,
@@ -376,47 +384,47 @@ class _Given:
         )
 
 
-class _Waiting:
-    """How long to wait for data."""
+class _Timeout:
+    """The longest wait for data, which differs between opening and reading."""
 
     def __init__(self, open_s: float, read_s: float) -> None:
         self.open_s, self.read_s = open_s, read_s
-        self.now_s = open_s
+        self.current_s = open_s
 
     def opened(self) -> None:
-        """From now on the stream is read."""
-        self.now_s = self.read_s
+        """Switch to the timeout of reading."""
+        self.current_s = self.read_s
 
 
 class _Pipe:
-    """A descriptor that is read from front to back, and not waited for forever."""
+    """A file descriptor that is read sequentially, with a timeout."""
 
-    def __init__(self, descriptor: int, waiting: _Waiting) -> None:
-        self._descriptor, self._waiting = descriptor, waiting
+    def __init__(self, descriptor: int, timeout: _Timeout) -> None:
+        self._descriptor, self._timeout = descriptor, timeout
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes, as soon as there are some; none at the end.
+        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
 
         Raises:
-            TimeoutError: there are none for too long.
+            TimeoutError: no data has arrived within the timeout.
         """
-        limit = self._waiting.now_s
+        limit = self._timeout.current_s
         if not select.select([self._descriptor], [], [], limit)[0]:
             raise TimeoutError(f"no data for {limit:g} s")
         return os.read(self._descriptor, max(1, size))
 
 
-class _Front:
-    """A file object that is read from front to back, whatever else it could do."""
+class _SequentialFile:
+    """A file object of which only ``read`` is used, so that FFmpeg does not seek."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes."""
+        """Read at most ``size`` bytes."""
         data = self._file.read(size)
         if not isinstance(data, bytes):
-            raise ParameterError("the file object gives text", advice="Open it with mode 'rb'")
+            raise ParameterError("the file object returns text", advice="Open it with mode 'rb'")
         return data
 
 
@@ -426,103 +434,103 @@ def _name(source: Streamed) -> str:
     return f"<{getattr(source, 'name', None) or type(source).__name__}>"
 
 
-class _Heard:
-    """A stream of bytes that is looked at first; its end is noticed where its header promises more."""
+class _ByteStream:
+    """A byte stream whose head can be peeked at and whose size is compared with the one that its header declares."""
 
-    def __init__(self, plain: Any) -> None:
-        self._plain = plain
+    def __init__(self, file: Any) -> None:
+        self._file = file
         self._head, self._size = b"", 0
-        self._looked = b""
+        self._peeked = b""
         self._interrupt: KeyboardInterrupt | None = None
 
-    def look(self) -> bytes:
-        """The first bytes, which are read again later."""
-        while len(self._head) < HEAD and (data := self._plain.read(HEAD - len(self._head))):
+    def peek(self) -> bytes:
+        """Return the first bytes without consuming them."""
+        while len(self._head) < HEAD and (data := self._file.read(HEAD - len(self._head))):
             self._head += data
-            self._looked += data
+            self._peeked += data
         return self._head
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes; none at the end, and from an interrupt on."""
+        """Read at most ``size`` bytes; ``b""`` at the end and after an interrupt."""
         if self._interrupt is not None:
             return b""
         try:
-            data: bytes = self._looked[:size] or self._plain.read(size)
-        except KeyboardInterrupt as interrupt:  # FFmpeg has called this, and lets only an Exception through
+            data: bytes = self._peeked[:size] or self._file.read(size)
+        except KeyboardInterrupt as interrupt:  # PyAV's callback propagates subclasses of Exception only
             self._interrupt, data = interrupt, b""
-        self._looked = self._looked[len(data) :]
+        self._peeked = self._peeked[len(data) :]
         self._size += len(data)
         return data
 
     def check_interrupt(self) -> None:
-        """Raise the interrupt that has ended reading, if one has.
+        """Raise the interrupt that ended reading, if any.
 
         Raises:
-            KeyboardInterrupt: it.
+            KeyboardInterrupt: an interrupt ended reading.
         """
         if self._interrupt is not None:
             raise self._interrupt
 
     def missing(self) -> str:
-        """What does not come of what the header promises, or nothing."""
-        stated = declared_size(self._head)
-        while stated is not None and stated > self._size and self.read():
-            pass  # what stands behind the last packet
-        if stated is None or stated <= self._size:
+        """Describe how much shorter the stream is than its header declares; "" if it is complete."""
+        declared = declared_size(self._head)
+        while declared is not None and declared > self._size and self.read():
+            pass  # count the bytes after the last packet
+        if declared is None or declared <= self._size:
             return ""
-        return f"its header promises {stated} bytes, {self._size} came"
+        return f"its header declares {declared} bytes, it has {self._size}"
 
 
-def _container(file: Any, waiting: _Waiting, stack: ExitStack) -> InputContainer:
-    """The demuxer over a path, an address, or an object that reads."""
+def _container(file: Any, timeout: _Timeout, stack: ExitStack) -> InputContainer:
+    """Open the demuxer for a path, an address, or a file object."""
     if isinstance(file, str):
-        timeout = (waiting.open_s, waiting.read_s) if file.startswith(_SCHEMES) else None
-        return stack.enter_context(av.open(file, timeout=timeout))
+        timeouts = (timeout.open_s, timeout.read_s) if file.startswith(_SCHEMES) else None
+        return stack.enter_context(av.open(file, timeout=timeouts))
     return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
 
 
-def _file(source: Streamed, waiting: _Waiting, stack: ExitStack) -> Any:
-    """What ``av.open`` takes: a path or address, or an object that reads."""
+def _file(source: Streamed, timeout: _Timeout, stack: ExitStack) -> Any:
+    """Return the argument for ``av.open``: a path, an address, or a file object."""
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
             raise ParameterError(
                 f"a {type(source).__name__} cannot be streamed",
                 allowed='"-", a path, an address, or a binary file object',
             )
-        return _Front(source)
+        return _SequentialFile(source)
     name = os.fspath(source)
     if name == "-":
-        return _Pipe(sys.stdin.fileno(), waiting)
+        return _Pipe(sys.stdin.fileno(), timeout)
     if name.startswith(_SCHEMES):
         return name
     if "://" in name:
         import fsspec
 
         return stack.enter_context(fsspec.open(name, "rb").open())
-    if S_ISFIFO(os.stat(name).st_mode) if os.path.exists(name) else False:  # noqa: PTH110, PTH116  names are texts here
+    if os.path.exists(name) and S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH110, PTH116  names are texts here
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        return _Pipe(descriptor, waiting)
+        return _Pipe(descriptor, timeout)
     return open_source(name).for_demuxer()
 
 
-def _seekable_if_needed(heard: _Heard, source: Source) -> Any:
-    """A stream as it is, or what is in it: MP4 with its index behind its data requires seeking.
+def _seekable_if_needed(stream: _ByteStream, source: Source) -> Any:
+    """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged.
 
     Raises:
-        UnreadableSourceError: it requires seeking, and is too large to be held.
+        UnreadableSourceError: the stream requires seeking and is too large for memory.
     """
-    behind = data_before_index(heard.look())
-    if not behind:
-        return heard
-    if behind > _WHOLE_BYTES:
+    preceding = data_before_index(stream.peek())
+    if not preceding:
+        return stream
+    if preceding > _MAX_BUFFERED:
         raise UnreadableSourceError(
             "this MP4 or QuickTime stream has its index (moov) behind its data, which requires seeking",
             source=source.name,
-            allowed=f"at most {_WHOLE_BYTES >> 20} MiB of data before the index",
+            allowed=f"at most {_MAX_BUFFERED >> 20} MiB of data before the index",
             advice=_INDEX_FIRST,
         )
-    return io.BytesIO(b"".join(iter(heard.read, b"")))
+    return io.BytesIO(b"".join(iter(stream.read, b"")))
 
 
 def _stalled(source: Source, error: TimeoutError) -> SourceError:

@@ -73,7 +73,9 @@ class CuedVideo:
         SourceError: the source cannot be read.
     """
 
-    def __init__(self, source: Source, held: Blocks, header: matroska.Header, cues: matroska.Cues) -> None:
+    def __init__(
+        self, source: Source, held: Blocks, header: matroska.MatroskaHeader, cues: matroska.Cues
+    ) -> None:
         self._source, self._header, self._cues = source, header, cues
         self._tick_s = header.scale / 1e9
         first = matroska.read_part(held, header, cues, 0, 0)

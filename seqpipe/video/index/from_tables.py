@@ -128,7 +128,7 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
     raise Distrusted("its container's tables are not supported")
 
 
-def _blocks_of(source: Source, header: matroska.Header, *, through: bool) -> Tables:
+def _blocks_of(source: Source, header: matroska.MatroskaHeader, *, through: bool) -> Tables:
     """Read the packets of a Matroska file; a remote one is read as a whole, without caching its blocks."""
     if not isinstance(source, Blocks):
         return matroska.read_tables(source, header)

@@ -26,7 +26,7 @@ __all__ = [
     "MAGIC",
     "READ_THROUGH",
     "Cues",
-    "Header",
+    "MatroskaHeader",
     "facts_key",
     "read_cues",
     "read_header",
@@ -77,7 +77,7 @@ _Columns: TypeAlias = "tuple[npt.NDArray[Any], ...]"
 
 
 @dataclass(frozen=True)
-class Header:
+class MatroskaHeader:
     """Elements before the first cluster.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Blocks:
     duration: list[int] = field(default_factory=list)
 
 
-def read_header(source: Source) -> Header:
+def read_header(source: Source) -> MatroskaHeader:
     """Read the elements before the first cluster.
 
     Raises:
@@ -171,7 +171,7 @@ def read_header(source: Source) -> Header:
     raise Distrusted("it has no clusters")
 
 
-def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> Header:
+def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> MatroskaHeader:
     found = [(entry, dict(_elements(entry))) for entry in entries]
     videos = [(entry, parts) for entry, parts in found if _value(parts, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
@@ -180,7 +180,7 @@ def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bo
     if {_ENCODINGS, _TRACK_SCALE, _OPERATION, _CODEC_DELAY} & parts.keys():
         raise Distrusted("its packets are stored encoded, or its clock is moved")
     codec = parts.get(_CODEC, b"").rstrip(b"\0").decode("latin-1")
-    return Header(
+    return MatroskaHeader(
         track=_value(parts, _NUMBER, 0),
         codec=codec,
         scale=scale,
@@ -193,7 +193,7 @@ def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bo
     )
 
 
-def facts_key(header: Header, tables: Tables, head: bytes) -> tuple[object, ...]:
+def facts_key(header: MatroskaHeader, tables: Tables, head: bytes) -> tuple[object, ...]:
     """Return the values that determine the stream's properties; empty if these are not known.
 
     Args:
@@ -210,7 +210,7 @@ def facts_key(header: Header, tables: Tables, head: bytes) -> tuple[object, ...]
     return key if units is not None else ()
 
 
-def read_tables(source: Source, header: Header) -> Tables:
+def read_tables(source: Source, header: MatroskaHeader) -> Tables:
     """Read the packets of the video track from the headers of all blocks.
 
     Raises:
@@ -220,7 +220,7 @@ def read_tables(source: Source, header: Header) -> Tables:
     return _tables(header, _by_c(source, header) or _by_python(source, header))
 
 
-def _tables(header: Header, columns: _Columns) -> Tables:
+def _tables(header: MatroskaHeader, columns: _Columns) -> Tables:
     pts, size, offset, duration, key = columns
     if len(pts) and int(pts.min()) < 0:
         raise Distrusted("a time is below zero")
@@ -240,7 +240,7 @@ def _tables(header: Header, columns: _Columns) -> Tables:
     )
 
 
-def read_cues(source: Source, header: Header) -> Cues:
+def read_cues(source: Source, header: MatroskaHeader) -> Cues:
     """Read the cues of the video track.
 
     Raises:
@@ -269,7 +269,7 @@ def read_cues(source: Source, header: Header) -> Cues:
     return Cues(times, offsets)
 
 
-def read_part(source: Source, header: Header, cues: Cues, first: int, last: int) -> Tables:
+def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, last: int) -> Tables:
     """Read the packets from one cue to another, with the leading pictures of the latter.
 
     Args:
@@ -318,7 +318,7 @@ def _offset_of_cues(body: bytes, segment: int) -> int:
     return 0
 
 
-def _by_c(source: Source, header: Header) -> _Columns | None:
+def _by_c(source: Source, header: MatroskaHeader) -> _Columns | None:
     """Read the blocks by ``blocks.c``; None without a C compiler, or for a source that is not a local file."""
     native = _native()
     if native is None or source.path is None:
@@ -344,7 +344,7 @@ def _native() -> Any:
     return load_functions(__package__, "blocks.c", {"blocks": (*[count] * 4, *[pointer] * 6)})
 
 
-def _by_python(source: Source, header: Header) -> _Columns:
+def _by_python(source: Source, header: MatroskaHeader) -> _Columns:
     """Read the blocks in Python."""
     blocks = _Blocks()
     with reading(source) as read:
@@ -359,7 +359,7 @@ def _by_python(source: Source, header: Header) -> _Columns:
 
 
 def _cluster(
-    window: _Window, header: Header, at: int, end: int, blocks: _Blocks, until: int | None = None
+    window: _Window, header: MatroskaHeader, at: int, end: int, blocks: _Blocks, until: int | None = None
 ) -> None:
     """Read the blocks of a cluster; with ``until`` only up to the first one that is shown later."""
     time: int | None = None
@@ -375,7 +375,9 @@ def _cluster(
             raise Distrusted(_ENDS[_ODD])
 
 
-def _group(window: _Window, header: Header, at: int, end: int, time: int | None, blocks: _Blocks) -> None:
+def _group(
+    window: _Window, header: MatroskaHeader, at: int, end: int, time: int | None, blocks: _Blocks
+) -> None:
     refers, added, duration, before = False, False, -1, len(blocks.pts)
     while at < end:
         identity, begin, at = window.element(at, end)
@@ -397,7 +399,14 @@ def _group(window: _Window, header: Header, at: int, end: int, time: int | None,
 
 
 def _block(
-    window: _Window, header: Header, begin: int, end: int, time: int | None, blocks: _Blocks, *, simple: bool
+    window: _Window,
+    header: MatroskaHeader,
+    begin: int,
+    end: int,
+    time: int | None,
+    blocks: _Blocks,
+    *,
+    simple: bool,
 ) -> None:
     track, at = window.size(begin)
     if track != header.track:
