@@ -29,6 +29,7 @@ __all__ = [
     "namespace",
     "on_device_of",
     "on_gpu",
+    "overlap",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -166,6 +167,18 @@ def to_cupy(array: Array, number: int | None = None) -> Any:
         with cupy.cuda.Device(number):
             return cupy.asarray(to_numpy(array))
     return cupy.from_dlpack(array)
+
+
+def overlap(first: Array, second: Array) -> bool:
+    """Whether two arrays may lie in the same memory.
+
+    Args:
+        first: as :func:`admit` gives it.
+        second: likewise.
+    """
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return type(first) is type(second) and bool(np.may_share_memory(first, second))
+    return bool(first.data.mem.ptr == second.data.mem.ptr)
 
 
 def on_device_of(array: Array) -> AbstractContextManager[Any]:

@@ -7,7 +7,7 @@ from seqpipe import ops
 from seqpipe.ops import BoxCrop, DataNode, Mixed
 
 X = TypeVar("X")
-# what is given a node for a parameter gives one, whatever X is: nodes act on nodes
+# the result for a node is a node, although it is annotated as X: DataNode has no public call type of its own
 Number: TypeAlias = ops.Number | DataNode
 Flag: TypeAlias = ops.Flag | DataNode
 

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from .errors import BackendError
 from .source_text import source_text
 
 __all__ = [
-    "CudaDevice",
     "CudaSource",
     "Defines",
     "KernelDevice",
@@ -95,41 +94,8 @@ def compile_options(defines: Defines) -> tuple[str, ...]:
     return ("--std=c++17", *(f"-D{name}={value}" for name, value in sorted(defines.items())))
 
 
-class KernelDevice(Protocol):
-    """A device that runs kernels: a GPU, or a substitute in tests."""
-
-    @property
-    def argument_bytes(self) -> int:
-        """The largest size of a kernel's argument in bytes."""
-
-    def launch(
-        self,
-        source: CudaSource,
-        function: str,
-        defines: Defines,
-        grid: tuple[int, int, int],
-        block: int,
-        argument: npt.NDArray[Any],
-        stream: Any,
-    ) -> None:
-        """Launch a kernel.
-
-        Args:
-            source: source of the kernel.
-            function: name of the kernel.
-            defines: macros that the source is compiled with.
-            grid: blocks along x, y and z.
-            block: threads of a block, along x.
-            argument: a 0-d array, passed by value; a structured dtype must have the layout of the C struct.
-            stream: the stream to launch on; None for CuPy's current stream.
-        """
-
-    def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
-        """Return the driver's handle (CUfunction) of a compiled kernel; the device must be current."""
-
-
-class CudaDevice:
-    """One GPU, through CuPy; thread-safe.
+class KernelDevice:
+    """One GPU, through CuPy; thread-safe. Tests pass an emulation on the CPU in its place.
 
     Args:
         number: the device's number.
@@ -166,7 +132,16 @@ class CudaDevice:
         argument: npt.NDArray[Any],
         stream: Any,
     ) -> None:
-        """Launch a kernel; see :meth:`KernelDevice.launch`.
+        """Launch a kernel.
+
+        Args:
+            source: source of the kernel.
+            function: name of the kernel.
+            defines: macros that the source is compiled with.
+            grid: blocks along x, y and z.
+            block: threads of a block, along x.
+            argument: a 0-d array, passed by value; a structured dtype must have the layout of the C struct.
+            stream: the stream to launch on; None for CuPy's current stream.
 
         Raises:
             BackendError: NVRTC is missing.
@@ -176,7 +151,7 @@ class CudaDevice:
             kernel(grid, (block, 1, 1), (_without_fields(argument),))
 
     def handle(self, source: CudaSource, function: str, defines: Defines) -> int:
-        """Return the driver's handle of a compiled kernel; see :meth:`KernelDevice.handle`.
+        """Return the driver's handle (CUfunction) of a compiled kernel; the device must be current.
 
         Raises:
             BackendError: NVRTC is missing.

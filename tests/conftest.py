@@ -14,8 +14,10 @@ import hypothesis
 import pytest
 
 from data_scripts.media_item import Entry
+from seqpipe.native import native_directory
 from seqpipe.video.engine.processes import PROCESSES
 from tests.support import media
+from tests.support.kept import kept_folder
 from tests.support.last_words import (  # noqa: F401  hooks of pytest
     pytest_configure,
     pytest_terminal_summary,
@@ -29,8 +31,9 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "he
 
 @pytest.fixture(scope="session", autouse=True)
 def index_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An index cache that belongs to this run alone."""
+    """An index cache that belongs to this run alone, beside compiled C sources, which are kept between runs."""
     folder = tmp_path_factory.mktemp("index_cache")
+    (folder / native_directory().name).symlink_to(kept_folder("native", ""), target_is_directory=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQPIPE_CACHE_DIR", str(folder))
         yield folder

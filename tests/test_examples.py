@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ import pytest
 
 import seqpipe
 from data_scripts.make_motion import make_motion
-from data_scripts.make_videos import sample
 from seqpipe.volume import save
+from tests.support.media import sampled
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -23,8 +24,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
     path = tmp_path_factory.mktemp("examples") / "a clip.mp4"
-    sample(path, size=(320, 180))
-    return path
+    return shutil.copy(sampled((320, 180)), path)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from seqpipe import kernel
 from seqpipe.errors import BackendError
-from seqpipe.kernel import CudaDevice, CudaSource, all_sources, compile_options, load_cupy
+from seqpipe.kernel import CudaSource, KernelDevice, all_sources, compile_options, load_cupy
 from seqpipe.video.device import parse_device
 from tests.support.emulated import EmulatedDevice
 from tests.support.interrupts import lost_interrupts
@@ -119,7 +119,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 
 def test_a_kernel_is_compiled_once_for_each_device_and_set_of_macros(cupy: FakeCupy) -> None:
     source, argument = all_sources()[0], np.full((), 7, [("x", np.int32)])
-    for device in (CudaDevice(0), CudaDevice(0), CudaDevice(1)):
+    for device in (KernelDevice(0), KernelDevice(0), KernelDevice(1)):
         for defines in ({"A": 1, "B": 2}, {"B": 2, "A": 1}, {"A": 2}):
             device.launch(
                 source, "convert", defines, (1, 2, 3), 256, argument, contextlib.nullcontext("stream")
@@ -137,7 +137,7 @@ def test_an_interrupt_of_a_launch_arrives(cupy: FakeCupy) -> None:
     argument = np.zeros((), [("frames", [("planes", np.uint64, 3)], 2), ("gain", np.float32)])
 
     def launch() -> None:
-        CudaDevice(0).launch(source, "convert", {}, (1, 1, 1), 256, argument, None)
+        KernelDevice(0).launch(source, "convert", {}, (1, 1, 1), 256, argument, None)
 
     launch()
     assert lost_interrupts(launch) == []
@@ -150,7 +150,7 @@ def test_a_kernel_runs_on_its_device_whichever_is_the_current_one(
 ) -> None:
     cupy.current = [current]
     for number in (0, 1):
-        CudaDevice(number).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, np.zeros(()), stream)
+        KernelDevice(number).launch(all_sources()[0], "convert", {}, (1, 1, 1), 256, np.zeros(()), stream)
     assert cupy.places == [0, 1]
     assert cupy.current == [current]
 
@@ -199,7 +199,7 @@ def test_without_a_gpu_the_reason_is_passed_on(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("number", [2, 9, -1])
 def test_a_device_that_is_not_there_is_refused(cupy: FakeCupy, number: int) -> None:
     with pytest.raises(BackendError, match=rf"no device cuda:{number}; allowed: cuda:0, cuda:1"):
-        CudaDevice(number)
+        KernelDevice(number)
 
 
 def test_a_compiler_that_is_missing_is_named(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_compiler_that_is_missing_is_named(cupy: FakeCupy, monkeypatch: pytest
 
     monkeypatch.setattr(cupy, "RawModule", fail, raising=False)
     with pytest.raises(BackendError, match=r"kernel\.cu cannot be compiled.*libnvrtc\.so\.13.*must fit CuPy"):
-        CudaDevice(0).launch(
+        KernelDevice(0).launch(
             CudaSource("seqpipe.video.cuda", "kernel.cu"), "convert", {}, (1, 1, 1), 256, np.zeros(()), None
         )
 
@@ -223,7 +223,7 @@ def test_a_structure_is_given_by_value() -> None:
     )
     source = CudaSource("seqpipe", "made.cu")
     source.__dict__["text"] = code
-    device = CudaDevice(0)
+    device = KernelDevice(0)
     kept = cupy.arange(8, dtype=np.float32)
     cupy.cuda.Device(0).synchronize()
     pair = np.array((kept.data.ptr, 0.5, 0), [("at", np.int64), ("add", np.float32), ("unused", np.int32)])

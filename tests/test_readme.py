@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_scripts.make_videos import sample
 from seqpipe import Sequence
 from seqpipe.volume import save
+from tests.support.media import sampled
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,18 +52,10 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory):
-    """The video of the README."""
-    path = tmp_path_factory.mktemp("readme") / "clip.mp4"
-    sample(path)
-    return path
-
-
 @pytest.fixture
-def place(clip, tmp_path, monkeypatch):
-    """A folder of its own with the video in it, to stand in."""
-    shutil.copy(clip, tmp_path)
+def place(tmp_path, monkeypatch):
+    """A folder of its own with the README's video in it, to stand in."""
+    shutil.copy(sampled(), tmp_path / "clip.mp4")
     # the commands' volume; the first block on volumes makes it anew
     save(
         Sequence(np.arange(8**3, dtype=np.int16).reshape(8, 8, 8, 1), "DHWC", affine=np.eye(4)),

@@ -1,12 +1,11 @@
 """The command line: ``seqpipe probe``, ``index``, ``export``, ``flow``, ``view`` and ``doctor``.
 
-``commands`` holds a module for each command, ``export`` the work of exports, ``plan`` what an export will do,
-``output`` the files it writes, ``job`` its locks and ``--resume``, ``input`` its sources, ``terminal`` options and
-messages; ``app`` is the program. It may import everything but ``plugin`` and ``fn``.
+``commands`` holds a module for each command, ``export`` runs exports, ``plan`` plans them, ``output`` writes files,
+``job`` has locks and ``--resume``, ``input`` finds sources, ``terminal`` has options and messages; ``app`` is the
+program. Imports everything but ``fn``.
 
-Exit codes: 0 everything was done, 1 some inputs failed or the work had to stop, 2 the command line is wrong,
-130 interrupted. Results go to stdout only where they were asked for (``--json``, ``--dry-run``, ``probe``);
-everything else goes to stderr.
+Exit codes: 0 all done, 1 some inputs failed or the export stopped, 2 wrong usage, 130 interrupted. Only requested
+results go to stdout (``--json``, ``--dry-run``, ``probe``); everything else goes to stderr.
 """
 
 from __future__ import annotations

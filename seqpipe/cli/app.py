@@ -24,13 +24,13 @@ __all__ = ["main"]
 _NAMES = ("doctor", "export", "flow", "index", "probe", "view")
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE = 1, 2
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class _Commands(click.Group):
     """A group whose commands end with a message and an exit code, never with a traceback.
 
-    A command's module is imported when it is run, or when the help names them all.
+    A command's module is imported when the command runs, or when the help lists all commands.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  Click's
@@ -50,7 +50,7 @@ class _Commands(click.Group):
         except OSError as error:
             # An error with a file name belongs to a file that the command writes; one without is stdout's. Click
             # handles closed pipes.
-            if error.errno not in _NO_ROOM or error.filename is not None or os.environ.get(_DEBUG):
+            if error.errno not in _WRITE_ERRORS or error.filename is not None or os.environ.get(_DEBUG):
                 raise
             click.echo(f"Error: cannot write to stdout ({error.strerror}).", err=True)
             sys.exit(_FAILED)

@@ -1,4 +1,4 @@
-"""DALI's operators on arrays of any kind: casts, shapes, joining, slices, padding, constants."""
+"""DALI's operators on arbitrary arrays: casts, shapes, concatenation, padding, constants."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def cast(call: DaliCall) -> DataNode:
-    """``fn.cast``: rounds half to even, where DALI rounds halves away from 0."""
+    """``fn.cast``: rounds half to even; DALI rounds half away from zero."""
     kind = dtype_name(call.take("dtype"))
     call.done()
     return call.each(lambda part: cast_array(part, kind), told=kind)
@@ -86,7 +86,7 @@ def constant(call: DaliCall) -> DataNode:
     array = np.asarray(
         data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32"
     )
-    if shape is None:  # a single number has one axis, as in DALI
+    if shape is None:  # as in DALI, a scalar becomes an array of one axis
         array = np.atleast_1d(array)
     if shape is not None:
         wanted = tuple(np.atleast_1d(shape).tolist())
@@ -141,7 +141,7 @@ def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
 
 
 def reinterpret(call: DaliCall) -> DataNode:
-    """``fn.reinterpret`` and ``fn.reshape``: other axes, types or layouts of the same bytes."""
+    """``fn.reinterpret`` and ``fn.reshape``: another shape, dtype or layout of the same bytes."""
     shape, layout, kind = call.take("shape"), call.take("layout"), call.take("dtype")
     relative, places = call.take("rel_shape"), call.take("src_dims")
     call.done()
@@ -200,10 +200,10 @@ def transpose(call: DaliCall) -> DataNode:
 
 
 def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
-    """The axes of samples that are named, or numbered.
+    """Return the numbers of axes given by letters or numbers.
 
     Raises:
-        ParameterError: the layout has no such axis.
+        ParameterError: the layout lacks an axis.
     """
     if names is not None:
         missing = [letter for letter in names if letter not in value.layout]
@@ -295,7 +295,7 @@ def reduction(call: DaliCall) -> DataNode:
     check_known(call, *(q.name for q in cls.parameters))
 
     def compute(values: list[Value], _: Run) -> Value:
-        if not values[0].ndim:  # of a number for each sample there is one value
+        if not values[0].ndim:  # one number for each sample is its own reduction
             values = [value.each(lambda part: part.reshape(1), "") for value in values]
         value = values[0]
         drop = (
@@ -324,7 +324,7 @@ def one_hot(call: DaliCall) -> DataNode:
     )
 
     def one(part: Array) -> Array:
-        if part.shape == (1,):  # DALI takes a label of one number for a number
+        if part.shape == (1,):  # as in DALI, an array of one label is a scalar
             part = part.reshape(())
         return op(part if part.ndim else part.reshape(1)).reshape(-1) if not part.ndim else op(part)
 
@@ -347,7 +347,7 @@ def _picked(value: Value, places: Any) -> Value:
 
 
 def per_frame(call: DaliCall) -> DataNode:
-    """``fn.per_frame``: a parameter with a number for each frame."""
+    """``fn.per_frame``: a parameter with one number for each frame."""
     replace = call.take("replace", False)
     call.done()
     del replace
@@ -355,7 +355,7 @@ def per_frame(call: DaliCall) -> DataNode:
 
 
 def pad(call: DaliCall) -> DataNode:
-    """``fn.pad``: to a shape, to multiples, or to the largest of the batch."""
+    """``fn.pad``: to a shape, to multiples of it, or to the largest shape of the batch."""
     axes, names = call.take("axes"), call.take("axis_names")
     shape, align, fill = call.take("shape"), call.take("align"), call.take("fill_value", 0)
     call.done()
@@ -387,7 +387,7 @@ def pad(call: DaliCall) -> DataNode:
 
 
 def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.random_bbox_crop``: anchor, shape, boxes, and labels if there are any."""
+    """``fn.random_bbox_crop``: anchor, shape, boxes, and labels if present."""
     labelled = len(call.inputs) > 1
     layout = call.take("bbox_layout")
     if layout is not None:
@@ -410,7 +410,7 @@ def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
 
 
 def element_extract(call: DaliCall) -> Any:
-    """``fn.element_extract``: one value for each element."""
+    """``fn.element_extract``: one output for each element."""
     elements = np.atleast_1d(call.take("element_map")).astype(int).tolist()
     call.done()
 
@@ -434,7 +434,7 @@ def element_extract(call: DaliCall) -> Any:
 
 
 def lookup_table(call: DaliCall) -> DataNode:
-    """``fn.lookup_table``: whole numbers of any axes to values."""
+    """``fn.lookup_table``: maps integers of any shape to values."""
     keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
     found = np.atleast_1d(call.take("values", []))
     default, kind = call.take("default_value", 0.0), dtype_name(call.take("dtype", "float32"))
@@ -453,14 +453,14 @@ def lookup_table(call: DaliCall) -> DataNode:
             )
         xp = namespace(part)
         known = (part >= 0) & (part < len(table) - 1)
-        # the last entry is the default, for all keys that are not in the table
+        # the last entry is the default value of keys that are not in the table
         return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
 
     return call.each(one, told=f"{keys.tolist()} {found.tolist()} {default} {kind}")
 
 
 def coord_transform(call: DaliCall) -> DataNode:
-    """``fn.coord_transform``: points of any number of coordinates times a matrix, and a vector added."""
+    """``fn.coord_transform``: multiplies points by a matrix, and adds a vector."""
     kind = dtype_name(call.take("dtype", "float32"))
     parts = {name: call.take(name) for name in ("M", "T", "MT")}
     call.done()

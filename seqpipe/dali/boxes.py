@@ -1,4 +1,4 @@
-"""Operators on boxes that only DALI has, for detectors with anchors (SSD)."""
+"""``fn.box_encoder``, for detectors with anchors (SSD)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _THRESHOLDS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of SSD; a crop may also be left 
 
 
 def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.box_encoder``: for each anchor the box that it matches, and its label; 0 where there is none.
+    """``fn.box_encoder``: the matching box and its label for each anchor; 0 without a match.
 
-    An anchor matches the box with which it overlaps most, if that is more than ``criteria``, or if no anchor overlaps
-    more with that box. Boxes are ``(left, top, right, bottom)``; results have centers and sizes, or, with ``offset``,
-    what these differ from the anchor's.
+    An anchor matches the box with the largest IoU, if that is above ``criteria``, or if no other anchor has a larger
+    IoU with that box. Boxes are ``(left, top, right, bottom)``; results are centers and sizes, or, with ``offset``,
+    their offsets from the anchor's.
     """
     anchors = np.asarray(call.take("anchors"), np.float32)
     criteria, offset = float(call.take("criteria", 0.5)), bool(call.take("offset", False))
@@ -93,13 +93,13 @@ def ssd_random_crop(call: DaliCall) -> tuple[DataNode, ...]:
 
 
 def _centered(boxes: _Boxes) -> _Boxes:
-    """Centers and sizes."""
+    """Convert corners to centers and sizes."""
     sizes = boxes[:, 2:] - boxes[:, :2]
     return np.concatenate([boxes[:, :2] + sizes / 2, sizes], axis=1)
 
 
 def _matches(boxes: _Boxes, anchors: _Boxes, criteria: float) -> npt.NDArray[np.int64]:
-    """For each anchor the number of its box; -1 for none."""
+    """Return the number of each anchor's box; -1 for none."""
     inner = np.minimum(boxes[:, None, 2:], anchors[None, :, 2:]) - np.maximum(
         boxes[:, None, :2], anchors[None, :, :2]
     )

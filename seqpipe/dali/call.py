@@ -1,4 +1,4 @@
-"""A call of one of DALI's operators, as the table describes it, turned into nodes."""
+"""Conversion of a call of DALI's operator into nodes, by the operator's row of the table."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ BORDERS: Final = {
     "reflect_101": "reflect",
     "reflect_1001": "symmetric",
 }
-"""DALI's names of borders and padding that differ from those of :mod:`seqpipe.padding`."""
+"""DALI's names of border modes that differ from those of :mod:`seqpipe.padding`."""
 
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
-"""Arguments that all of DALI's operators have and that decide no result."""
+"""Arguments of all of DALI's operators that do not affect results."""
 
 _SOURCES: Final = (
     *(
@@ -53,7 +53,8 @@ _SOURCES: Final = (
     ),
     *("python_function", "torch_python_function"),
 )
-"""What operators are called that may act on nothing."""
+"""Prefixes of operators that need no input."""
+_ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read
 _IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
 _FILTERS: Final = {
     DALIInterpType.INTERP_NN: "nearest",
@@ -67,21 +68,21 @@ _FILTERS: Final = {
 
 @dataclass(frozen=True)
 class Row:
-    """What one of DALI's operators is here; only what differs is said.
+    """How seqpipe implements one of DALI's operators; only differences are set.
 
     Attributes:
-        name: in ``nvidia.dali.fn``.
-        to: the name of our operator; by default the same.
-        build: makes the nodes of a call, where that is no call of one operator.
-        renamed: names of arguments that are others here.
-        values: values of arguments that have another name here, by the argument's name here.
-        defaults: of arguments that are not given, where DALI's are others.
-        accept: arguments that decide nothing here.
-        refuse: arguments that are not available, and what there is instead.
-        why: of an operator that is not available: what there is instead.
-        note: how its meaning differs, for the documentation.
-        positional: arguments that may be given by place, where that is no node.
-        inputs: arguments that DALI takes as further inputs, in their order.
+        name: name in ``nvidia.dali.fn``.
+        to: name of seqpipe's operator; by default the same.
+        build: creates the nodes of a call that is not a single operator.
+        renamed: seqpipe's names of arguments with other names.
+        values: seqpipe's values of arguments with other values, by seqpipe's name of the argument.
+        defaults: DALI's defaults where they differ.
+        accept: arguments that are accepted and ignored.
+        refuse: arguments that are not available, with the alternative.
+        why: for operators that are not available: the alternative.
+        note: difference in meaning, for the documentation.
+        positional: arguments that may be positional, unless they are nodes.
+        inputs: arguments that DALI also takes as further inputs, in their order.
     """
 
     name: str
@@ -100,16 +101,16 @@ class Row:
 
 @dataclass
 class DaliCall:
-    """One call.
+    """A call of an operator.
 
     Attributes:
         row: the operator.
-        inputs: what it acts on.
-        args: by name, those of all operators taken out.
-        device: "cpu" or "gpu", where the result is to be.
-        name: of the node, as the user gave it.
-        seed: as it was given.
-        asked: the device as it was given: "cpu", "gpu", "mixed" or None.
+        inputs: the input nodes.
+        args: arguments by name, without those that all operators have.
+        device: device of the result, "cpu" or "gpu".
+        name: the argument ``name``.
+        seed: the argument ``seed``.
+        asked: the argument ``device``: "cpu", "gpu", "mixed" or None.
     """
 
     row: Row
@@ -121,31 +122,31 @@ class DaliCall:
     asked: str | None = None
 
     def take(self, name: str, default: Any = None) -> Any:
-        """An argument, that is then taken care of."""
+        """Remove an argument and return its value, or a default."""
         found = self.args.pop(name, None)
         return default if found is None else found
 
     def input(self, number: int = 0) -> DataNode:
-        """One of the inputs.
+        """Return one of the inputs.
 
         Raises:
-            ParameterError: it is missing.
+            ParameterError: the input is missing.
         """
         if number >= len(self.inputs):
             raise self.wrong(f"input {number} is missing")
         return self.inputs[number]
 
     def wrong(self, fact: str, **more: Any) -> ParameterError:
-        """A parameter error of this call."""
+        """Return an error about this call."""
         return ParameterError(
             f"{user_line()}: {fact}" if user_line() else fact, source=f"fn.{self.row.name}", **more
         )
 
     def done(self) -> None:
-        """See that every argument was taken care of.
+        """Check that every argument was used.
 
         Raises:
-            ParameterError: there is one that the operator does not have.
+            ParameterError: the operator lacks an argument.
         """
         for name in self.args:
             if name not in self.row.accept and self.args[name] is not None:
@@ -159,18 +160,18 @@ class DaliCall:
         inputs: Seq[DataNode] | None = None,
         applies: Any = None,
     ) -> DataNode:
-        """A node of the inputs and of some more."""
+        """Return a node of the inputs and of further nodes."""
         given = [*(self.inputs if inputs is None else inputs), *more]
         label = self.name or self.row.name
         return DataNode(label, given, compute, device=self.device, told=told, applies=applies)
 
     def each(self, function: Callable[[Any], Any], layout: str | None = None, told: str = "") -> DataNode:
-        """A node that makes something of every sample of the only input."""
+        """Return a node that applies a function to every sample of the only input."""
         return self.node(lambda values, _: values[0].each(function, layout), told=told, inputs=[self.input()])
 
     @property
     def drawing_seed(self) -> int:
-        """The seed of what is drawn."""
+        """Seed of the operator's random numbers."""
         pipe = current()
         if pipe is not None:
             return int(pipe.seed_of(self.row.name, self.seed))
@@ -178,15 +179,15 @@ class DaliCall:
 
 
 def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-    """The nodes that a call gives.
+    """Return the nodes of a call.
 
     Args:
         row: the operator.
-        given: what it is called with by place.
-        arguments: and by name.
+        given: positional arguments.
+        arguments: arguments by name.
 
     Raises:
-        ParameterError: it is not available, or does not have an argument.
+        ParameterError: the operator is not available, or lacks an argument.
     """
     if row.why:
         raise ParameterError(
@@ -210,13 +211,11 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         args.pop(one, None)
     inputs = [node_of(one) for one in given if one is not None]
     if not inputs and not row.name.startswith(_SOURCES):
-        raise ParameterError(
-            f"{_at()}there is nothing that it acts on", source=f"fn.{row.name}", allowed="a node"
-        )
+        raise ParameterError(f"{_at()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
     if pipe is None:
         raise ParameterError(
-            f"{_at()}it is called outside of a pipeline",
+            f"{_at()}the operator is called outside of a pipeline",
             source=f"fn.{row.name}",
             advice="Call it in a function with @pipeline_def, within `with pipe:`, or in define_graph; on arrays call "
             "seqpipe.fn",
@@ -237,10 +236,10 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
 def _arguments(
     row: Row, given: tuple[Any, ...], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """The arguments of a call by their names here, those given by position too, and its inputs.
+    """Return the arguments of a call by seqpipe's names, including positional ones, and its inputs.
 
     Raises:
-        ParameterError: one is given twice, or is not available.
+        ParameterError: an argument is given twice, or is not available.
     """
     args = dict(_translated(row, name, value) for name, value in arguments.items())
     for name, value in zip(row.positional, given, strict=False):
@@ -265,18 +264,18 @@ def _arguments(
 
 
 def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
-    """Return the name and the value that an argument of DALI's has here."""
+    """Return seqpipe's name and value of an argument."""
     name = row.renamed.get(name, name)
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
 def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
-    """The node of one of our operators on images, boxes or points.
+    """Return the node of one of seqpipe's operators on images, boxes or points.
 
     Args:
-        call: what it is called with; arguments that are None have their defaults.
-        to: the operator; by default that of the row.
-        fixed: further arguments, of which None is a value like others.
+        call: the call; arguments that are None have their defaults.
+        to: name of the operator; by default that of the row.
+        **fixed: further arguments; None is passed on.
     """
     cls: Any = REGISTRY[to or call.row.to or call.row.name]
     if cls.traits.takes == "images" and len(call.inputs) > 1:
@@ -293,7 +292,7 @@ def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
     try:
         whole = None if nodes else cls(**constants)
         if nodes and constants.keys() - {"seed"}:
-            cls(**constants)  # what is known is checked at once
+            cls(**constants)  # checks the constant arguments now
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
@@ -312,16 +311,17 @@ def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
         return _on_lists(op, main, run)
 
     told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
+    reads = whole if whole is not None or not nodes.keys() <= _ANYWHERE else cls(**constants)
     return call.node(
-        compute, *nodes.values(), told=told, applies=whole if cls.traits.takes == "images" else None
+        compute, *nodes.values(), told=told, applies=reads if cls.traits.takes == "images" else None
     )
 
 
 def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
-    """The arguments of a call that are constant, and those that are nodes.
+    """Return the constant arguments of a call, and those that are nodes.
 
     Raises:
-        ParameterError: the operator does not have one.
+        ParameterError: the operator lacks an argument.
     """
     constants: dict[str, Any] = {}
     nodes: dict[str, DataNode] = {}
@@ -341,15 +341,15 @@ def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], d
 
 
 def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
-    """The constant value of one argument.
+    """Return the value of a constant argument.
 
     Raises:
-        ParameterError: it is several numbers, of which our operators would draw one, and DALI takes none.
+        ParameterError: the value is several numbers, which is a range for seqpipe's operators, but an error for DALI's.
     """
     if isinstance(value, Constant):
         value = value.value
     if isinstance(value, np.ndarray) and parameter.size:
-        value = value.reshape(-1)  # a matrix is its rows, one after the other
+        value = value.reshape(-1)  # matrices are flattened row by row
     found = plain(parameter.name, value)
     if parameter.size or not parameter.drawn or not isinstance(found, tuple):
         return found
@@ -363,7 +363,7 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
-    """The result of an operator; samples are given one by one where their results may differ in size."""
+    """Apply an operator; samples are passed as a list if their results may differ in size."""
     letters = value.layout or _IMAGES.get(value.ndim, "")
     if value.gathered is not None and value.gathered.cut is op:
         made = value.with_data(value.data, op.result_layout(letters))
@@ -387,17 +387,17 @@ def _cast(value: Value, kind: str) -> Any:
 
 
 def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
-    """Operators on boxes and points, which take a list with an array for each sample."""
+    """Apply an operator on boxes or points, which takes a list with an array for each sample."""
     found = op(*(list(value.data) for value in values), epoch=run.epoch, index=run.index)
     return Value.of(list(found), values[0].layout, values[0].sources)
 
 
 def _numbers(value: Value, size: Any) -> Any:
-    """The numbers of a parameter, one for each sample or frame.
+    """Return the numbers of a parameter, one for each sample or frame.
 
     Args:
-        value: as the node gave it.
-        size: how many numbers the parameter has; 0 for one without axes.
+        value: value of the parameter's node.
+        size: number of components of the parameter; 0 for a scalar.
     """
     value = value.on_host()
     if value.by_frame:
@@ -407,7 +407,7 @@ def _numbers(value: Value, size: Any) -> Any:
     if table.dtype.kind in "iu":
         table = table.astype(np.float64)
     if isinstance(size, int) and size > 0 and table.ndim > 2:
-        table = table.reshape(len(table), -1)  # a matrix is its rows, one after the other
+        table = table.reshape(len(table), -1)  # matrices are flattened row by row
     if not size and table.ndim > 1:
         if int(np.prod(table.shape[1:])) != 1:
             raise ParameterError(
@@ -418,7 +418,7 @@ def _numbers(value: Value, size: Any) -> Any:
 
 
 def _joined(nodes: list[DataNode]) -> DataNode:
-    """One node of vectors, of a node for each of their numbers."""
+    """Return a node of vectors from a node for each component."""
 
     def compute(values: list[Value], _: Run) -> Value:
         return Value(np.stack([value.stacked().reshape(len(value)) for value in values], axis=1))
@@ -427,7 +427,7 @@ def _joined(nodes: list[DataNode]) -> DataNode:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A constant argument as our operators take it: names for DALI's enumerations, plain numbers for NumPy's."""
+    """Convert a constant argument: DALI's enumerations to names, NumPy scalars to Python numbers."""
     if isinstance(value, DALIInterpType):
         return _FILTERS[value]
     if isinstance(value, DALIImageType):
@@ -444,10 +444,10 @@ def plain(name: str, value: Any) -> Any:
 
 
 def check_known(call: DaliCall, *names: str) -> None:
-    """See that a call has no arguments but some.
+    """Check that a call has only the named arguments.
 
     Raises:
-        ParameterError: there is one.
+        ParameterError: there is another argument.
     """
     for name, value in call.args.items():
         if name not in names and name not in call.row.accept and value is not None:
@@ -455,7 +455,7 @@ def check_known(call: DaliCall, *names: str) -> None:
 
 
 def several(call: DaliCall, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
-    """The nodes of a computation that gives several values."""
+    """Return the nodes of a computation with several results."""
     return outputs_of(call.node(compute, told=told), count)
 
 
@@ -469,5 +469,5 @@ def _at() -> str:
 
 
 def _sentence(text: str) -> str:
-    """Advice as a sentence; names of functions keep their case."""
+    """Return advice as a sentence; names of functions keep their case."""
     return text if text.startswith("fn.") else text[0].upper() + text[1:]

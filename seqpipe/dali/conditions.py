@@ -1,7 +1,7 @@
-"""Conditions: batches are split by a number of each sample, go through branches of their own, and are merged again.
+"""Conditional execution: a batch is split by a condition, each part passes its branch, and the results are merged.
 
-A branch is a :class:`Scope`. What is made within it is of the samples that went there; what was made outside is split
-when it is used there. Samples keep their indices, so that they draw the same numbers in any branch.
+A branch is a :class:`Scope`. Nodes created within it compute the branch's samples; nodes from outside are split on
+first use in the branch. Samples keep their indices, so sampled parameters do not depend on branches.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["Condition", "Missing", "Scope", "both", "either", "merged", "opposit
 
 
 def _flags(value: Value, where: str) -> Any:
-    """Which samples a condition is true of: those with a number other than 0.
+    """Return the samples for which a condition is true, that is not 0.
 
     Raises:
-        ParameterError: it is not one number for each sample, on the CPU.
+        ParameterError: the condition is not one number for each sample, on the CPU.
     """
     if value.on_gpu:
         raise ParameterError(f"{where}: a condition on a GPU", source="if", advice="Write condition.cpu()")
@@ -47,12 +47,12 @@ def _flags(value: Value, where: str) -> Any:
 
 
 class _Piece(ops.DataNode):
-    """The samples of a node that went into a branch.
+    """The samples of a node in a branch.
 
     Args:
-        node: of all samples of the scope around it.
-        condition: of these.
-        wanted: whether those are meant for which it is true.
+        node: a node of the enclosing scope.
+        condition: the condition, a node of the enclosing scope.
+        wanted: the value of the condition in the branch.
         scope: the branch.
         where: the line of the condition.
     """
@@ -67,12 +67,12 @@ class _Piece(ops.DataNode):
 
     @property
     def operands(self) -> tuple[ops.DataNode, ...]:
-        """The condition and the node."""
+        """The condition's node and the node to split."""
         return self._inputs
 
     @property
     def label(self) -> str:
-        """What it is a part of."""
+        """Label of the split node."""
         return f"split {self._inputs[-1].label}"
 
     def written(self, name: Named) -> str:
@@ -96,7 +96,7 @@ class _Piece(ops.DataNode):
 
 
 class _Inner(_Piece):
-    """The indices of the samples of a branch within a branch."""
+    """The indices of the samples in a nested branch."""
 
     def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  they are those of the branch around it
         """See :meth:`seqpipe.ops.DataNode.value`."""
@@ -107,12 +107,12 @@ class _Inner(_Piece):
 
 
 class Scope:
-    """A branch.
+    """A branch of a condition.
 
     Args:
-        around: the branch that it lies in, or None.
-        condition: decides which samples go there.
-        wanted: whether those go for which it is true.
+        around: the enclosing branch, or None.
+        condition: the condition's node.
+        wanted: the value of the condition in the branch.
         where: the line of the condition.
     """
 
@@ -125,7 +125,7 @@ class Scope:
         self._pieces: dict[int, tuple[ops.DataNode, ops.DataNode]] = {}
 
     def seen(self, node: ops.DataNode) -> ops.DataNode:
-        """A node as it is within the branch: the samples that went there."""
+        """Return a node restricted to the samples of the branch."""
         if getattr(node, "scope", None) is self:
             return node
         if id(node) not in self._pieces:
@@ -135,10 +135,10 @@ class Scope:
 
 
 class Missing:
-    """What a variable is that only one of two branches has set.
+    """The value of a variable that only one of two branches has set.
 
     Args:
-        name: of the variable.
+        name: name of the variable.
         where: the line of the condition.
     """
 
@@ -146,7 +146,7 @@ class Missing:
         self._name, self._where = name, where
 
     def error(self) -> ParameterError:
-        """What is wrong with it."""
+        """Return the error for a use of the variable."""
         return ParameterError(
             f"{self._where}: {self._name} is set in one branch alone, or differs in kind between the branches",
             source="if",
@@ -163,10 +163,10 @@ UNSET: Final = object()
 
 
 class Condition:
-    """A condition in a pipeline's definition: of a plain value, or of a node.
+    """An ``if`` statement in a pipeline's definition, on a plain value or on a node.
 
     Args:
-        condition: what is asked.
+        condition: the condition.
     """
 
     def __init__(self, condition: Any) -> None:
@@ -183,16 +183,16 @@ class Condition:
             self._condition: DataNode = node if self._around is None else _within(self._around, node)
 
     def keep(self, *getters: Callable[[], Any]) -> None:
-        """Remember what variables are before the condition."""
+        """Store the values of variables before the statement."""
         self._before = tuple(_got(getter) for getter in getters)
 
     def takes(self, branch: bool) -> bool:
-        """Whether a branch is gone through."""
+        """Return whether a branch is executed."""
         return self._truth is branch if self._plain else True
 
     @contextmanager
     def branch(self, wanted: bool) -> Iterator[None]:
-        """A context for the statements of a branch."""
+        """Return a context for the statements of a branch."""
         if self._plain:
             yield
             return
@@ -204,16 +204,16 @@ class Condition:
             self._pipe.scope = self._around
 
     def store(self, branch: bool, *getters: Callable[[], Any]) -> None:
-        """Remember what variables are behind a branch."""
+        """Store the values of variables after a branch."""
         self._values[branch] = tuple(_got(getter) for getter in getters)
 
     def before(self, number: int, name: str) -> Any:
-        """What a variable was before the condition."""
+        """Return the value of a variable before the statement."""
         found = self._before[number]
         return Missing(name, self._where) if found is UNSET else found
 
     def after(self, number: int, name: str) -> Any:
-        """What a variable is behind the condition."""
+        """Return the value of a variable after the statement."""
         if self._plain:
             assert self._truth is not None
             found = self._values.get(self._truth, self._before)[number]
@@ -259,21 +259,21 @@ def _got(getter: Callable[[], Any]) -> Any:
 
 
 def _within(scope: Scope, node: DataNode) -> DataNode:
-    """A condition as a node of the branch that it stands in."""
+    """Return a condition as a node of the enclosing branch."""
     return node if node.scope is scope else DataNode("condition", [node], lambda v, _: v[0])
 
 
 def merged(
     condition: DataNode, one: Any, other: Any, scopes: tuple[Scope, Scope], around: Scope | None, where: str
 ) -> DataNode:
-    """The samples of two branches as one batch again.
+    """Merge the samples of two branches into one batch.
 
     Args:
-        condition: decides which sample comes from which.
-        one: of the branch for which it is true: a node, or a number.
-        other: of the other branch.
+        condition: the condition's node.
+        one: the result of the branch for true: a node, or a number.
+        other: the result of the other branch.
         scopes: the branches.
-        around: the branch that both lie in.
+        around: the enclosing branch, or None.
         where: the line of the condition.
     """
     pipe = condition.pipeline
@@ -311,7 +311,7 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
         return sides[0]  # type: ignore[no-any-return]
     if all(side.dense for side in sides) and one.data.shape[1:] == other.data.shape[1:]:
         data = namespace(one.data).empty((len(flags), *one.data.shape[1:]), one.dtype)
-        # places, not flags: CuPy takes no masks of NumPy's
+        # indices, not masks: CuPy does not accept NumPy masks
         data[np.flatnonzero(flags).tolist()], data[np.flatnonzero(~flags).tolist()] = one.data, other.data
         return Value(data, one.layout)
     sources = {True: iter(one), False: iter(other)}
@@ -319,21 +319,21 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
 
 
 def both(one: Any, other: Callable[[], Any]) -> Any:
-    """``one and other``, of nodes sample by sample; of plain values as always."""
+    """Return ``one and other``: for nodes sample by sample, for plain values as in Python."""
     if not isinstance(one, ops.DataNode):
         return one and other()
     return (one != 0) & (_truth(other()))
 
 
 def either(one: Any, other: Callable[[], Any]) -> Any:
-    """``one or other``, likewise."""
+    """Return ``one or other``; see :func:`both`."""
     if not isinstance(one, ops.DataNode):
         return one or other()
     return (one != 0) | (_truth(other()))
 
 
 def opposite(value: Any) -> Any:
-    """``not value``, likewise."""
+    """Return ``not value``; see :func:`both`."""
     return value == 0 if isinstance(value, ops.DataNode) else not value
 
 
@@ -342,7 +342,7 @@ def _truth(value: Any) -> Any:
 
 
 def selected(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """``one if condition else other``, likewise."""
+    """Return ``one if condition else other``; see :func:`both`."""
     choice = Condition(condition)
     found: dict[bool, Any] = {}
     for branch, make in ((True, one), (False, other)):

@@ -1,4 +1,4 @@
-"""DataNode: what operators of a pipeline give and take, with DALI's arithmetic, indexing and transfers."""
+"""DataNode: inputs and outputs of a pipeline's operators, with DALI's arithmetic, indexing and transfers."""
 
 from __future__ import annotations
 
@@ -34,39 +34,40 @@ __all__ = [
 ]
 
 Compute = Callable[[list[Value], Run], Any]
-"""Makes a Value of those of the inputs, or a tuple of them."""
+"""Computes a Value, or a tuple of Values, from those of the inputs."""
 
 _state = threading.local()
 
 
 def current() -> Any:
-    """The pipeline that is being defined, or None."""
+    """Return the pipeline that is being defined in this thread, or None."""
     stack = getattr(_state, "stack", [])
     return stack[-1] if stack else None
 
 
 def entered(pipeline: Any) -> None:
-    """Define a pipeline from now on."""
+    """Start the definition of a pipeline in this thread."""
     _state.stack = [*getattr(_state, "stack", []), pipeline]
 
 
 def left() -> None:
-    """End what :func:`entered` has begun."""
+    """End the definition that :func:`entered` started last."""
     _state.stack = _state.stack[:-1]
 
 
 class DataNode(ops.DataNode):
-    """A value of a batch that is to come.
+    """A value of future batches.
 
     Args:
-        label: what makes it.
-        inputs: the nodes that it is made of.
-        compute: makes the value.
-        device: where it will be, "cpu" or "gpu".
-        told: what else decides it, for messages and states.
-        part: which of several values of its only input it is.
-        passes: whether it is its only input, here or on another device.
-        applies: the operator on images that it applies to its only input before anything else, if that is known.
+        label: name of the operator.
+        inputs: the nodes that it depends on.
+        compute: computes the value.
+        device: device of the value, "cpu" or "gpu".
+        told: constant arguments as text, for messages and fingerprints.
+        part: number of the value among several of its only input; None for the input's own value.
+        passes: whether the value is that of its only input, on the same or another device.
+        applies: the operator on images that it applies to its first input before anything else, if known; its other
+            inputs do not change which pixels that operator reads.
     """
 
     def __init__(
@@ -90,9 +91,9 @@ class DataNode(ops.DataNode):
             home = getattr(one, "pipeline", None)
             if home is not None and self.pipeline is not None and home is not self.pipeline:
                 raise ParameterError(
-                    f"{self.where}: {label} is given {one}, a node of another pipeline",
+                    f"{self.where}: {label} has the input {one}, a node of another pipeline",
                     source=label,
-                    advice="Make all nodes of a pipeline within its own definition",
+                    advice="Create all nodes of a pipeline within its own definition",
                 )
         if self.scope is not None and part is None:
             inputs = (*(self.scope.seen(one) for one in inputs), self.scope.index)
@@ -100,23 +101,23 @@ class DataNode(ops.DataNode):
 
     @property
     def operands(self) -> tuple[ops.DataNode, ...]:
-        """The nodes that it is made of."""
+        """The nodes that it depends on."""
         return self._inputs
 
     def with_inputs(self, inputs: tuple[ops.DataNode, ...]) -> DataNode:
-        """The same made of other nodes, as they are."""
+        """Replace the inputs, without splitting them for a branch; return the node."""
         self._inputs = inputs
         return self
 
     @property
     def passes(self) -> bool:
-        """See :meth:`seqpipe.ops.DataNode.passes`; not for samples of a branch alone."""
+        """See :meth:`seqpipe.ops.DataNode.passes`; False within a branch."""
         return self._passes and self.scope is None
 
     @property
     def applies(self) -> Any:
-        """See :meth:`seqpipe.ops.DataNode.applies`; likewise."""
-        return self._applies if self.scope is None and len(self._inputs) == 1 else None
+        """See :meth:`seqpipe.ops.DataNode.applies`; None within a branch."""
+        return self._applies if self.scope is None else None
 
     @property
     def label(self) -> str:
@@ -154,26 +155,26 @@ class DataNode(ops.DataNode):
         return self._compute(values, run)
 
     def gpu(self) -> DataNode:
-        """The same on the pipeline's GPU; it stays where it is where there is no driver."""
+        """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
         number = self.pipeline.gpu() if self.pipeline is not None else None
         if self.device == "gpu" or number is None:
             return self if self.device == "gpu" else _moved(self, "gpu", lambda values, _: values[0])
         return _moved(self, "gpu", lambda values, _: values[0].on_device())
 
     def cpu(self) -> DataNode:
-        """The same in main memory."""
+        """Return the node's value in main memory."""
         return self if self.device == "cpu" else _moved(self, "cpu", lambda values, _: values[0].on_host())
 
     def shape(self, *, dtype: Any = None) -> DataNode:
-        """The shape of each sample, int64 unless another type is asked for."""
+        """Return the shape of each sample, by default int64."""
         kind = "int64" if dtype is None else dtype_name(dtype)
         return DataNode("shapes", [self], partial(_shapes, kind), told=kind)
 
     def property(self, key: str) -> DataNode:
-        """A fact about each sample as bytes: ``"source_info"`` or ``"layout"``.
+        """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.
 
         Raises:
-            ParameterError: there is no such fact.
+            ParameterError: the key is not valid.
         """
         if key not in ("source_info", "layout"):
             raise ParameterError(
@@ -186,7 +187,7 @@ class DataNode(ops.DataNode):
 
     def __bool__(self) -> NoReturn:
         raise ParameterError(
-            f"{self.where}: the truth value of {self} is asked for, which each sample of a batch has one of",
+            f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
             source="DataNode",
             advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, `not` "
             "there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not "
@@ -300,14 +301,14 @@ def _facts(key: str, values: list[Value], _: Run) -> Value:
 
 
 class Absent:
-    """What a node of a branch gives where no sample of the batch went into that branch."""
+    """The value of a node in a branch without samples."""
 
     def __len__(self) -> int:
         return 0
 
 
 def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
-    """The values of a node that gives several."""
+    """Return a node for each of several values of a node."""
     return tuple(
         DataNode(node.label, [node], lambda v, _: v[0], device=node.device, part=number)
         for number in range(count)
@@ -315,17 +316,17 @@ def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
 
 
 def node_of(value: Any) -> DataNode:
-    """A node for a value that may be one already: a number, an array or a Constant is the same for all samples.
+    """Return a value as a node; a number, an array or a Constant is the same for all samples.
 
     Raises:
-        ParameterError: nothing of the kind.
+        ParameterError: the value cannot be a node.
     """
     if isinstance(value, DataNode):
         return value
     if isinstance(value, ops.DataNode):
         return DataNode(value.label, [value], lambda v, _: v[0])
     if not isinstance(value, Constant):
-        if hasattr(type(value), "error"):  # a variable that one branch alone has set
+        if hasattr(type(value), "error"):  # a variable that only one branch has set
             raise value.error()
         if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
             raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
@@ -370,10 +371,10 @@ def _each(value: Value, function: Callable[[Any], Any]) -> Value:
 
 
 def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
-    """A node of two, or of one and a number.
+    """Return the node of a binary operation on two nodes, or on a node and a number.
 
     Raises:
-        ParameterError: one of them is neither a node nor a number.
+        ParameterError: an operand is neither a node nor a number.
     """
     nodes = [part for part in (before, behind) if isinstance(part, ops.DataNode)]
     numbers: list[Any] = []
@@ -389,7 +390,7 @@ def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
             numbers.append(number_of(part))
         else:
             raise ParameterError(
-                f"{user_line()}: a {type(part).__name__} beside {sign!r} and a node",
+                f"{user_line()}: a {type(part).__name__} as an operand of {sign!r} with a node",
                 source="DataNode",
                 allowed="a number, a node, an array or a list of numbers, or types.Constant",
             )
@@ -405,16 +406,16 @@ def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
 
 
 def _combined(sign: str, parts: list[Any]) -> Value:
-    """The result of a sign for the samples of values and for numbers; axes are aligned from the last one."""
+    """Return the result of a binary operation; axes are aligned from the last one."""
     values = [part for part in parts if isinstance(part, Value)]
     if len({value.on_gpu for value in values}) > 1:
-        if all(value.on_gpu or not value.ndim for value in values):  # a number for each sample
+        if all(value.on_gpu or not value.ndim for value in values):  # only single numbers are on the CPU
             parts = [part.on_device() if isinstance(part, Value) else part for part in parts]
         else:
             raise ParameterError(
                 f"{sign!r} of a value on the CPU and one on a GPU",
                 allowed="both on one device",
-                advice="Write x.gpu()",
+                advice="Use x.gpu()",
             )
     values = [part for part in parts if isinstance(part, Value)]
     layout = max((value.layout for value in values), key=len, default="")
@@ -434,7 +435,7 @@ def _aligned(value: Value, axes: int) -> Any:
 
 
 class NewAxis:
-    """An axis of length 1 among the indices of a node: ``x[newaxis]``, or with a letter ``x[newaxis("F")]``.
+    """A new axis of length 1 in a subscript: ``x[newaxis]``, or with a letter ``x[newaxis("F")]``.
 
     Args:
         name: the letter of the axis.
@@ -444,7 +445,7 @@ class NewAxis:
         self.name = name
 
     def __call__(self, name: str) -> NewAxis:
-        """The same with a letter."""
+        """Return a new axis with a letter."""
         return NewAxis(name)
 
     def __repr__(self) -> str:
@@ -452,18 +453,18 @@ class NewAxis:
 
 
 newaxis = NewAxis()
-"""A new axis, among the indices of a node."""
+"""A new axis without a letter, for subscripts of nodes."""
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
-    """A part of every sample.
+    """Return the node of a subscript, applied to every sample.
 
     Args:
-        node: of the samples.
-        key: whole numbers, slices, newaxis, Ellipsis, and nodes of whole numbers; None is a whole axis.
+        node: the node.
+        key: integers, slices, newaxis, Ellipsis, and nodes of integers; None is a whole axis.
 
     Raises:
-        ParameterError: the key is something else.
+        ParameterError: the key has another type.
     """
     keys = key if isinstance(key, tuple) else (key,)
     inputs: list[DataNode] = [node]
@@ -475,7 +476,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             return slice(*(None if one is None else admitted(one) for one in bounds))
-        if part is None:  # as in DALI, where it stands for the whole axis
+        if part is None:  # as in DALI, the whole axis
             return slice(None)
         if isinstance(part, (EllipsisType, NewAxis)) or hasattr(part, "__index__"):
             return part
@@ -510,7 +511,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
 
 
 class _Place:
-    """The number of an input that stands for a part of a key."""
+    """A part of a key that is given by an input, with the number of that input."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -537,7 +538,7 @@ def _plain_key(part: Any) -> Any:
 
 
 def _layout(value: Value, keys: tuple[Any, ...]) -> str:
-    """The letters of the axes that are left; none where a new axis has no letter."""
+    """Return the letters of the remaining axes; "" if a new axis has no letter."""
     added = [key.name for key in keys if isinstance(key, NewAxis)]
     if not (value.layout or not value.ndim) or "" in added:
         return ""

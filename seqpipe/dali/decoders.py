@@ -1,4 +1,4 @@
-"""``fn.decoders.*``: images and videos of the bytes of their files, and ``fn.io.file.read``, which reads these."""
+"""``fn.decoders.*``: decoding of images and videos from bytes; and ``fn.io.file.read``, which reads files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 def _decoded(
     call: DaliCall, function: Callable[[Array, str, Run, int], Array], layout: str, told: str
 ) -> DataNode:
-    """Something of the bytes of each sample, on threads."""
+    """Return a node that calls a function on the bytes of each sample, on threads."""
     count = current().num_threads or len(os.sched_getaffinity(0))
     workers = Workers(count, "seqpipe-decode")
 
@@ -64,7 +64,7 @@ def _image_options(call: DaliCall) -> tuple[Any, bool, str]:
 
 
 def decode_images(call: DaliCall) -> DataNode:
-    """``fn.decoders.image``: uint8 ``HWC``; floats are from 0 to 1."""
+    """``fn.decoders.image``: uint8 ``HWC``; float dtypes have the range 0 to 1."""
     color, oriented, kind = _image_options(call)
     call.done()
 
@@ -75,7 +75,7 @@ def decode_images(call: DaliCall) -> DataNode:
 
 
 def _scaled(image: Array, kind: str) -> Array:
-    """Levels of another type: whole numbers by their range, floats from 0 to 1."""
+    """Convert to another dtype, scaled by the ranges of the dtypes; the range of floats is 0 to 1."""
     if image.dtype.name == kind:
         return image
     if np.dtype(kind).kind == "f":
@@ -84,7 +84,7 @@ def _scaled(image: Array, kind: str) -> Array:
 
 
 def decode_random_crop(call: DaliCall) -> DataNode:
-    """``fn.decoders.image_random_crop``: a random window of each image, of random area and shape."""
+    """``fn.decoders.image_random_crop``: a window of each image with random area and aspect ratio."""
     color, oriented, kind = _image_options(call)
     area, ratio = call.take("random_area", (0.08, 1.0)), call.take("random_aspect_ratio", (3 / 4, 4 / 3))
     attempts = int(call.take("num_attempts", 10))
@@ -104,14 +104,14 @@ def decode_random_crop(call: DaliCall) -> DataNode:
 
 
 def decode_crop(call: DaliCall) -> DataNode:
-    """``fn.decoders.image_crop``: an image is decoded whole, and then cropped."""
+    """``fn.decoders.image_crop``: decodes whole images, then crops them."""
     names = ("crop", "crop_h", "crop_w", "crop_pos_x", "crop_pos_y", "rounding")
     options = {name: call.args.pop(name) for name in names if name in call.args}
     return crop(DaliCall(Row("crop"), [decode_images(call)], options, call.device))
 
 
 def decode_slice(call: DaliCall) -> DataNode:
-    """``fn.decoders.image_slice``: an image is decoded whole, and then sliced."""
+    """``fn.decoders.image_slice``: decodes whole images, then slices them."""
     names = (
         *("start", "end", "shape", "rel_start", "rel_end", "rel_shape", "axes", "axis_names"),
         *("normalized_anchor", "normalized_shape"),
@@ -123,7 +123,7 @@ def decode_slice(call: DaliCall) -> DataNode:
 
 
 def peek_shape(call: DaliCall) -> DataNode:
-    """``fn.peek_image_shape``: the image is decoded for it."""
+    """``fn.peek_image_shape``: decodes images to get their shapes."""
     oriented, kind = bool(call.take("adjust_orientation", True)), dtype_name(call.take("dtype", "int64"))
     call.args.pop("image_type", None)
     call.done()
@@ -138,7 +138,7 @@ def peek_shape(call: DaliCall) -> DataNode:
 
 
 def decode_video(call: DaliCall) -> DataNode:
-    """``fn.decoders.video``: the bytes of a video file to its frames, ``FHWC``."""
+    """``fn.decoders.video``: frames ``FHWC`` from the bytes of a video file."""
     start, end, stride = call.take("start_frame"), call.take("end_frame"), int(call.take("stride", 1))
     length, numbers = call.take("sequence_length"), call.take("frames")
     if call.take("pad_mode", "none") != "none":

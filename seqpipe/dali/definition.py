@@ -1,4 +1,4 @@
-"""pipeline_def: functions that give nodes become functions that give pipelines."""
+"""pipeline_def: the decorator that turns functions which return nodes into functions which return pipelines."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _RESERVED: Final = tuple(name for name in inspect.signature(Pipeline.__init__).p
 def pipeline_def(
     fn: Callable[..., Any] | None = None, *, enable_conditionals: bool = False, **options: Any
 ) -> Callable[..., Any]:
-    """A decorator: a function that gives nodes becomes one that gives a pipeline.
+    """Decorate a function that returns nodes, so that it returns a pipeline.
 
-    With or without arguments, ``@pipeline_def`` and ``@pipeline_def(batch_size=8, …)``. Arguments of
-    :class:`Pipeline` may be given here, or when the function is called, beside its own.
+    Used as ``@pipeline_def`` or ``@pipeline_def(batch_size=8, …)``. Arguments of :class:`Pipeline` can also be passed
+    when the function is called, in addition to its own.
 
     Args:
         fn: the function.
-        enable_conditionals: whether ``if``, ``and``, ``or`` and ``not`` work on nodes in it.
-        **options: for the pipeline.
+        enable_conditionals: whether ``if``, ``and``, ``or`` and ``not`` work on nodes in the function.
+        **options: arguments of :class:`Pipeline`.
 
     Raises:
-        ParameterError: there is no such argument.
+        ParameterError: an argument does not exist.
     """
     unknown = [name for name in options if name not in _RESERVED]
     if unknown:
@@ -45,12 +45,12 @@ def pipeline_def(
         def create(*args: Any, **kwargs: Any) -> Pipeline:
             conditionals = kwargs.pop("enable_conditionals", enable_conditionals)
             own = {name: value for name, value in kwargs.items() if name in _RESERVED}
-            given = {name: value for name, value in kwargs.items() if name not in _RESERVED or name in taken}
+            rest = {name: value for name, value in kwargs.items() if name not in _RESERVED or name in taken}
             pipe = Pipeline(**{**options, **own})
             defined = rewritten(function) if conditionals else function
             with pipe:
-                made = defined(*args, **given)
-            pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else (made,)))
+                nodes = defined(*args, **rest)
+            pipe.set_outputs(nodes)
             return pipe
 
         return create

@@ -1,4 +1,4 @@
-"""What is known of a pipeline's readers and of its graph."""
+"""Metadata of a pipeline's readers, and its graph in Graphviz's format."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["all_nodes", "dot_text", "epoch_samples", "reader_facts"]
 
 
 def epoch_samples(source: Indexed) -> int:
-    """Samples of an epoch of all shards, padded where the reader pads."""
+    """Return the number of samples of an epoch over all shards, including padding if the reader pads."""
     meta = reader_facts(source)
     return int(meta["epoch_size_padded"] if meta["pad_last_batch"] else meta["epoch_size"])
 
 
 def reader_facts(source: Indexed) -> dict[str, Any]:
-    """What DALI calls the metadata of a reader."""
+    """Return a reader's metadata in the form of DALI's ``reader_meta``."""
     order = getattr(source.dataset, "order", None) or source.dataset.reader.fetcher.selection.order  # type: ignore[attr-defined]
     most = -(-order.size // order.shard[1])
     return {
@@ -32,12 +32,12 @@ def reader_facts(source: Indexed) -> dict[str, Any]:
 
 
 def all_nodes(outputs: tuple[NativeNode, ...]) -> list[NativeNode]:
-    """All nodes that some are made of, and these."""
+    """Return the nodes that outputs depend on, including the outputs."""
     return list(Graph(*outputs).nodes)
 
 
 def dot_text(outputs: tuple[NativeNode, ...], remarks: tuple[str, ...] = ()) -> str:
-    """The graph of some nodes, as text for Graphviz, with remarks as comments."""
+    """Return the graph of some outputs in Graphviz's DOT language, with remarks as comments."""
     nodes = all_nodes(outputs)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     lines = [f'  n{numbers[id(node)]} [label="{_escaped(node.label)}"];' for node in nodes]

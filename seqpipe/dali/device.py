@@ -1,4 +1,4 @@
-"""Where a program for a GPU runs: on the GPU, or on the CPU where there is no driver for one."""
+"""Choice of the device for ``device="gpu"`` and ``"mixed"``: the GPU, or the CPU on machines without a driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VARIABLE: Final = "SEQPIPE_DALI_DEVICE"
 
 @cache
 def has_driver() -> bool:
-    """Whether this machine has NVIDIA's driver."""
+    """Return whether this machine has an NVIDIA driver and a GPU."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -29,20 +29,20 @@ def has_driver() -> bool:
 @cache
 def _warn() -> None:
     warnings.warn(
-        "this machine has no NVIDIA driver: what is declared for device='gpu' and 'mixed' runs on the CPU "
+        "this machine has no NVIDIA driver: operators declared with device='gpu' and 'mixed' run on the CPU "
         f"({_VARIABLE}=gpu makes that an error)",
         stacklevel=4,
     )
 
 
 def gpu_number(device_id: int | None) -> int | None:
-    """The number of the GPU that "gpu" and "mixed" stand for; None where they stand for the CPU, which is said once.
+    """Return the number of the GPU for "gpu" and "mixed"; None for the CPU, with a warning once per process.
 
     Args:
-        device_id: of the pipeline; None for a pipeline that has no GPU.
+        device_id: the pipeline's device; None stands for GPU 0.
 
     Raises:
-        BackendError: there is a driver but no CuPy, or no driver and SEQPIPE_DALI_DEVICE says "gpu".
+        BackendError: there is a driver but no CuPy, or no driver and SEQPIPE_DALI_DEVICE is "gpu".
     """
     asked = os.environ.get(_VARIABLE, "")
     if asked == "cpu":
@@ -55,8 +55,8 @@ def gpu_number(device_id: int | None) -> int | None:
             )
         _warn()
         return None
-    from ..kernel import CudaDevice
+    from ..kernel import KernelDevice
 
     number = 0 if device_id is None else device_id
-    CudaDevice(number)
+    KernelDevice(number)
     return number

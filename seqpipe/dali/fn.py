@@ -12,10 +12,10 @@ __all__: list[str] = []
 
 
 class _Group:
-    """Functions with a name in common, as ``fn.readers``.
+    """A submodule of functions, such as ``fn.readers``.
 
     Args:
-        name: what they have in common.
+        name: name of the submodule.
     """
 
     def __init__(self, name: str) -> None:

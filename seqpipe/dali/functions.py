@@ -1,4 +1,4 @@
-"""``fn.python_function`` and ``fn.torch_python_function``: functions of the user as operators."""
+"""``fn.python_function`` and ``fn.torch_python_function``: user functions as operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["python_function", "torch_function"]
 
 
 def python_function(call: DaliCall) -> Any:
-    """``fn.python_function``: a function of the arrays of each sample, or of lists with those of all samples."""
+    """``fn.python_function``: calls a function with the arrays of each sample, or with lists of all samples."""
     function, count = call.take("function"), int(call.take("num_outputs", 1))
     whole, layouts = bool(call.take("batch_processing", False)), call.take("output_layouts")
     if not callable(function):
@@ -57,7 +57,7 @@ def python_function(call: DaliCall) -> Any:
 
 
 def torch_function(call: DaliCall) -> Any:
-    """``fn.torch_python_function``: the same with tensors of torch."""
+    """``fn.torch_python_function``: as ``fn.python_function``, with torch tensors."""
     from ..array import to_torch
 
     function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))

@@ -1,4 +1,4 @@
-"""DALI's operators on images whose arguments differ from those of ours."""
+"""DALI's image operators whose arguments differ from those of seqpipe's operators."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 _IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
-"""The layouts of images that state none, by their axes."""
+"""Default layouts of images by number of axes."""
 
 
 def resize(call: DaliCall) -> Any:
-    """``fn.resize``, also with sizes that are nodes, filters by direction, and ``save_attrs``."""
+    """``fn.resize``, also with nodes as sizes, ``min_filter``, ``mag_filter`` and ``save_attrs``."""
     size = call.take("size")
     if isinstance(size, NativeNode):
         call.args |= {"resize_y": size[0], "resize_x": size[1]}  # type: ignore[index]
@@ -70,14 +70,14 @@ def resize(call: DaliCall) -> Any:
 
 
 def _sizes(values: list[Value], _: Run) -> Value:
-    """Rows and columns of each picture, as ``save_attrs`` gives them."""
+    """Return rows and columns of each image, the output of ``save_attrs``."""
     layout = values[0].layout or _IMAGES[values[0].ndim]
     sides = [[shape[layout.index(letter)] for letter in "HW"] for shape in values[0].shapes()]
     return Value(np.asarray(sides, np.int32))
 
 
 def _window_size(call: DaliCall) -> None:
-    """The window's size of ``crop``, ``crop_h`` and ``crop_w``."""
+    """Return the window's size from ``crop``, ``crop_h`` and ``crop_w``."""
     rows, columns = call.take("crop_h"), call.take("crop_w")
     whole = call.args.get("crop")
     if isinstance(whole, (int, float)):
@@ -105,7 +105,7 @@ def crop(call: DaliCall) -> DataNode:
 
 
 def crop_mirror_normalize(call: DaliCall) -> DataNode:
-    """``fn.crop_mirror_normalize``: its result is ``CHW`` and float32 unless it is told otherwise."""
+    """``fn.crop_mirror_normalize``: float32 ``CHW`` by default."""
     _window_size(call)
     fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
     crop_window(call)
@@ -121,7 +121,7 @@ def crop_mirror_normalize(call: DaliCall) -> DataNode:
 
 
 def _channels(value: Value, fill: Any) -> Value:
-    """Images with channels added, so that their number is a power of two."""
+    """Pad the channels of images to a power of two."""
     axis = value.layout.index("C")
 
     def one(part: Array) -> Array:
@@ -136,7 +136,7 @@ def _channels(value: Value, fill: Any) -> Value:
 
 
 def _ordered(value: Value, layout: str) -> Value:
-    """Sequences with their axes in another order.
+    """Transpose sequences to another layout.
 
     Raises:
         ParameterError: the layout has other axes.
@@ -158,7 +158,7 @@ def resize_crop_mirror(call: DaliCall) -> Any:
 
 
 def erase(call: DaliCall) -> DataNode:
-    """``fn.erase``: rectangles by rows and columns, or by any axes."""
+    """``fn.erase``: regions along rows and columns, or along any axes."""
     axes, names = call.take("axes"), call.take("axis_names", "HW")
     if axes is not None or names != "HW":
         return _erased(call, axes, names)
@@ -176,7 +176,7 @@ def erase(call: DaliCall) -> DataNode:
 
 
 def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
-    """Regions of axes other than rows and columns, whose bounds are rounded down as DALI's are."""
+    """Erase regions along other axes than rows and columns; bounds are rounded down, as in DALI."""
     both = bool(call.take("normalized", False))
     shares = [bool(call.take(f"normalized_{what}", both)) for what in ("anchor", "shape")]
     centered, fill = bool(call.take("centered_anchor", False)), call.take("fill_value", 0)
@@ -209,7 +209,7 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 
 
 def flip(call: DaliCall) -> DataNode:
-    """``fn.flip``: rows, columns, and slices of volumes; frames of videos keep their order, as in DALI."""
+    """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     backwards = call.take("depthwise", 0)
     if isinstance(backwards, NativeNode):
         raise call.wrong("depthwise is a node", allowed="0, 1")
@@ -225,7 +225,7 @@ def flip(call: DaliCall) -> DataNode:
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:
-    """``fn.gaussian_blur``: also with a deviation or a window for each axis, rows first."""
+    """``fn.gaussian_blur``: also with sigma or window size for each axis, rows first."""
     sigma, size = (_listed(call.args.get(name, 0)) for name in ("sigma", "window_size"))
     if len(sigma) == len(size) == 1:
         return native(call)  # type: ignore[no-any-return]
@@ -247,7 +247,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _gaussian(sigma: float, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The weights of a Gaussian window, whose sum is 1, as DALI chooses what is 0 of deviation and size."""
+    """Return normalized weights of a Gaussian window; a sigma or size of 0 is derived from the other, as in DALI."""
     if sigma <= 0 and size <= 0:
         raise ParameterError("sigma and window_size are 0", source="fn.gaussian_blur", allowed="one of them")
     size = size or 2 * math.ceil(3 * sigma) + 1
@@ -257,7 +257,7 @@ def _gaussian(sigma: float, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def filtered(call: DaliCall) -> DataNode:
-    """``fn.filter``: the second input is the kernel, one for all samples or one for each; the third the fill value."""
+    """``fn.filter``: the second input is the kernel, for all samples or for each; the third the fill value."""
     mode, kernel = call.take("mode", "same"), call.take("kernel")
     if mode not in ("same", "valid"):
         raise call.wrong(f"mode={mode!r}", allowed="'same', 'valid'")
@@ -304,7 +304,7 @@ def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def normalize(call: DaliCall) -> DataNode:
-    """``fn.normalize``: also by means and deviations that are nodes, or arrays that spread over the axes."""
+    """``fn.normalize``: also with nodes, or arrays that broadcast over the axes, as mean and stddev."""
     given = {name: call.args.get(name) for name in ("mean", "stddev")}
     for name, value in given.items():
         array = value.value if isinstance(value, Constant) else value
@@ -374,7 +374,7 @@ def multi_paste(call: DaliCall) -> DataNode:
 
 
 def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
-    """One canvas of regions of images of the batch.
+    """Return one canvas with regions of images of the batch.
 
     Raises:
         ParameterError: a region reaches past an image or the canvas.
@@ -407,7 +407,7 @@ def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
 
 
 def coord_flip(call: DaliCall) -> DataNode:
-    """``fn.coord_flip``: coordinates ``(…, 2)`` of pictures from 0 to 1 mirrored around centers."""
+    """``fn.coord_flip``: mirrors coordinates ``(…, 2)`` in the range 0 to 1 around centers."""
     layout = call.take("layout", "xy")
     flips = [
         (axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5)))
@@ -435,7 +435,7 @@ def coord_flip(call: DaliCall) -> DataNode:
 
 
 def optical_flow(call: DaliCall) -> DataNode:
-    """``fn.optical_flow``: on a GPU by its engine, on a CPU by OpenCV; float32 ``FHWC``, x and then y, in pixels."""
+    """``fn.optical_flow``: float32 ``FHWC``, x and y in pixels, by the GPU's flow engine or by OpenCV."""
     preset, kind = float(call.take("preset", 0.0)), call.take("image_type")
     if call.take("enable_external_hints", False) or len(call.inputs) > 1:
         raise call.wrong("enable_external_hints", advice="seqpipe.fn.optical_flow takes hints")

@@ -1,4 +1,4 @@
-"""``nvidia.dali.math``: functions of nodes, value by value."""
+"""``nvidia.dali.math``: element-wise functions of nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNo
         return DataNode(f"math.{name}", [node], lambda v, _: v[0].each(function), device=node.device)
 
     applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = f"``nvidia.dali.math.{name}``; of whole numbers it is float32."
+    applied.__doc__ = f"``nvidia.dali.math.{name}``; float32 for integers."
     return applied
 
 
@@ -49,22 +49,22 @@ def _float(name: str) -> Callable[[Any], Any]:
 
 
 def abs(x: Any) -> DataNode:  # noqa: A001  DALI's name
-    """The absolute value, of the same type."""
+    """Return the absolute value, of the same dtype."""
     return _of_one("abs", lambda part: namespace(part).abs(part))(x)
 
 
 def fabs(x: Any) -> DataNode:
-    """The absolute value as a float."""
+    """Return the absolute value as a float."""
     return _of_one("fabs", _float("abs"))(x)
 
 
 def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
-    """A power."""
+    """Return a power."""
     return arithmetic("**", base, exponent)
 
 
 def fpow(base: Any, exponent: Any) -> DataNode:
-    """A power as a float."""
+    """Return a power as a float."""
     nodes = [
         arithmetic("*", one, np.float32(1)) if isinstance(one, DataNode) else one for one in (base, exponent)
     ]
@@ -80,7 +80,7 @@ def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
             ]
             return Value.of(parts, values[0].layout)
 
-        # the sum has the type that both together have
+        # adding zero converts both operands to their common dtype
         nodes = [arithmetic("+", left, _zero(right, left)), arithmetic("+", right, _zero(left, right))]
         return DataNode(f"math.{name}", nodes, compute, device=nodes[0].device)
 
@@ -110,7 +110,7 @@ def _atan2(y: Any, x: Any) -> Any:
 
 
 def atan2(y: Any, x: Any) -> DataNode:
-    """The angle of a point, in radians."""
+    """Return the angle of a point in radians."""
     nodes = [node_of(one) for one in (y, x)]
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -120,7 +120,7 @@ def atan2(y: Any, x: Any) -> DataNode:
 
 
 def clamp(value: Any, low: Any, high: Any) -> DataNode:
-    """A value within bounds."""
+    """Return a value, limited to bounds."""
     return min(max(value, low), high)
 
 

@@ -13,10 +13,10 @@ __all__ = ["Compose"]
 
 
 class _Operator:
-    """An operator with arguments of its own, to be called with nodes.
+    """An operator with arguments, which is called with nodes.
 
     Args:
-        **arguments: those of the function; what is given here cannot be given again at the call, but for ``name``.
+        **arguments: arguments of the function; except for ``name``, the call must not repeat them.
     """
 
     operator = ""
@@ -41,17 +41,17 @@ class _Operator:
 
 
 class Compose:
-    """Operators of one input that act one after the other.
+    """A sequence of operators with one input each.
 
     Args:
-        op_list: objects of this module's classes, or others that are called with a node.
+        op_list: operators of this module, or other callables that take a node.
     """
 
     def __init__(self, op_list: Iterable[Callable[..., Any]]) -> None:
         self._operators = list(op_list)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        """The result of the last operator; arguments are those of the first."""
+        """Return the result of the last operator; arguments are passed to the first."""
         for operator in self._operators:
             inputs = (operator(*inputs, **arguments),)
             arguments = {}
@@ -59,10 +59,10 @@ class Compose:
 
 
 class _Group:
-    """Classes with a name in common, as ``ops.readers``.
+    """A submodule of classes, such as ``ops.readers``.
 
     Args:
-        name: what they have in common.
+        name: name of the submodule.
     """
 
     def __init__(self, name: str) -> None:

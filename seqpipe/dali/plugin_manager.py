@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin_manager``: operators of others."""
+"""``nvidia.dali.plugin_manager``: errors with alternatives to compiled plugins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["load_directory", "load_library"]
 
 
 def load_library(library_path: Any, global_symbols: bool = False) -> NoReturn:  # noqa: ARG001  DALI's argument
-    """Not available: libraries of DALI's operators are written against its own classes.
+    """Not available: plugins of DALI are compiled against its own classes.
 
     Raises:
-        BackendError: always, with what to do instead.
+        BackendError: always; the message names the alternatives.
     """
     raise BackendError(
         f"{library_path}: operators compiled for DALI cannot be loaded",

@@ -1,4 +1,4 @@
-"""``fn.random.*``: random numbers, each of which depends on seed, epoch and sample alone."""
+"""``fn.random.*``: random numbers that depend only on seed, epoch and sample index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
-    """``fn.random.*``: one number for each sample, or an array of a shape, of a type."""
+    """``fn.random.*``: a number for each sample, or an array of a given shape and dtype."""
 
     def build(call: DaliCall) -> DataNode:
         shape, made = call.take("shape"), dtype_name(call.take("dtype", kind))
@@ -63,7 +63,7 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
 
 
 def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, list[DataNode]]:
-    """Arguments of our distribution, its name, and the nodes that what is drawn is stretched by."""
+    """Return the arguments of seqpipe's distribution, its name, and the nodes that scale the sampled numbers."""
     args = {key: call.args.pop(key) for key in list(call.args) if key not in call.row.accept}
     args = {key: value for key, value in args.items() if value is not None}
     if name == "uniform":
@@ -110,7 +110,7 @@ def _stretched(found: Value, name: str, by: list[Value]) -> Value:
 
 
 def random_choice(call: DaliCall) -> DataNode:
-    """``fn.random.choice``: of whole numbers int32, otherwise float32."""
+    """``fn.random.choice``: int32 for integers, otherwise float32."""
     if call.inputs:
         call.args["a"] = 0
         raise call.wrong("the elements are a node", allowed="a number, or a list of numbers")
@@ -122,7 +122,7 @@ def random_choice(call: DaliCall) -> DataNode:
 
 
 def random_beta(call: DaliCall) -> DataNode:
-    """``fn.random.beta``: numbers from 0 to 1 of the distribution Beta(alpha, beta), float32."""
+    """``fn.random.beta``: samples of Beta(alpha, beta), float32."""
     shape, kind = call.take("shape"), dtype_name(call.take("dtype", "float32"))
     wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
     nodes = [node_of(call.take(name, 1.0)).cpu() for name in ("alpha", "beta")]
@@ -143,7 +143,7 @@ def random_beta(call: DaliCall) -> DataNode:
 
 
 def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.random_crop_generator``: anchor and shape of a random window of images of the shapes that are the input."""
+    """``fn.random_crop_generator``: anchor and shape of a random window, for images of the input shapes."""
     area, ratio = call.take("random_area", (0.08, 1.0)), call.take("random_aspect_ratio", (3 / 4, 4 / 3))
     attempts, seed = int(call.take("num_attempts", 10)), call.drawing_seed
     call.done()
@@ -160,14 +160,14 @@ def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
 
 
 def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -> tuple[int, int, int, int]:
-    """Top, left, rows and columns: drawn until the window fits; after that the largest of an allowed shape.
+    """Return top, left, rows and columns of the first window that fits, else the largest of an allowed aspect ratio.
 
     Args:
-        height: of the image.
-        width: of the image.
-        area: bounds of the share of pixels.
-        ratio: bounds of columns over rows.
-        drawn: numbers from 0 to 1, four for each attempt.
+        height: height of the image.
+        width: width of the image.
+        area: bounds of the fraction of pixels.
+        ratio: bounds of the aspect ratio, columns over rows.
+        drawn: random numbers in [0, 1), four for each attempt.
     """
     low, high = (math.log(one) for one in ratio)
     for first, second, third, fourth in drawn.tolist():
@@ -182,7 +182,7 @@ def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) ->
 
 
 def roi_random_crop(call: DaliCall) -> DataNode:
-    """``fn.roi_random_crop``: where a window starts that holds a region, or lies within it if that is larger."""
+    """``fn.roi_random_crop``: start of a window that contains a region, or lies within a larger region."""
     given = {
         name: call.take(name) for name in ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")
     }

@@ -1,8 +1,8 @@
-"""The rewriting of functions, so that ``if``, ``and``, ``or``, ``not`` and ``a if c else b`` work on nodes.
+"""Rewriting of functions, so that ``if``, ``and``, ``or``, ``not`` and ``a if c else b`` work on nodes.
 
-A function's source is parsed, and conditions become calls of :mod:`seqpipe.dali.conditions`, which go through the
-branch that Python would where they are of plain values, and through both where they are of nodes. The code is compiled
-under the name and the lines of the user's file, so that tracebacks show these. Functions that are called are rewritten
+A function's source is parsed, and conditions become calls of :mod:`seqpipe.dali.conditions`, which execute one branch
+for plain values, as Python does, and both branches for nodes. The code is compiled with the file name and the line
+numbers of the user's file, so that tracebacks show them. Called functions are rewritten
 too, but for those of installed packages.
 """
 
@@ -33,7 +33,7 @@ _INSTALLED: Final = tuple(
 
 
 class _Calls:
-    """What rewritten code calls."""
+    """The functions that rewritten code calls."""
 
     Condition = conditions_of_nodes.Condition
     both = staticmethod(conditions_of_nodes.both)
@@ -43,7 +43,7 @@ class _Calls:
 
     @staticmethod
     def called(function: Any) -> Any:
-        """A function that is about to be called, rewritten if it is the user's own."""
+        """Return a function for a call, rewritten if it is the user's own."""
         if isinstance(function, types.MethodType) and _is_users(function.__func__):
             return types.MethodType(rewritten(function.__func__), function.__self__)
         return rewritten(function) if _is_users(function) else function
@@ -59,7 +59,7 @@ def _is_users(function: Any) -> bool:
 
 
 def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose conditions work on nodes; the function itself where its source is not known."""
+    """Return a function whose conditions work on nodes; the function itself if its source is not available."""
     if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
         return function
     code = _code_of(function.__code__)
@@ -67,7 +67,7 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[_CALLS] = types.CellType(_Calls)
-    # a name that only the rewritten code has free is one of its own
+    # free names that only the rewritten code has belong to this module
     closure = tuple(cells.get(name) or types.CellType() for name in code.co_freevars)
     made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
@@ -77,7 +77,7 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @lru_cache(maxsize=256)
 def _code_of(code: types.CodeType) -> types.CodeType | None:
-    """The code of a function, rewritten; None where its source is not known."""
+    """Return the rewritten code of a function; None if its source is not available."""
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -110,7 +110,7 @@ class _Conditions(ast.NodeTransformer):
         self._count = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """A function: branches that return take what follows them along, so that there is one end."""
+        """Rewrite a function: statements after a branch that returns move into the other branch."""
         if _returns_in_branch(node.body):
             body = _absorbed(node.body, ast.Return)
             node.body = [*_without_returns(_ended(body)), ast.Return(_name(_RESULT))]
@@ -119,7 +119,7 @@ class _Conditions(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: ast.For) -> Any:
-        """A loop: ``continue`` in a branch skips what follows."""
+        """Rewrite a loop: statements after a branch with ``continue`` move into the other branch."""
         if any(isinstance(one, ast.If) and _ends(one, ast.Continue) for one in node.body):
             node.body = _without(ast.Continue, _absorbed(node.body, ast.Continue)) or [ast.Pass()]
         node.iter = self.visit(node.iter)
@@ -128,7 +128,7 @@ class _Conditions(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> Any:
-        """A condition: both branches, and then what each variable is that they set."""
+        """Rewrite an ``if`` statement: both branches, then a merge of each variable that they set."""
         if _leaves(
             node
         ):  # break, and returns from within loops: Python's own, which tells what is wrong with nodes
@@ -162,7 +162,7 @@ class _Conditions(ast.NodeTransformer):
         return [_located(one, where) for one in made]
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """``and`` and ``or``."""
+        """Rewrite ``and`` and ``or``."""
         name = "both" if isinstance(node.op, ast.And) else "either"
         values = [self.visit(value) for value in node.values]
         made = values[-1]
@@ -171,7 +171,7 @@ class _Conditions(ast.NodeTransformer):
         return _located(made, node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """``not``."""
+        """Rewrite ``not``."""
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
             return _located(_call("opposite", operand), node)
@@ -179,12 +179,12 @@ class _Conditions(ast.NodeTransformer):
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        """``a if c else b``."""
+        """Rewrite ``a if c else b``."""
         parts = [self.visit(one) for one in (node.test, node.body, node.orelse)]
         return _located(_call("selected", parts[0], _later(parts[1]), _later(parts[2])), node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        """``0 < x < 3``, whose middle must be a name or a constant to be asked twice."""
+        """Rewrite ``0 < x < 3``; the middle must be a name or a constant, since it is evaluated twice."""
         self.generic_visit(node)
         middle = node.comparators[:-1]
         if len(node.ops) == 1 or not all(isinstance(one, (ast.Name, ast.Constant)) for one in middle):
@@ -199,7 +199,7 @@ class _Conditions(ast.NodeTransformer):
         return _located(made, node)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """A call: the user's own functions are rewritten too."""
+        """Rewrite a call, so that the user's own functions are rewritten, too."""
         self.generic_visit(node)
         if isinstance(node.func, (ast.Name, ast.Attribute)) and not (
             isinstance(node.func, ast.Name)
@@ -209,11 +209,11 @@ class _Conditions(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> Any:
-        """Left as it is: of a node it tells what is wrong."""
+        """Leave it unchanged: a node as its condition raises an error with advice."""
         return node
 
     def visit_While(self, node: ast.While) -> Any:
-        """Likewise."""
+        """Leave it unchanged; see :meth:`visit_Assert`."""
         return node
 
     def _statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -257,18 +257,21 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 
 def _located(made: Any, where: ast.AST) -> Any:
-    """Code that has no line of its own gets that of what it stands for."""
+    """Give generated code the line numbers of the code that it replaces."""
     node: Any
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             ast.copy_location(node, where)
-            begin = {"end_lineno": "lineno", "end_col_offset": "col_offset"}  # calls show their last line
+            begin = {
+                "end_lineno": "lineno",
+                "end_col_offset": "col_offset",
+            }
             node.__dict__.update({end: getattr(node, start) for end, start in begin.items()})
     return made
 
 
 def _targets(body: list[ast.stmt]) -> list[str]:
-    """What statements set, as expressions: names, attributes and entries of names."""
+    """Return the targets that statements assign: names, attributes and items of names."""
     found: dict[str, None] = {}
     for statement in body:
         for node in _walk_here(statement):
@@ -295,7 +298,7 @@ def _leaves_of(target: ast.expr) -> list[str]:
 
 
 def _walk_here(node: ast.AST) -> list[ast.AST]:
-    """A node and what it is made of, without the insides of functions."""
+    """Yield a syntax node and its descendants, without the bodies of nested functions."""
     found = [node]
     if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
         return found
@@ -305,7 +308,7 @@ def _walk_here(node: ast.AST) -> list[ast.AST]:
 
 
 def _leaves(node: ast.If) -> bool:
-    """Whether a branch jumps somewhere: these conditions are Python's own."""
+    """Return whether a branch jumps; such statements are not rewritten."""
 
     def jumps(statement: ast.AST, in_loop: bool) -> bool:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
@@ -321,7 +324,7 @@ def _leaves(node: ast.If) -> bool:
 
 
 def _ends(node: ast.If, kind: type[ast.stmt]) -> bool:
-    """Whether a branch of a condition ends in some statement."""
+    """Return whether a branch of an ``if`` statement ends with a kind of statement."""
     for one in [*node.body, *node.orelse]:
         if isinstance(one, kind) or (isinstance(one, ast.If) and _ends(one, kind)):
             return True
@@ -333,7 +336,7 @@ def _returns_in_branch(body: list[ast.stmt]) -> bool:
 
 
 def _closes(body: list[ast.stmt], kind: type[ast.stmt]) -> bool:
-    """Whether all ways through statements end in some statement."""
+    """Return whether all paths through statements end with a kind of statement."""
     if not body:
         return False
     last = body[-1]
@@ -348,7 +351,7 @@ def _closes(body: list[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 
 def _absorbed(body: list[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
-    """Statements in which what follows a branch that leaves is part of the other branch."""
+    """Return the statements with those after a branch that leaves moved into the other branch."""
     for place, one in enumerate(body):
         if isinstance(one, kind):
             return body[: place + 1]
@@ -365,7 +368,7 @@ def _absorbed(body: list[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
 
 
 def _ended(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements of which every way ends in a return."""
+    """Return the statements with a return at the end of every path."""
     if body and isinstance(body[-1], ast.If):
         last = body[-1]
         made = ast.If(test=last.test, body=_ended(last.body), orelse=_ended(last.orelse))
@@ -376,7 +379,7 @@ def _ended(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _without_returns(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The same with what is returned in a variable; returns from within loops and contexts stay."""
+    """Return the statements with assignments to a variable for returns, except in loops and ``with`` blocks."""
     found: list[ast.stmt] = []
     for one in body:
         if isinstance(one, ast.Return):
@@ -392,7 +395,7 @@ def _without_returns(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _without(kind: type[ast.stmt], body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements without those of a kind at the ends of branches."""
+    """Return the statements without those of a kind at the ends of branches."""
     found: list[ast.stmt] = []
     for one in body:
         if isinstance(one, ast.If):

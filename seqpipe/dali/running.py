@@ -22,10 +22,11 @@ from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
+from ..whole_file import replacing
 from .data_node import DataNode, current, entered, left, node_of
 from .describe import all_nodes, dot_text, epoch_samples, reader_facts
 from .device import gpu_number
-from .tensors import TensorListCPU, TensorListGPU, listed
+from .tensors import TensorListCPU, TensorListGPU, tensor_list
 from .types import dtype_name
 
 __all__ = ["NotBuiltError", "Pipeline", "UnknownSourceError"]
@@ -112,8 +113,6 @@ class Pipeline:
         self._user = ""
         self.scope: Any = None
 
-    # ------------------------------------------------------------------ definition
-
     def __enter__(self) -> Pipeline:
         entered(self)
         return self
@@ -123,16 +122,16 @@ class Pipeline:
 
     @staticmethod
     def current() -> Pipeline | None:
-        """The pipeline that is being defined."""
-        found: Pipeline | None = current()
-        return found
+        """Return the pipeline that is being defined in this thread, or None."""
+        pipeline: Pipeline | None = current()
+        return pipeline
 
     @property
     def batch_size(self) -> int:
-        """The most samples that a batch has.
+        """Maximum number of samples in a batch.
 
         Raises:
-            ParameterError: it was not given.
+            ParameterError: the batch size was not given.
         """
         if self._batch_size == -1:
             raise ParameterError(
@@ -144,39 +143,39 @@ class Pipeline:
 
     @property
     def max_batch_size(self) -> int:
-        """The most samples that a batch has."""
+        """Maximum number of samples in a batch."""
         return self.batch_size
 
     @property
     def num_threads(self) -> int | None:
-        """Threads that decode; None for one for each core."""
+        """Number of decoding threads; None for one per core."""
         return None if self._num_threads == -1 else self._num_threads
 
     @property
     def device_id(self) -> int | None:
-        """The GPU; None for a pipeline on the CPU."""
+        """Number of the GPU; None for a pipeline on the CPU."""
         return self._device_id
 
     @property
     def seed(self) -> int:
-        """Of operators that have none of their own."""
+        """Seed of operators without their own."""
         return self._seed
 
     @property
     def prefetch_queue_depth(self) -> Any:
-        """Batches that are made ahead, as it was given."""
+        """The argument ``prefetch_queue_depth``."""
         return self._depth
 
     def gpu(self) -> int | None:
-        """The number of the GPU that it runs on; None on a machine without one."""
+        """Return the number of the GPU that the pipeline runs on; None for the CPU."""
         return None if self._device_id is None else gpu_number(self._device_id)
 
     def seed_of(self, name: str, seed: int | None) -> int:
-        """The seed of an operator: its own, or one that follows from the pipeline's and how many of its name there are.
+        """Return the seed of an operator: its own, or one derived from the pipeline's and the operator's occurrence.
 
         Args:
-            name: of the operator.
-            seed: that it was given; None or -1 for none.
+            name: name of the operator.
+            seed: the operator's argument; None or -1 for none.
         """
         if seed is not None and seed != -1:
             return int(seed)
@@ -187,75 +186,61 @@ class Pipeline:
         return int.from_bytes(digest, "little") >> 1
 
     def register(self, name: str | None, source: BatchSource) -> None:
-        """Know a source by a name.
+        """Register a source under a name, unless the name is None.
 
         Raises:
-            ParameterError: another one has it.
+            ParameterError: another source has this name.
         """
         if name is None:
             return
         if name in self._names:
             raise ParameterError(
-                f"there are two sources of the name {name!r}", source="Pipeline", allowed="different names"
+                f"two sources have the name {name!r}", source="Pipeline", allowed="different names"
             )
         self._names[name] = source
 
     def define_graph(self) -> Any:
-        """Make the nodes that are wanted; a class that derives from this one has its own."""
+        """Return the output nodes; derived classes override it."""
         return self._outputs or None
 
     def iter_setup(self) -> None:
-        """Called before each batch is begun; a class that derives from this one feeds its sources here.
-
-        StopIteration ends the epoch.
-        """
+        """Feed the sources for the next batch; derived classes override it. StopIteration ends the epoch."""
 
     def set_outputs(self, *outputs: Any) -> None:
-        """Choose what the pipeline gives.
+        """Set the outputs of the pipeline.
 
         Raises:
-            ParameterError: nothing, or something that no node can be made of.
+            ParameterError: there is no output, or an output cannot be converted to a node.
         """
-        found = tuple(
+        flat = tuple(
             one for output in outputs for one in (output if isinstance(output, (list, tuple)) else (output,))
         )
-        if not found or any(one is None for one in found):
-            raise ParameterError(
-                "the pipeline gives nothing",
-                source="Pipeline",
-                allowed="one output or more",
-                advice="Return nodes from the function, or call set_outputs within the with block",
-            )
+        if not flat or any(one is None for one in flat):
+            raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._outputs = tuple(node_of(one) for one in found)
-
-    # ------------------------------------------------------------------ running
+            self._outputs = tuple(node_of(one) for one in flat)
 
     @property
     def built(self) -> bool:
-        """Whether it has a graph that can be run."""
+        """Whether the pipeline is built."""
         return self._executor is not None
 
     def build(self) -> None:
-        """Check the graph and get ready to run; done by ``run()`` where it was not done before.
+        """Check the graph and prepare the executor; ``run()`` calls it if necessary.
 
         Raises:
-            ParameterError: there are no outputs, or an operator cannot have what it is given.
+            ParameterError: there are no outputs, or an operator does not accept its inputs.
+            StateError: the checkpoint belongs to another pipeline, or is not the text of one.
         """
         if self._executor is not None:
             return
         if type(self).define_graph is not Pipeline.define_graph:
             with self:
-                made = self.define_graph()
-            if made is not None:
-                self.set_outputs(*(made if isinstance(made, (list, tuple)) else (made,)))
+                defined = self.define_graph()
+            if defined is not None:
+                self.set_outputs(defined)
         if not self._outputs:
-            raise ParameterError(
-                "the pipeline gives nothing",
-                source="Pipeline",
-                allowed="one output or more",
-                advice="Call set_outputs(…) in the with block, or return nodes from define_graph",
-            )
+            raise _no_output("Call set_outputs(…) in the with block, or return nodes from define_graph")
         graph = Graph(*self._outputs)
         nodes = [node for node in graph.input_nodes if isinstance(node, Fed)]
         nodes.sort(key=lambda node: node.order)
@@ -268,10 +253,18 @@ class Pipeline:
         self._gathered = plan_gathering(graph, self._device())
         self._executor = Executor(sources, nodes, graph, self._ahead, setup, self._around())
         if self._checkpoint:
-            load_state(self._executor, json.loads(self._checkpoint), self.fingerprint)
+            try:
+                state = json.loads(self._checkpoint)
+            except ValueError as error:
+                raise StateError(
+                    f"the checkpoint is not JSON ({error})",
+                    source="Pipeline",
+                    allowed="a result of checkpoint()",
+                ) from error
+            load_state(self._executor, state, self.fingerprint)
 
     def _device(self) -> int | None:
-        """The number of the GPU that some of its nodes run on; None if there are none."""
+        """Return the number of the GPU that some nodes run on; None if all run on the CPU."""
         on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
         return self.gpu() if on_any else None
 
@@ -281,15 +274,15 @@ class Pipeline:
 
     @property
     def output_count(self) -> int:
-        """How many outputs there are."""
+        """Number of outputs."""
         return len(self._outputs)
 
     def output_dtype(self) -> list[Any]:
-        """The type that each output must have; None for any."""
+        """Return the required type of each output; None for any."""
         return self._by_output(self._output_dtype)
 
     def output_ndim(self) -> list[int | None]:
-        """The number of axes that samples of each output must have; None for any."""
+        """Return the required number of axes of each output's samples; None for any."""
         return self._by_output(self._output_ndim)
 
     def _by_output(self, wanted: Any) -> list[Any]:
@@ -297,15 +290,15 @@ class Pipeline:
 
     @property
     def output_labels(self) -> list[str]:
-        """What makes each output."""
+        """Label of each output's node."""
         return [node.label for node in self._outputs]
 
     @property
     def executor(self) -> Executor:
-        """What runs it.
+        """The executor.
 
         Raises:
-            NotBuiltError: it was not built.
+            NotBuiltError: the pipeline is not built.
         """
         if self._executor is None:
             raise NotBuiltError(
@@ -318,15 +311,15 @@ class Pipeline:
     def drive(
         self, user: str, reader: str | None = None, last_batch: PipelineLastBatch | None = None
     ) -> None:
-        """Be run by one user alone from now on: by ``run()``, or by an iterator.
+        """Reserve the pipeline for one caller: ``run()``, or an iterator.
 
         Args:
-            user: what runs it.
-            reader: the reader whose epochs are gone through one by one.
-            last_batch: what becomes of the rest of an epoch.
+            user: name of the caller, for messages.
+            reader: the reader whose epochs end one by one; None for endless readers.
+            last_batch: policy for the reader's incomplete last batch.
 
         Raises:
-            NotBuiltError: another one runs it already.
+            NotBuiltError: another caller runs the pipeline.
         """
         if self._user and self._user != user:
             raise NotBuiltError(
@@ -341,11 +334,11 @@ class Pipeline:
             source.last_batch = last_batch or source.last_batch
 
     def made(self) -> Made | None:
-        """The next batch with what is known of it; None at the end."""
-        found = self.executor.next()
-        if found is not None:
-            self._check_outputs(found)
-        return found
+        """Return the next batch; None at the end of the epoch."""
+        batch = self.executor.next()
+        if batch is not None:
+            self._check_outputs(batch)
+        return batch
 
     def _check_outputs(self, made: Made) -> None:
         facts: tuple[tuple[str, Any, Callable[[Value], Any]], ...] = (
@@ -365,21 +358,21 @@ class Pipeline:
                     )
 
     def run(self, cuda_stream: Any = None, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
-        """The next batch: a list of tensors for each output.
+        """Return the next batch: a list of tensors for each output.
 
         Args:
-            cuda_stream: accepted; results are ready for the default stream.
-            **inputs: batches for sources that are fed by hand, by their names; nothing may be under way then.
+            cuda_stream: accepted and ignored; results are ready for the default stream.
+            **inputs: batches for sources without their own data, by name; no batch may be pending then.
 
         Raises:
-            StopIteration: a source has ended; ``reset()`` begins anew.
-            Exception: what making the batch has raised; the next call gives the batch behind it.
+            StopIteration: a source has ended; ``reset()`` starts the next epoch.
+            Exception: the error of this batch; the next call returns the batch after it.
         """
         self.build()
         self.drive("run()")
         if inputs and self.executor.under_way:
             raise NotBuiltError(
-                "run() is given inputs while batches are under way",
+                "run() has inputs while batches are pending",
                 source="Pipeline",
                 advice="Use feed_input for all",
             )
@@ -390,34 +383,34 @@ class Pipeline:
     def _outputs_of(self, made: Made | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         if made is None:
             raise StopIteration("the epoch has ended; reset() starts the next one")
-        return tuple(listed(value_of(value)) for value in made.values)
+        return tuple(tensor_list(value_of(value)) for value in made.values)
 
     def schedule_run(self) -> None:
-        """Begin a batch; ``outputs()`` gives it.
+        """Start a batch; ``outputs()`` returns it.
 
         Raises:
-            NotBuiltError: it was not built.
+            NotBuiltError: the pipeline is not built.
         """
         executor = self.executor
         self.drive("run()")
         executor.fill(executor.under_way + 1)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
-        """The batch that was begun first.
+        """Return the first pending batch.
 
         Raises:
-            NotBuiltError: it was not built.
+            NotBuiltError: the pipeline is not built.
             StopIteration: a source has ended.
         """
         _ = self.executor
         return self._outputs_of(self.made())
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """The same as :meth:`outputs`; what it gives stays valid."""
+        """Return the same as :meth:`outputs`; the arrays stay valid."""
         return self.outputs(cuda_stream)
 
     def release_outputs(self) -> None:
-        """Nothing has to be done: outputs are valid while somebody holds them."""
+        """Do nothing: outputs are valid while they are referenced."""
 
     def feed_input(
         self,
@@ -427,19 +420,19 @@ class Pipeline:
         cuda_stream: Any = None,  # noqa: ARG002  arrays on a GPU are taken in order of the default stream
         use_copy_kernel: bool = False,  # noqa: ARG002  of DALI's own memory
     ) -> None:
-        """Give a batch to an external source that has no source of its own; batches wait in a queue.
+        """Append a batch to the queue of an external source without its own data.
 
         Args:
-            data_node: its name, or the node.
+            data_node: name of the source, or its node.
             data: an array ``(N, …)``, a list of arrays, or a list of tensors.
-            layout: accepted; the source was declared with one.
-            cuda_stream: accepted; arrays on a GPU are taken in order of the default stream.
-            use_copy_kernel: accepted, as all that concerns DALI's own memory.
+            layout: accepted and ignored; the declaration of the source has the layout.
+            cuda_stream: accepted and ignored; arrays on a GPU are read in the order of the default stream.
+            use_copy_kernel: accepted and ignored.
 
         Raises:
-            NotBuiltError: it was not built.
-            KeyError: there is no such source.
-            ParameterError: the batch is not what the source was declared to have.
+            NotBuiltError: the pipeline is not built.
+            KeyError: the source does not exist.
+            ParameterError: the batch does not match the declaration of the source.
         """
         executor = self.executor
         name = data_node
@@ -447,10 +440,10 @@ class Pipeline:
             fed = next((n for n in all_nodes((data_node,)) if isinstance(n, Fed)), None)
             if fed is None or not isinstance(fed.source, Feed):
                 raise ParameterError(
-                    f"{data_node} is no external source that is fed by hand", source="feed_input"
+                    f"{data_node} is not an external source without its own data", source="feed_input"
                 )
             if fed.source not in executor.sources:
-                return  # nothing depends on it
+                return  # no output depends on it
             fed.source.feed(data)
             return
         if name in self._names and self._names[name] not in executor.sources:
@@ -462,84 +455,83 @@ class Pipeline:
         del layout
         feed.feed(data)
 
-    # ------------------------------------------------------------------ epochs and states
-
     def reader(self, name: str | None) -> Indexed:
-        """A reader by its name; the only one if there is no name.
+        """Return a reader by its name; for None the only reader.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the reader does not exist.
         """
-        found = {key: source for key, source in self._names.items() if isinstance(source, Indexed)}
-        if name is None and len(found) == 1:
-            return next(iter(found.values()))
-        if name not in found:
+        readers = {key: source for key, source in self._names.items() if isinstance(source, Indexed)}
+        if name is None and len(readers) == 1:
+            return next(iter(readers.values()))
+        if name not in readers:
             raise UnknownSourceError(
                 f"there is no reader {name!r}",
                 source="Pipeline",
-                allowed=", ".join(map(repr, found)) or "none: no reader was given a name=",
+                allowed=", ".join(map(repr, readers)) or "none: no reader was given a name=",
             )
-        return found[name]
+        return readers[name]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """What is known of a reader, or of all of them by their names."""
+        """Return the metadata of a reader, or of all readers by their names."""
         if name is None:
             return {key: reader_facts(one) for key, one in self._names.items() if isinstance(one, Indexed)}
         return reader_facts(self.reader(name))
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Samples of an epoch of all shards: of a reader, or of all of them by their names."""
+        """Return the number of samples of an epoch over all shards, of a reader, or of all readers by their names."""
         if name is None:
             return {key: epoch_samples(one) for key, one in self._names.items() if isinstance(one, Indexed)}
         return epoch_samples(self.reader(name))
 
     @property
     def restarts(self) -> bool:
-        """Whether a source begins anew at each epoch, wherever the one before has been left."""
+        """Whether a source restarts at each epoch, even if the previous epoch was not finished."""
         return any(getattr(source, "restarts", False) for source in self.executor.sources)
 
     def reset(self) -> None:
-        """Begin the next epoch of sources that have ended, and of readers that an iterator goes through."""
+        """Start the next epoch of all sources, except for endless readers."""
         executor = self.executor
-        places = executor.places()
+        positions = executor.positions()
         executor.go_to(
             [
                 (epoch, position, None)
                 if isinstance(source, Indexed) and source.endless
                 else (epoch + 1, 0, None)
-                for source, (epoch, position, _) in zip(executor.sources, places, strict=True)
+                for source, (epoch, position, _) in zip(executor.sources, positions, strict=True)
             ]
         )
 
     def empty(self) -> bool:
-        """Whether nothing is under way."""
+        """Return whether no batch is pending."""
         return self._executor is None or not self._executor.under_way
 
     @property
     def fingerprint(self) -> str:
-        """What decides the samples and what is made of them."""
+        """Digest of everything that determines the batches."""
         assert self._graph is not None
         return f"{graph_fingerprint(self._graph, self.executor.sources)} batch={self.batch_size}"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Where it stands, as plain values."""
+        """Return the position as plain values."""
         self.build()
         return state_of(self.executor, self.fingerprint)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, with exactly the batches that would have come.
+        """Continue from a state with exactly the batches that would have followed.
 
         Raises:
-            StateError: it is of another pipeline, or a source cannot go on from it.
+            StateError: the state belongs to another pipeline, or a source cannot continue from it.
         """
         self.build()
         load_state(self.executor, state, self.fingerprint)
 
     def checkpoint(self, filename: str | None = None) -> str:
-        """The state as text, for ``Pipeline(checkpoint=…)``; also written to a file.
+        """Return the state as text, for ``Pipeline(checkpoint=…)``; with a file name, also write it there, atomically.
 
         Raises:
-            StateError: the own state of a source cannot be written as JSON.
+            StateError: a source's own state cannot be represented as JSON.
+            OSError: the file cannot be written.
         """
         try:
             text = json.dumps(self.state_dict())
@@ -548,35 +540,35 @@ class Pipeline:
                 f"the state of a source is no plain value: {error}", source="checkpoint"
             ) from error
         if filename is not None:
-            Path(filename).write_text(text, encoding="utf-8")
+            _write(filename, text)
         return text
 
     def executor_statistics(self) -> Mapping[str, Any]:
-        """How the stages spent their time; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
+        """Return the times of the stages; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
         return self.executor.statistics()
 
     def stats(self) -> Mapping[str, Any]:
-        """The same."""
+        """Return the same as :meth:`executor_statistics`."""
         return self.executor_statistics()
 
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
-        """Write the graph as text for Graphviz."""
+        """Write the graph in Graphviz's DOT language, atomically."""
         self.build()
-        Path(filename).write_text(dot_text(self._outputs, self._gathered), encoding="utf-8")
+        _write(filename, dot_text(self._outputs, self._gathered))
 
     def start_py_workers(self) -> None:
-        """Nothing has to be done: workers are threads, that start when they are needed."""
+        """Do nothing: workers start when they are needed."""
 
     def serialize(self, *_: Any, **__: Any) -> str:
         """Not available.
 
         Raises:
-            ParameterError: always, with what to do instead.
+            ParameterError: always; the message names the alternative.
         """
         raise ParameterError(
-            "a pipeline is not written to a file",
+            "a pipeline cannot be serialized",
             source="serialize",
-            advice="Keep the function that makes it",
+            advice="Keep the function that defines it",
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -586,10 +578,21 @@ class Pipeline:
         return self.run()
 
     def close(self) -> None:
-        """Stop what is under way, the threads and the readers."""
+        """Cancel pending batches, and stop the threads and the readers."""
         if self._executor is not None:
             self._executor.close()
 
 
 class UnknownSourceError(ParameterError, KeyError):
-    """There is no reader or source of a name."""
+    """No reader or source has the given name."""
+
+
+def _no_output(advice: str) -> ParameterError:
+    return ParameterError(
+        "the pipeline has no output", source="Pipeline", allowed="one output or more", advice=advice
+    )
+
+
+def _write(filename: str, text: str) -> None:
+    with replacing(Path(filename)) as temporary:
+        temporary.write_text(text, encoding="utf-8")

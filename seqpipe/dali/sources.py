@@ -1,4 +1,4 @@
-"""DALI's readers and external sources, as sources of our pipelines."""
+"""DALI's readers and external sources, as sources of pipelines."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ READER_ACCEPTS: Final = (
     *("read_ahead", "skip_cached_images", "skip_vfr_check", "tensor_init_bytes", "cache_header_information"),
     *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed", "file_list_include_preceding_frame"),
 )
-"""Arguments of readers that decide no sample here."""
+"""Arguments of readers that are accepted and ignored."""
 
 _log = logging.getLogger(__name__)
 
 
 def order_of(call: DaliCall, size: int) -> dict[str, Any]:
-    """The arguments that decide the order of samples."""
+    """Return the order of samples from a reader's arguments."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
     found = {
         "shuffle": shuffle,
@@ -75,7 +75,7 @@ def order_of(call: DaliCall, size: int) -> dict[str, Any]:
 
 
 def started(call: DaliCall, dataset: Any) -> list[Any]:
-    """The nodes of a dataset, known to the pipeline by its name."""
+    """Return the nodes of a dataset, and register it in the pipeline by its name."""
     pipe = current()
     pads = bool(call.take("pad_last_batch", False))
     call.done()
@@ -98,7 +98,7 @@ def _labels(call: DaliCall, node: Any) -> DataNode:
 
 
 def video_reader(call: DaliCall) -> Any:
-    """``fn.readers.video``: sequences, and labels, frame numbers and times as far as they are asked for."""
+    """``fn.readers.video``: sequences; and labels, frame numbers and timestamps if enabled."""
     listed, labelled = _videos(call)
     length, stride = int(call.take("sequence_length")), int(call.take("stride", 1))
     step = int(call.take("step", -1))
@@ -151,7 +151,7 @@ def video_reader(call: DaliCall) -> Any:
 
 
 def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
-    """Arguments of our reader for those that name files; and whether there are labels."""
+    """Return the arguments of :class:`seqpipe.readers.Video` that select files, and whether there are labels."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
     by_frame = bool(call.take("file_list_frame_num", False))
@@ -181,7 +181,7 @@ def _lines(table: Any) -> list[tuple[int, str]]:
 
 
 def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str, int, Range | None]:
-    """A line ``path label [start [end]]``; seconds, or frames, that may count from the end."""
+    """Parse a line ``path label [start [end]]``, in seconds or in frames, which may be negative."""
     fields = line.split()
     allowed = "path label [start [end]]"
     try:
@@ -211,7 +211,7 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
 
 
 def video_resize_reader(call: DaliCall) -> Any:
-    """``fn.readers.video_resize``: a video reader, and ``fn.resize`` of what it gives."""
+    """``fn.readers.video_resize``: ``fn.readers.video`` with ``fn.resize``."""
     wanted = (
         *(
             "size",
@@ -237,7 +237,7 @@ def video_resize_reader(call: DaliCall) -> Any:
 
 
 def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int]]:
-    """Paths and labels, of a folder of class folders, of a list of paths, or of a file with a line for each."""
+    """Return paths and labels from a folder of class folders, a list of paths, or a file with a line for each."""
     root, files, table = call.take("file_root"), call.take("files"), call.take("file_list")
     labels = call.args.pop("labels", None)
     own, folders = call.take("file_filters"), call.take("dir_filters")
@@ -368,7 +368,7 @@ def numpy_reader(call: DaliCall) -> DataNode:
 
 
 def sequence_reader(call: DaliCall) -> DataNode:
-    """``fn.readers.sequence``: sequences of the images in each folder of a folder, in the order of their names."""
+    """``fn.readers.sequence``: sequences of the images in each subfolder, sorted by name."""
     root = Path(call.take("file_root"))
     length, stride, step = (
         int(call.take("sequence_length")),
@@ -418,7 +418,7 @@ def sequence_reader(call: DaliCall) -> DataNode:
 
 
 def external_source(call: DaliCall) -> Any:
-    """``fn.external_source`` in all its forms; a list of nodes where ``num_outputs`` is given."""
+    """``fn.external_source`` in all its forms; a list of nodes with ``num_outputs``."""
     pipe = current()
     source = call.take("source")
     if call.inputs:
@@ -468,11 +468,11 @@ def external_source(call: DaliCall) -> Any:
 
 
 def _start_method(source: Any, asked: Literal["fork", "spawn"]) -> Literal["fork", "spawn"]:
-    """How the processes of a source start: those of one that cannot be pickled are forked, which is logged."""
+    """Return the start method of a source's processes: "fork" for one that cannot be pickled, with a log message."""
     if asked == "spawn":
         try:
             pickle.dumps(source)
-        except Exception as error:  # whatever a class of the user's raises when it is pickled
+        except Exception as error:  # pickling runs the user's code, which may raise anything
             _log.warning("py_start_method='spawn' becomes 'fork', as the source cannot be pickled: %s", error)
             return "fork"
     return asked

@@ -1,4 +1,4 @@
-"""The table of DALI's operators. A row says only what differs; other operators are ours of that name."""
+"""The table of DALI's operators. Rows list only differences; other operators are seqpipe's of the same name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..ops import REGISTRY
 from ..plugins import load_plugins
-from . import arrays, boxes, coco, decoders, functions, images, random_numbers, sources, windows
+from . import arrays, boxes, coco, decoders, functions, images, masks, random_numbers, sources, windows
 from .call import BORDERS, Row
 from .transforms import combined, transform
 
@@ -58,7 +58,7 @@ _LIST: Final = (
     ),
     Row("cast_like", build=arrays.cast_like),
     Row("cat", build=arrays.joined(stacks=False)),
-    Row("clahe", why="fn.equalize spreads levels over whole pictures; " + _FUNCTION),
+    Row("clahe", why="fn.equalize equalizes the histogram of whole images; " + _FUNCTION),
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=images.coord_flip),
     Row("coord_transform", build=arrays.coord_transform),
@@ -92,7 +92,7 @@ _LIST: Final = (
     Row("experimental.erode", why=_FUNCTION),
     Row(
         "experimental.inputs.video",
-        why="fn.decoders.video of fn.external_source() cuts videos that are fed by hand",
+        why="fn.decoders.video of fn.external_source() decodes videos from bytes",
     ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
     Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
@@ -127,7 +127,7 @@ _LIST: Final = (
     Row("full_like", build=arrays.full_like(None)),
     Row("gaussian_blur", build=images.gaussian_blur),
     Row("get_property", build=arrays.get_property),
-    Row("grid_mask", why="fn.erase covers rectangles"),
+    Row("grid_mask", build=masks.grid_mask),
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=decoders.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
     Row("jitter", why="fn.warp_affine moves pixels by matrices"),
@@ -246,7 +246,7 @@ _LIST: Final = (
 )
 
 ROWS: Final[dict[str, Row]] = {row.name: row for row in _LIST}
-"""By their names in ``nvidia.dali.fn``."""
+"""Rows by name in ``nvidia.dali.fn``."""
 
 ALIASES: Final = {
     "video_reader": "readers.video",
@@ -289,11 +289,11 @@ ALIASES: Final = {
     "audio_resample": "audio_decoder",
     "experimental.debayer": "jitter",
 }
-"""Older names, and names of ``experimental``, and what they stand for."""
+"""Older and experimental names, and the current names that they stand for."""
 
 
 def row_of(name: str) -> Row | None:
-    """The row of an operator; that of ours of the same name where there is none."""
+    """Return the row of an operator, or a default row for an operator of seqpipe; None if neither exists."""
     name = ALIASES.get(name, name)
     found = ROWS.get(name)
     if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
@@ -302,5 +302,5 @@ def row_of(name: str) -> Row | None:
 
 
 def known_names() -> list[str]:
-    """All names that are understood."""
+    """Return all known names of operators."""
     return sorted({*ROWS, *ALIASES, *(name for name in REGISTRY if "noise_" not in name)})

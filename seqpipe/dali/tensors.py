@@ -1,4 +1,4 @@
-"""What a pipeline gives: lists of tensors, on the CPU or on a GPU, with the names of ``nvidia.dali.tensors``."""
+"""Outputs of a pipeline: lists of tensors on the CPU or a GPU, with the interface of ``nvidia.dali.tensors``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..errors import ParameterError
 from ..pipeline.value import Value
 from .types import DALIDataType, dali_type
 
-__all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "listed"]
+__all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "tensor_list"]
 
 
 class _Tensor:
-    """One array with a layout.
+    """An array with a layout.
 
     Args:
-        data: an array.
-        layout: of its axes.
-        source: what it was read from.
+        data: the array.
+        layout: letters of its axes.
+        source: path or URL that it was read from.
     """
 
     def __init__(self, data: Any, layout: str = "", source: str = "") -> None:
@@ -29,23 +29,23 @@ class _Tensor:
 
     @property
     def dtype(self) -> DALIDataType:
-        """The type of its values."""
+        """Type of the values."""
         return dali_type(np.dtype(self._data.dtype).name)
 
     def shape(self) -> list[int]:
-        """Its shape."""
+        """Return the shape."""
         return list(self._data.shape)
 
     def layout(self) -> str:
-        """The letters of its axes; empty where they are not known."""
+        """Return the letters of the axes; "" if unknown."""
         return self._layout
 
     def source_info(self) -> str:
-        """What it was read from."""
+        """Return the path or URL that the tensor was read from."""
         return self._source
 
     def squeeze(self, dim: int | None = None) -> bool:
-        """Drop axes of length 1, or one of them; tells whether anything changed."""
+        """Remove axes of length 1, or one of them; return whether the shape changed."""
         before = self._data.shape
         if dim is None or before[dim] == 1:
             self._data = self._data.squeeze(dim)
@@ -54,11 +54,11 @@ class _Tensor:
         return bool(before != self._data.shape)
 
     def as_cpu(self) -> TensorCPU:
-        """The same in main memory."""
+        """Return the tensor in main memory."""
         return TensorCPU(to_numpy(self._data), self._layout, self._source)
 
     def copy_to_external(self, ptr: Any) -> None:
-        """Copy the values into an array of the same shape and type, or to the address of one in main memory."""
+        """Copy the values into an array of the same shape and dtype, or to an address in main memory."""
         _copy_out(self._data, ptr)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -74,7 +74,7 @@ class _Tensor:
 
 
 class TensorCPU(_Tensor):
-    """One array in main memory."""
+    """A tensor in main memory."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = np.asarray(self._data, dtype)
@@ -82,7 +82,7 @@ class TensorCPU(_Tensor):
 
 
 class TensorGPU(_Tensor):
-    """One array on a GPU."""
+    """A tensor on a GPU."""
 
     @property
     def __cuda_array_interface__(self) -> Any:
@@ -103,24 +103,24 @@ class _TensorList:
 
     @property
     def value(self) -> Value:
-        """The samples as the pipeline has them."""
+        """The samples as a pipeline value."""
         return self._value
 
     @property
     def dtype(self) -> DALIDataType:
-        """The type of the values."""
+        """Type of the values."""
         return dali_type(self._value.dtype.name)
 
     def layout(self) -> str:
-        """The letters of a sample's axes."""
+        """Return the letters of a sample's axes; "" if unknown."""
         return self._value.layout
 
     def shape(self) -> list[tuple[int, ...]]:
-        """The shape of each sample."""
+        """Return the shape of each sample."""
         return self._value.shapes()
 
     def is_dense_tensor(self) -> bool:
-        """Whether all samples have one shape."""
+        """Return whether all samples have the same shape."""
         return self._value.dense
 
     def __len__(self) -> int:
@@ -138,24 +138,24 @@ class _TensorList:
         return (self[number] for number in range(len(self)))
 
     def as_tensor(self) -> Any:
-        """All samples as one tensor, whose layout begins with N.
+        """Return all samples as one tensor, with N as the first letter of its layout.
 
         Raises:
-            ParameterError: their shapes differ.
+            ParameterError: samples differ in shape.
         """
         layout = self._value.layout
         return self._tensor(self._value.stacked("this output"), f"N{layout}" if layout else "")
 
     def as_reshaped_tensor(self, new_shape: Any) -> Any:
-        """All values as one tensor of a shape."""
+        """Return all values as one tensor of a given shape."""
         return self._tensor(self._value.stacked("this output").reshape(tuple(new_shape)))
 
     def as_cpu(self) -> TensorListCPU:
-        """The same in main memory."""
+        """Return the samples in main memory."""
         return TensorListCPU(self._value.on_host())
 
     def copy_to_external(self, ptr: Any) -> None:
-        """Copy all values into an array of the same shape and type, or to the address of one in main memory."""
+        """Copy all values into an array of the same shape and dtype, or to an address in main memory."""
         _copy_out(self._value.stacked("this output"), ptr)
 
     def __repr__(self) -> str:
@@ -166,14 +166,14 @@ class TensorListCPU(_TensorList):
     """The samples of a batch in main memory."""
 
     def at(self, sample: int) -> np.ndarray[Any, Any]:
-        """The array of a sample."""
+        """Return the array of a sample."""
         return np.asarray(self[sample])
 
     def as_array(self) -> np.ndarray[Any, Any]:
-        """All samples as one array.
+        """Return all samples as one array.
 
         Raises:
-            ParameterError: their shapes differ.
+            ParameterError: samples differ in shape.
         """
         return np.asarray(self._value.stacked("this output"))
 
@@ -188,30 +188,30 @@ class TensorListGPU(_TensorList):
     _tensor = TensorGPU
 
     def at(self, sample: int) -> TensorGPU:
-        """The tensor of a sample."""
-        found: TensorGPU = self[sample]
-        return found
+        """Return the tensor of a sample."""
+        tensor: TensorGPU = self[sample]
+        return tensor
 
 
-def listed(value: Value) -> TensorListCPU | TensorListGPU:
-    """A list of tensors of what a pipeline gave."""
+def tensor_list(value: Value) -> TensorListCPU | TensorListGPU:
+    """Return a pipeline value as a list of tensors on its device."""
     return TensorListGPU(value) if value.on_gpu else TensorListCPU(value)
 
 
 def _copy_out(data: Any, target: Any) -> None:
     """Copy values into an array, or to an address in main memory."""
-    found = to_numpy(data)
+    array = to_numpy(data)
     if isinstance(target, np.ndarray):
-        if target.shape != found.shape or target.dtype != found.dtype:
+        if target.shape != array.shape or target.dtype != array.dtype:
             raise ParameterError(
-                f"an array {target.shape} of {target.dtype}", allowed=f"{found.shape} of {found.dtype}"
+                f"an array {target.shape} of {target.dtype}", allowed=f"{array.shape} of {array.dtype}"
             )
-        target[...] = found
+        target[...] = array
         return
     import ctypes
 
     address = getattr(target, "value", target)
     if not isinstance(address, int):
         raise ParameterError(f"a {type(target).__name__} to copy to", allowed="an array, or an address")
-    contiguous = np.ascontiguousarray(found)
+    contiguous = np.ascontiguousarray(array)
     ctypes.memmove(address, contiguous.ctypes.data, contiguous.nbytes)

@@ -1,4 +1,4 @@
-"""``fn.transforms.*``: matrices of affine maps, float32 ``(D, D + 1)``, of numbers or nodes, and their products."""
+"""``fn.transforms.*``: matrices of affine transforms, float32 ``(D, D + 1)``, and their products."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Matrix = npt.NDArray[np.float64]
 
 
 def _square(rows: Any) -> Matrix:
-    """A matrix of an affine map with the last row that it lacks."""
+    """Append the last row of a homogeneous matrix."""
     found = np.asarray(rows, np.float64)
     return np.vstack([found, [*[0.0] * (found.shape[1] - 1), 1.0]])
 
 
 def _around(linear: Matrix, center: Any) -> Matrix:
-    """A linear map around a point."""
+    """Return the matrix of a linear map around a center."""
     size = len(linear)
     fixed = np.zeros(size) if center is None else np.asarray(center, np.float64).reshape(-1)
     return np.column_stack([linear, fixed - linear @ fixed])
@@ -76,7 +76,7 @@ def _crop(
     points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
     size = max(map(len, points))
     a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
-    if np.all(absolute):  # the ends of an axis may come in any order
+    if np.all(absolute):  # the ends of an axis may be given in any order
         (a, b), (c, d) = np.sort([a, b], axis=0), np.sort([c, d], axis=0)
     factor = (d - c) / (b - a)
     return np.column_stack([np.diag(factor), c - factor * a])
@@ -92,7 +92,7 @@ _KINDS: dict[str, tuple[Callable[..., Matrix], tuple[str, ...]]] = {
 
 
 def transform(name: str) -> Callable[[DaliCall], DataNode]:
-    """A matrix of some kind, after another one where that is given."""
+    """Return the builder of a transform, which is composed with the input's matrix if there is one."""
     make, known = _KINDS[name]
 
     def build(call: DaliCall) -> DataNode:
@@ -119,7 +119,7 @@ def transform(name: str) -> Callable[[DaliCall], DataNode]:
 
 
 def combined(call: DaliCall) -> DataNode:
-    """``fn.transforms.combine``: the first matrix is applied first, unless the order is reversed."""
+    """``fn.transforms.combine``: applies the first matrix first, or last with ``reverse_order``."""
     reverse = bool(call.take("reverse_order", False))
     call.done()
 
@@ -130,10 +130,10 @@ def combined(call: DaliCall) -> DataNode:
 
 
 def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
-    """One matrix for several, the first of which is applied first.
+    """Return the product of matrices; the first is applied first.
 
     Raises:
-        ParameterError: they are of different sizes.
+        ParameterError: the matrices differ in shape.
     """
     shapes = {np.shape(one) for one in matrices}
     if len(shapes) > 1:

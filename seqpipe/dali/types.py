@@ -1,4 +1,4 @@
-"""The names of ``nvidia.dali.types``: types of values, filters, colors, constants."""
+"""``nvidia.dali.types``: dtypes, interpolation, colors, constants."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ __all__ = [
 
 
 class _Named(IntEnum):
-    """Numbers that are printed by their names, as DALI's are."""
+    """Base of enumerations that are printed as in DALI."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 
 
 class DALIDataType(_Named):
-    """Types of values; the numbers are DALI's."""
+    """Data types, with DALI's numbers."""
 
     NO_TYPE = -1
     UINT8 = 0
@@ -80,7 +80,7 @@ class DALIDataType(_Named):
 
 
 class DALIInterpType(_Named):
-    """Filters for resampling."""
+    """Interpolation filters for resampling."""
 
     INTERP_NN = 0
     INTERP_LINEAR = 1
@@ -91,7 +91,7 @@ class DALIInterpType(_Named):
 
 
 class DALIImageType(_Named):
-    """What the channels of a picture are."""
+    """Color formats of images."""
 
     RGB = 0
     BGR = 1
@@ -119,10 +119,10 @@ _DALI: Final = {name: kind for kind, name in _NUMPY.items()}
 
 
 def dtype_name(kind: Any) -> str:
-    """The NumPy name of a type that is given as DALI's, NumPy's or Python's.
+    """Return the NumPy name of a type of DALI, NumPy or Python.
 
     Raises:
-        ParameterError: it is no type of numbers.
+        ParameterError: the argument is not a type of numbers.
     """
     if isinstance(kind, DALIDataType):
         if kind not in _NUMPY:
@@ -139,23 +139,23 @@ def dtype_name(kind: Any) -> str:
 
 
 def to_numpy_type(kind: Any) -> Any:
-    """NumPy's type for one of DALI's."""
+    """Return the NumPy type for a type of DALI."""
     return np.dtype(dtype_name(kind)).type
 
 
 def dali_type(name: str) -> DALIDataType:
-    """DALI's type for a name of NumPy's."""
+    """Return DALI's type for a NumPy name."""
     return _DALI[name]
 
 
 class Constant:
-    """A value that is the same for all samples.
+    """A value that is the same for all samples of a batch.
 
     Args:
         value: a number, or an array or a list of numbers.
-        dtype: its type; by default int32, float32 or bool, or that of the array.
-        shape: that of several numbers, or how often one is repeated.
-        layout: of its axes.
+        dtype: type of the values; by default int32, float32 or bool, or that of the array.
+        shape: shape of the value; a single number is repeated.
+        layout: letters of the axes.
         device: "cpu" or "gpu".
     """
 

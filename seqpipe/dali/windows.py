@@ -24,7 +24,7 @@ _IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
 
 
 def slice_(call: DaliCall) -> DataNode:
-    """``fn.slice``: a window by its start and its end or shape, of some axes, absolute or relative."""
+    """``fn.slice``: a window along some axes, by its start and its end or shape, absolute or relative."""
     inputs, data = call.inputs, call.inputs[:1]
     # whether places and lengths given by position are shares of the axis; whole numbers are pixels in any case
     shares = {
@@ -70,13 +70,13 @@ def slice_(call: DaliCall) -> DataNode:
 
 
 def crop_window(call: DaliCall) -> bool:
-    """Cut the window of ``fn.crop`` and its kin out of the input, unless the operator itself does so alike.
+    """Cut the window of ``fn.crop`` and similar operators, unless the operator itself gives the same result.
 
-    The operator's own window lies within the image, at a place that is rounded. Here it may reach past the edges, and
-    its place may be cut off instead.
+    The operator's own window lies within the image, and its position is rounded. Here it may reach past the edges, and
+    its position may be truncated instead.
 
     Returns:
-        whether the window was cut; the arguments that say where are gone then.
+        Whether the window was cut; the arguments of its position are removed then.
 
     Raises:
         ParameterError: a policy or a rounding is unknown.
@@ -125,7 +125,7 @@ def _policy(call: DaliCall) -> tuple[str, Any]:
 
 
 def fill_levels(fill: Any, value: Value, source: str) -> Any:
-    """One fill value, or one for each channel in the shape of a sample's axes.
+    """Return one fill value, or one for each channel, broadcastable to a sample.
 
     Raises:
         ParameterError: samples have another number of channels.
@@ -145,14 +145,14 @@ def fill_levels(fill: Any, value: Value, source: str) -> Any:
 
 
 def _rounded(place: float) -> int:
-    """The nearest whole number, halves away from 0, as DALI rounds places."""
+    """Return the nearest integer, half away from zero, as DALI rounds positions."""
     return math.floor(place + 0.5) if place >= 0 else math.ceil(place - 0.5)
 
 
 def _bounds(
     shape: tuple[int, ...], axes: tuple[int, ...], bounds: dict[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """Where a window of some axes starts and ends."""
+    """Return start and end of a window along some axes."""
     starts, ends = [0] * len(shape), list(shape)
     for n, axis in enumerate(axes):
         extent = shape[axis]

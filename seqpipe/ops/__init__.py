@@ -1,31 +1,31 @@
-"""Operators: declared once, the same on every backend, on images, sequences, volumes and batches.
+"""Operators: declared once, with equal results on every backend, for images, sequences, volumes and batches.
 
 ``fn.flip(x, horizontal=True)`` is ``ops.Flip(horizontal=True)(x)``. A number among the arguments may be a constant, a
-range ``(lo, hi)`` or a distribution (one draw for each sequence), an array with a value for each sample, or
-:func:`per_frame`. Draws depend on (seed, the operator's name, its occurrence, epoch, index of the sample) and on
-nothing else; the occurrence tells operators of one name and one seed apart that are used together, in a chain or a
-graph.
+range ``(lo, hi)`` or a distribution (sampled once for each sequence), an array with a value for each sample, or
+:func:`per_frame`. Sampled values depend on (seed, name of the operator, occurrence, epoch, index of the sample) alone;
+the occurrence distinguishes operators of one name and seed within a chain or graph.
 
-What is given a :class:`DataNode`, to act on or as a parameter, gives one: a value that :mod:`seqpipe.pipeline` computes
-once the batch is there. ``fn.random`` makes the first of them, and inputs of a graph are such.
+An operator that gets a :class:`DataNode`, as data or as a parameter, returns one: a value that :mod:`seqpipe.pipeline`
+computes for each batch. Inputs of a graph and the functions of ``fn.random`` are such nodes.
 
-``core`` is the operator model (declaration, parameters, draws, nodes), ``call`` takes a call from what the user holds
-to arrays and back, ``cuda`` holds the kernels, ``compose`` makes one operator of several; every other package is a
-family of operators. A ``.cuh`` file of ``cuda`` is the skeleton of a kernel, which ``prelude.cuh`` and an operator's
-``Body`` complete, or a part that skeletons share and include.
-Nothing here sees videos or readers; CuPy is reached through :mod:`seqpipe.array` and :mod:`seqpipe.kernel` only.
+``core`` is the operator model (declaration, parameters, sampling, nodes), ``call`` takes a call from the user's values
+to arrays and back, ``cuda`` holds the kernels, ``compose`` combines operators; every other package is a family of
+operators. A ``.cuh`` file of ``cuda`` is the skeleton of a kernel, completed by ``prelude.cuh`` and an operator's
+``Body``, or a part that skeletons include.
+The package imports neither readers nor videos; it uses CuPy through :mod:`seqpipe.array` and :mod:`seqpipe.kernel`
+only.
 
 How to add an operator
 ======================
-One class in the module of its family, here all of it::
+One class in the module of its family is all the code::
 
     class Gain(Op):
         \"\"\"Multiply all levels.\"\"\"
 
         factor: Number = param(1.0, "of all levels", lo=0, hi=16, identity=1.0)
 
-        pointwise = True                                        # on a CPU, 8 bits then go through a table
-        examples = ({"factor": 1.5}, {"factor": (0.5, 2.0)})    # one of them random
+        pointwise = True                                        # on a CPU, uint8 then uses a table
+        examples = ({"factor": 1.5}, {"factor": (0.5, 2.0)})    # one of them sampled
         errors = (({"factor": -1}, "factor=-1 is not valid; allowed: a number from 0 to 16"),)
 
         def reference(self, x: Array, p: Any) -> Array:
@@ -34,42 +34,40 @@ One class in the module of its family, here all of it::
 
         body = Body("value", "value = value * row.factor;")
 
-What is declared by ``param`` is a parameter. ``pointwise``, ``examples``, ``body`` and the other names of ``Traits`` in
+A field declared by ``param`` is a parameter. ``pointwise``, ``examples``, ``body`` and the other names of ``Traits`` in
 ``core/traits.py`` are traits of the implementation, read as ``op.traits.pointwise``; parameters may have their names.
 
-Then the class's name in the family's ``__all__``, and ``python -m seqpipe.ops``, which writes the type stubs.
+Add the class's name to the family's ``__all__``, and run ``python -m seqpipe.ops``, which writes the type stubs.
 Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
-``tests/ops/test_every_*.py`` follow. What is left to write is a test against an independent judge.
+``tests/ops/test_every_*.py`` follow. Add a test against an independent implementation.
 
-- The reference is the meaning. It is given float32 images ``(F, H, W, C)`` and ``p`` with the parameters as
-  float32; what it returns is rounded half to even and saturates, by the engine and once. ``body`` says the same
-  in C++, where ``Real`` is a float32 that is rounded after every operation, so that both agree to the last bit.
-  Where they cannot (``exp``, ``pow``), ``tolerance`` says how far they are apart; ``cpu_tolerance``
-  says it of the fast form.
-- A ``"value"`` body changes ``value``; a ``"pixel"`` body changes ``pixel[0]`` to ``pixel[CHANNELS - 1]`` (give
-  ``channels = (3,)``). A faster form for CPUs is a method ``cpu`` like ``reference``. Without a body, the
-  reference runs on CuPy's arrays. Who puts a reference in place of another operator's states these two anew.
-- What follows from parameters and the type, such as a level, is computed once for each row in ``derive``; its
-  names stand in ``derived``. Draws that belong together are made in ``sample``.
-- An operator that moves pixels derives from :class:`Geometry` and states :meth:`Geometry.mapping`; boxes,
-  points, masks, a volume's affine and the kernel follow from that.
-- What follows from all that a call is given, such as the largest of its images, is for ``among``: it returns the
-  operator that knows it, for :class:`Pad` one with that size.
-- An operator that others do on a GPU, one after the other, has ``composed = True`` and a ``compose``, not a body.
-- What does not act on images says in ``takes`` what it acts on, and has a call of its own, decorated by ``or_node`` of
-  ``core/deferred.py`` so that it gives nodes for nodes. Derive it from the base of its kind: ``Arrays`` in
-  ``arrays/base.py`` (or
-  ``OnAxes``, ``AddsAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
-- A skeleton of one's own defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``,
-  for the values of one pixel, and includes ``fours.cuh``, where a thread takes four pixels at a time if they lie
-  together. Others have those words from ``words.cuh``, and tables of bytes from ``levels.cuh``; one that only moves
-  pixels includes ``moved.cuh``, which says what it needs. ``WORK`` in ``core/body.py`` says
-  of all others how they are cut into tiles and passes: then there are ``TALL`` and ``WIDE``. For results that
-  depend on what is around them, warps go down strips of an image with ``strip.cuh``; ``seen.cuh`` takes the lines of
-  these into shared memory, ``window.cuh`` a tile, each with what is around it. ``banded.cuh`` filters by products of
-  matrices, which ``product.cuh`` makes. Emulation and compilation are tested with the operators that name a skeleton.
-- A family is a module of its own with one line below. Operators of users need none of this: ``register=False``
-  keeps a class out of the registry, and :func:`operator` makes one of a function.
+- The reference defines the operator. It gets float32 images ``(F, H, W, C)`` and ``p`` with the parameters as float32;
+  its result is rounded half to even and saturated once, by the caller. ``body`` computes the same in C++, where
+  ``Real`` is a float32 that is rounded after every operation, so that both agree to the last bit. Where they cannot
+  (``exp``, ``pow``), ``tolerance`` states the difference, and ``cpu_tolerance`` that of the CPU implementation.
+- A ``"value"`` body changes ``value``; a ``"pixel"`` body changes ``pixel[0]`` to ``pixel[CHANNELS - 1]`` (state
+  ``channels = (3,)``). A faster CPU implementation is a method ``cpu`` with the signature of ``reference``. Without a
+  body, the reference runs on CuPy arrays. A subclass that replaces the reference states ``body`` and ``cpu`` again.
+- ``derive`` computes values that follow from parameters and dtype once for each row; ``derived`` lists their names.
+  ``sample`` samples parameters that depend on each other.
+- An operator that moves pixels derives from :class:`Geometry` and defines :meth:`Geometry.mapping`; boxes, points,
+  masks, a volume's affine and the kernel follow from that.
+- ``for_inputs`` returns the operator with parameters that follow from all inputs of a call, such as the largest size
+  for :class:`Pad`.
+- An operator that runs other operators on a GPU states ``composed = True`` and defines ``compose`` instead of a body.
+- An operator that does not act on images states the trait ``takes`` and defines its own call, decorated by ``or_node``
+  of ``core/deferred.py``, which defers calls with nodes. Derive it from the base of its kind: ``Arrays`` in
+  ``arrays/base.py`` (or ``OnAxes``, ``AddsAxis``, ``Shaping``), ``Boxes``, ``Mixing`` for batches.
+- A new skeleton defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``, for the
+  values of one pixel, and includes ``fours.cuh``, which processes four contiguous pixels at a time. ``words.cuh``
+  provides these words to other skeletons, ``levels.cuh`` tables of bytes; a skeleton that only moves pixels includes
+  ``moved.cuh``, which documents its requirements. ``WORK`` in ``core/body.py`` states tiles and passes, which define
+  ``TALL`` and ``WIDE``. For results that depend on neighbors, ``strip.cuh`` moves warps down strips of an image;
+  ``seen.cuh`` loads their lines into shared memory, ``window.cuh`` a tile, each with its neighbors. ``banded.cuh``
+  filters by products of matrices, which ``product.cuh`` computes. The tests emulate and compile each skeleton with the
+  operators that use it.
+- A family is a package with one import below. Operators of users need none of this: ``register=False`` keeps a class
+  out of the registry, and :func:`operator` defines one by a function.
 """
 
 from __future__ import annotations
@@ -119,11 +117,11 @@ from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of
 from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
-from .core.deferred import Called, naming_nodes
+from .core.deferred import DeferredCall, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.fields import suggestion
 from .core.intensity import IntensityRange
-from .core.nodes import OF_CALLS, Computed, DataNode, Named, NodeOutput, Run
+from .core.nodes import GRAPH_ARGUMENTS, Computed, DataNode, Named, NodeOutput, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
@@ -160,16 +158,16 @@ from .volume.views import *  # noqa: F403  a module's __all__ is the list of its
 
 __all__ = [
     "DEFAULT_LAYOUTS",
-    "OF_CALLS",
+    "GRAPH_ARGUMENTS",
     "REGISTRY",
     "Backend",
     "Body",
-    "Called",
     "Chain",
     "Choice",
     "Computed",
     "DataNode",
     "Declaration",
+    "DeferredCall",
     "Distribution",
     "Flag",
     "Geometry",

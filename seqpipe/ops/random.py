@@ -1,8 +1,7 @@
-"""Random numbers as nodes: ``fn.random.uniform`` and so on, named as in DALI; one for each sample, or for each frame.
+"""Random numbers as nodes: ``fn.random.uniform`` and so on, named as in DALI; for each sample, or for each frame.
 
-They depend on (seed, the name of what draws, its occurrence, epoch, index of the sample) and on nothing else, as all
-draws do: two nodes of one name and one seed in a graph are different numbers. To use the same twice, give one node to
-both who need it.
+They depend on (seed, name, occurrence, epoch, index of the sample) alone, like all sampled values: two nodes of one
+name and one seed in a graph give different numbers. To use the same numbers twice, pass one node to both operators.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..cached import cached_property
 from ..errors import ParameterError
 from ..random import stream_index, streams
 from .call.dispatch import indices_of
-from .call.inputs import naming
+from .call.inputs import error_source
 from .core import distributions
 from .core.declaration import Declaration, Takes
 from .core.deferred import written
@@ -32,7 +31,7 @@ __all__ = ["Choice", "CoinFlip", "Normal", "RandomSource", "Uniform"]
 
 
 class _Random(Declaration, register=False):
-    """Numbers from a distribution; it states :attr:`distribution`."""
+    """Base of random numbers; subclasses define :attr:`distribution`."""
 
     per_frame: bool = param(
         False, "whether a number is sampled for each frame instead of once for a sample", drawn=False
@@ -40,103 +39,103 @@ class _Random(Declaration, register=False):
 
     takes: ClassVar[Takes] = "nothing"
     dtypes: ClassVar[tuple[str, ...]] = ("float64",)
-    # there is nothing that it could leave as it is
+    # random numbers have no input that could stay unchanged
     p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        with naming(self):
-            _ = self.distribution  # which may refuse them
+        with error_source(self):
+            _ = self.distribution  # raises an error for arguments that are not valid
 
     @property
     @abstractmethod
     def distribution(self) -> distributions.Distribution:
-        """What they are drawn from."""
+        """The distribution of the numbers."""
 
     def __call__(self) -> DataNode:
-        """The numbers, as a node.
+        """Return a node of random numbers.
 
         Returns:
             A node of float64 ``(N,)``, or with ``per_frame`` ``(N, F)`` for the samples and frames of a graph's inputs.
-            Each call gives another node: a graph that has both draws different numbers for them.
+            Each call returns another node: a graph with both samples different numbers for them.
         """
         return RandomSource(self)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The numbers of a sample.
+        """Sample the numbers of one sample.
 
         Args:
-            x: random numbers of this sample, of its epoch.
-            p: the shape of the result.
+            x: random generator of this sample and epoch.
+            p: shape of the result.
         """
         return self.distribution.draw(x, p, whole=False)
 
     def drawn(
         self, *, epoch: int = 0, index: int | Seq[int] = 0, frames: int | None = None
     ) -> npt.NDArray[np.float64]:
-        """The numbers of a sample, or of several.
+        """Sample the numbers of one or several samples.
 
         Args:
             epoch: the epoch.
-            index: the index of a sample within its dataset; or of several.
-            frames: how many each sample has, where there is a number for each.
+            index: index of a sample within its dataset, or several indices.
+            frames: number of frames of each sample, for numbers per frame.
 
         Returns:
-            One for a sample, or for each of several, in float64.
+            One float64 number for a sample, or an array for several.
 
         Raises:
-            ParameterError: the frames are not known.
+            ParameterError: the number of frames is unknown.
         """
         if self.per_frame and frames is None:
             raise ParameterError(
                 "per_frame=True, and the number of frames is not known",
                 source=self.name,
-                allowed="sequences with as many frames each",
+                allowed="sequences of one length",
             )
         one = np.ndim(index) == 0
         shape = (frames,) if self.per_frame and frames is not None else ()
         indices = indices_of(self, index, 1 if one else np.size(index))
-        drawing = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
-        found = np.array([self.reference(rng, shape) for rng in drawing], np.float64)
+        generators = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
+        found = np.array([self.reference(rng, shape) for rng in generators], np.float64)
         return found[0] if one else found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RandomSource(DataNode):
-    """Random numbers that are to come.
+    """Node of random numbers.
 
     Attributes:
-        op: what draws them.
+        op: the operator that samples them.
     """
 
     op: _Random
 
     @property
     def by_frame(self) -> bool:
-        """Whether there is one for each frame."""
+        """Whether there is a number for each frame."""
         return self.op.per_frame
 
     @property
     def label(self) -> str:
-        """The name of what draws."""
+        """The name of the operator."""
         return self.op.name
 
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
         return f"{self.op.name}({written(self.op, name)})"
 
-    def occurring(self, seen: Occurrences) -> RandomSource:
-        """See :meth:`DataNode.occurring`."""
+    def with_occurrences(self, seen: Occurrences) -> RandomSource:
+        """See :meth:`DataNode.with_occurrences`."""
         return RandomSource(*seen.of([self.op]))
 
-    def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it is made of nothing
+    def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it has no operands
         """See :meth:`DataNode.value`."""
         indices = indices_of(self.op, run.index, run.samples)
         return self.op.drawn(epoch=run.epoch, index=indices, frames=run.frames)
 
 
-class Uniform(_Random, called="random.uniform"):
-    """Draw numbers from a range, every one alike."""
+class Uniform(_Random, function_name="random.uniform"):
+    """Sample numbers uniformly from a range."""
 
     range: tuple[float, float] = param((-1.0, 1.0), "minimum and maximum", kind=float, size=2, drawn=False)
 
@@ -148,12 +147,12 @@ class Uniform(_Random, called="random.uniform"):
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
-        """That range."""
+        """The uniform distribution."""
         return distributions.Uniform(*self.range)
 
 
-class Normal(_Random, called="random.normal"):
-    """Draw numbers from the normal distribution."""
+class Normal(_Random, function_name="random.normal"):
+    """Sample numbers from the normal distribution."""
 
     mean: float = param(0.0, "mean", drawn=False)
     stddev: float = param(1.0, "standard deviation", lo=0, drawn=False)
@@ -163,12 +162,12 @@ class Normal(_Random, called="random.normal"):
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
-        """That distribution."""
+        """The normal distribution."""
         return distributions.Normal(self.mean, self.stddev)
 
 
-class Choice(_Random, called="random.choice"):
-    """Draw one of some numbers."""
+class Choice(_Random, function_name="random.choice"):
+    """Sample one of some numbers."""
 
     of: tuple[float, ...] = param((0.0, 1.0), "values to choose from", kind=float, size=ANY)
     weights: tuple[float, ...] | None = param(
@@ -183,12 +182,12 @@ class Choice(_Random, called="random.choice"):
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
-        """One of the values."""
+        """The choice of one of the values."""
         return distributions.Choice(self.of, self.weights)
 
 
-class CoinFlip(_Random, called="random.coin_flip"):
-    """Draw 1 with a probability, otherwise 0; a flag takes them for True and False."""
+class CoinFlip(_Random, function_name="random.coin_flip"):
+    """Sample 1 with a probability, otherwise 0; flags accept them as True and False."""
 
     probability: float = param(0.5, "probability of 1", lo=0, hi=1, drawn=False)
 
@@ -199,5 +198,5 @@ class CoinFlip(_Random, called="random.coin_flip"):
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
-        """0 and 1, as likely as that."""
+        """The choice of 0 or 1."""
         return distributions.Choice((0.0, 1.0), (1 - self.probability, self.probability))

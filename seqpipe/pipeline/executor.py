@@ -1,4 +1,4 @@
-"""The executor: batches of sources through a graph, some of them ahead of who iterates, on threads of their own."""
+"""The executor: fetches batches from sources and evaluates a graph on them, on threads, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COMPUTE: Final = "compute"
 
 @dataclass(frozen=True)
 class Made:
-    """A batch that went through the graph.
+    """The outputs of a graph for one batch.
 
     Attributes:
-        values: one for each output.
-        place: which samples they are.
+        values: one value for each output.
+        place: the samples of the batch.
     """
 
     values: tuple[Any, ...]
@@ -38,12 +38,12 @@ class Made:
 
 @dataclass
 class StageTimes:
-    """How a thread spent its time.
+    """Times of a stage, which has a thread of its own.
 
     Attributes:
-        batches: how many it has made.
-        busy_s: seconds that it worked.
-        starved_s: seconds that it waited for what comes before it.
+        batches: number of finished batches.
+        busy_s: seconds of work.
+        starved_s: seconds of waiting for the previous stage.
     """
 
     batches: int = 0
@@ -52,7 +52,7 @@ class StageTimes:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count the time of a block as work."""
+        """Count the time of a block as work on one batch."""
         begin = time.perf_counter()
         try:
             yield
@@ -72,12 +72,12 @@ class StageTimes:
 
 @dataclass(eq=False)
 class _Begun:
-    """A batch on its way.
+    """A pending batch.
 
     Attributes:
-        tickets: one of each source.
-        fetched: what the sources gave.
-        made: what the graph made of it.
+        tickets: the ticket of each source.
+        fetched: the batches of the sources.
+        made: the outputs of the graph.
     """
 
     tickets: list[Ticket]
@@ -86,17 +86,17 @@ class _Begun:
 
     @property
     def size(self) -> int:
-        """The bytes of what was read, as far as they are known."""
+        """Size of the sources' batches in bytes, as far as known."""
         return sum(ticket.size for ticket in self.tickets)
 
 
 @dataclass(eq=False)
 class Executor:
-    """Runs a graph over what sources give, in order.
+    """Evaluates a graph on the batches of sources, in order.
 
-    Code of the user that makes batches has a thread, and the graph has one; readers have their own. At most
-    ``prefetch`` batches are begun before they are asked for. An error waits for the turn of its batch; the batch after
-    it comes next.
+    The user's code in external sources has a thread, and the graph has one; readers have their own. At most
+    ``prefetch`` batches are started before they are requested. An error is raised in the order of its batch; the next
+    call returns the batch after it.
 
     On a GPU, readers decode and uploads copy in streams of their own, beside whatever the default stream does, and the
     thread that needs their result waits for it. Kernels are queued in CuPy's current stream, the default one, without
@@ -104,14 +104,14 @@ class Executor:
     work. A stream of the graph's own would have to wait for the default one at each allocation to be as safe.
 
     Attributes:
-        sources: in the order in which they were declared; the first says which samples a batch has.
-        nodes: the inputs of the graph that stand for values of these.
-        graph: what is called for each batch, with the values by the names of the inputs.
-        prefetch: batches that are begun ahead; 0 for none, and then all is done in the thread that asks.
-        before: called before a batch is begun; it may raise StopIteration, which ends the epoch.
-        around: makes a context in which the graph is evaluated.
-        settle: called with the values of the inputs of the first batch, before anything is done to them; it may refuse.
-        images: the names of inputs that operators act on as on images.
+        sources: the sources in the order of their declaration; the first determines the samples of a batch.
+        nodes: the inputs of the graph, which stand for values of the sources.
+        graph: called for each batch, with the values by the names of the inputs.
+        prefetch: number of batches that are started ahead; with 0 everything runs in the consumer's thread.
+        before: called before a batch is started; it may raise StopIteration, which ends the epoch.
+        around: returns a context in which the user's code and the graph run.
+        settle: called with the input values of the first batch; it may raise an error.
+        images: names of the inputs that operators process as images.
     """
 
     sources: Seq[BatchSource]
@@ -130,21 +130,21 @@ class Executor:
     _broken: Exception | None = field(default=None, init=False)
     _depths: list[int] = field(default_factory=lambda: [0, 0], init=False)
     _waited: StageTimes = field(default_factory=StageTimes, init=False)
-    _place: list[tuple[int, int, Any]] = field(default_factory=list, init=False)
+    _positions: list[tuple[int, int, Any]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self._place = [(0, 0, None) for _ in self.sources]
+        self._positions = [(0, 0, None) for _ in self.sources]
 
     @property
     def under_way(self) -> int:
-        """Batches that were begun and not given out."""
+        """Number of pending batches."""
         return len(self._queue)
 
     def next(self) -> Made | None:
-        """The next batch; None at the end of the epoch, until :meth:`go_to` is called.
+        """Return the next batch; None at the end of the epoch, until :meth:`go_to` is called.
 
         Raises:
-            Exception: what making the batch has raised; the next call gives the batch behind it.
+            Exception: the error of this batch; the next call returns the batch after it.
         """
         while True:
             try:
@@ -153,10 +153,10 @@ class Executor:
                 continue
 
     def _next(self) -> Made | None:
-        """The same; a batch of which nothing is left is an error."""
+        """Return the next batch; a batch without readable samples raises :class:`EmptyBatchError`."""
         if self._pid != os.getpid():
             self._restart()
-        # as readers do: while a batch is awaited, as many more are read, so that neighbors share their decoding
+        # while the consumer waits for a batch, readers read ``prefetch`` more, so that neighbors share decoding
         calls_users = self.before is not None or any(source.in_thread for source in self.sources)
         self.fill(max(1, self.prefetch) if calls_users else self.prefetch + 1)
         if not self._queue:
@@ -175,26 +175,26 @@ class Executor:
                 self._ended = True
                 return None
             except Exception:
-                self._given(begun)
+                self._returned(begun)
                 raise
-        self._given(begun)
-        if self.before is None:  # who feeds by hand is asked for a batch when one is wanted
+        self._returned(begun)
+        if self.before is None:  # ``before`` is called only for requested batches
             self.fill(self.prefetch, ahead=True)
         return made
 
     def ended(self) -> bool:
-        """Whether the next batch is none: a source has ended."""
+        """Return whether the epoch has ended, without a further batch."""
         if not self._queue:
             return self._ended
         made = self._queue[0].made
         return not made.cancelled() and isinstance(made.exception(), EndOfData)
 
     def fill(self, most: int, *, ahead: bool = False) -> None:
-        """Begin batches until so many are under way.
+        """Start batches until ``most`` are pending.
 
         Args:
-            most: how many.
-            ahead: whether none of them is asked for yet, so that there may be none if there is nothing to make it of.
+            most: number of batches.
+            ahead: whether no batch is requested yet, so that memory limits and empty queues apply to the first, too.
         """
         if not self._queue:
             for source in self.sources:
@@ -205,11 +205,11 @@ class Executor:
             try:
                 if not self._begin():
                     return
-            except Exception as error:  # raised in its turn, behind the batches that were begun before
+            except Exception as error:  # raised after the batches that were started before
                 self._broken = error
 
     def _fits(self) -> bool:
-        """Whether there is room for one more batch, and something to make it of."""
+        """Return whether the memory limits allow one more batch, and no source waits to be fed."""
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
@@ -219,7 +219,10 @@ class Executor:
         return True
 
     def _begin(self) -> bool:
-        """Begin a batch; tells whether there was one."""
+        """Start a batch; return False at the end of the epoch.
+
+        If a source raises an error or has ended, the batches of the other sources are put back.
+        """
         if self.before is not None:
             try:
                 self.before()
@@ -227,19 +230,28 @@ class Executor:
                 self._ended = True
                 return False
         tickets: list[Ticket] = []
-        for source in self.sources:
-            ticket = source.begin()
-            if ticket is None:
-                for done, other in zip(tickets, self.sources, strict=False):
-                    other.cancel(done)
-                self._ended = True
-                return False
-            tickets.append(ticket)
+        try:
+            for source in self.sources:
+                ticket = source.begin()
+                if ticket is None:
+                    break
+                tickets.append(ticket)
+        except BaseException:
+            self._put_back(tickets)
+            raise
+        if len(tickets) < len(self.sources):
+            self._put_back(tickets)
+            self._ended = True
+            return False
         in_thread = any(source.in_thread for source in self.sources)
         fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, self._fetching(tickets))
         made = self._submit(_COMPUTE, self._making(fetched))
         self._queue.append(_Begun(tickets, fetched, made))
         return True
+
+    def _put_back(self, tickets: Seq[Ticket]) -> None:
+        for ticket, source in zip(tickets, self.sources, strict=False):
+            source.put_back(ticket)
 
     def _submit(self, stage: str, call: Callable[[], Any]) -> Future[Any]:
         self.stages.setdefault(stage, StageTimes())
@@ -258,19 +270,19 @@ class Executor:
             timed = stage.working() if label == _EXTERNAL else stage.waiting()
             with timed, nullcontext() if around is None else around():
                 pairs = list(zip(sources, tickets, strict=True))
-                found = []
+                batches = []
                 for source, ticket in pairs:
                     with noted(
                         f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"
                     ):
-                        found.append(source.finish(ticket))
-                return found
+                        batches.append(source.finish(ticket))
+                return batches
 
         return fetch
 
     def _making(self, fetching: Future[list[Fetched]]) -> Callable[[], Made]:
         stages, graph, around = self.stages, self.graph, self.around
-        places = [(node, self._number(node), node.name in self.images) for node in self.nodes]
+        inputs = [(node, self._number(node), node.name in self.images) for node in self.nodes]
 
         def make() -> Made:
             with stages[_COMPUTE].waiting():
@@ -279,11 +291,11 @@ class Executor:
                 place = _place_of(fetched, self.sources)
                 values = {
                     node.name: node.taken(fetched[number].values, images=images)
-                    for node, number, images in places
+                    for node, number, images in inputs
                 }
                 del fetched
-                told = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
-                note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{told}"
+                files = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
+                note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{files}"
                 with noted(note), nullcontext() if around is None else around():
                     if self.settle is not None:
                         self.settle(values)
@@ -295,42 +307,42 @@ class Executor:
     def _number(self, node: Fed) -> int:
         return next(n for n, source in enumerate(self.sources) if source is node.source)
 
-    def _given(self, begun: _Begun) -> None:
+    def _returned(self, begun: _Begun) -> None:
         self._queue.popleft()
-        self._place = [(ticket.epoch, ticket.end, None) for ticket in begun.tickets]
+        self._positions = [(ticket.epoch, ticket.end, None) for ticket in begun.tickets]
 
-    def places(self) -> list[tuple[int, int, Any]]:
-        """Epoch, position and own state of each source, as of what was given out."""
+    def positions(self) -> list[tuple[int, int, Any]]:
+        """Return epoch, position and own state of each source, after the last returned batch."""
         if not self._queue:
-            return self._place
+            return self._positions
         begun = self._queue[0]
-        _settle(begun.fetched)  # states are taken when a source is asked
+        _wait(begun.fetched)  # finish() stores the states
         return [
             (epoch, position, ticket.state)
-            for (epoch, position, _), ticket in zip(self._place, begun.tickets, strict=True)
+            for (epoch, position, _), ticket in zip(self._positions, begun.tickets, strict=True)
         ]
 
-    def go_to(self, places: Seq[tuple[int, int, Any]]) -> None:
-        """Stand at a place, with nothing under way.
+    def go_to(self, positions: Seq[tuple[int, int, Any]]) -> None:
+        """Cancel pending batches, and move the sources to positions.
 
         Raises:
-            StateError: a source cannot go there.
+            StateError: a source cannot move there.
         """
         self._drop()
-        for source, (epoch, position, state) in zip(self.sources, places, strict=True):
+        for source, (epoch, position, state) in zip(self.sources, positions, strict=True):
             source.go_to(epoch, position, state)
-        self._place = [(epoch, position, state) for epoch, position, state in places]
+        self._positions = [(epoch, position, state) for epoch, position, state in positions]
         self._ended, self._broken = False, None
 
     def _restart(self) -> None:
-        """In a forked process: what was under way does not arrive, and is begun once more."""
+        """Start pending batches again in a forked process, where they would never finish."""
         self._pid = os.getpid()
-        self._workers, places = {}, self._place
+        self._workers, positions = {}, self._positions
         self._queue.clear()
-        self.go_to(places)
+        self.go_to(positions)
 
     def _drop(self) -> None:
-        """Let go of what is under way, the last first, so that what is fed by hand is in its order again."""
+        """Cancel pending batches, the last first, so that queues of fed batches keep their order."""
         while self._queue:
             begun = self._queue.pop()
             cancelled = begun.made.cancel()
@@ -338,17 +350,17 @@ class Executor:
                 for source, ticket in zip(self.sources, begun.tickets, strict=True):
                     source.cancel(ticket)
             else:
-                _settle(begun.fetched)
+                _wait(begun.fetched)
             if not cancelled:
-                _settle(begun.made)
+                _wait(begun.made)
 
     def statistics(self) -> Mapping[str, Any]:
-        """How the stages spent their time, how many batches were ready on average, and what is slowest."""
+        """Return the times of the stages, the average number of finished batches, and the slowest stage."""
         stages = {
             name: {"batches": s.batches, "busy_s": s.busy_s, "starved_s": s.starved_s}
             for name, s in self.stages.items()
         }
-        ready, asked = self._depths
+        ready, requested = self._depths
         busiest = max(self.stages, key=lambda name: self.stages[name].busy_s, default="")
         waited = self._waited.starved_s
         slowest = "consumer" if waited < 0.05 * self._elapsed() else busiest
@@ -357,7 +369,7 @@ class Executor:
         return {
             "stages": stages,
             "waited_s": waited,
-            "ready": ready / asked if asked else 0.0,
+            "ready": ready / requested if requested else 0.0,
             "bottleneck": slowest,
         }
 
@@ -365,35 +377,35 @@ class Executor:
         return max((s.busy_s + s.starved_s for s in self.stages.values()), default=0.0) or 1e-9
 
     def stop(self) -> None:
-        """Let go of what is under way, end the threads, and stay where it stands."""
-        self.go_to(self.places())
+        """Cancel pending batches, stop the threads, and keep the position."""
+        self.go_to(self.positions())
         self.close()
 
     def close(self) -> None:
-        """Let go of what is under way, end the threads, and close the sources."""
-        places = self._place
+        """Cancel pending batches, stop the threads, and close the sources."""
+        positions = self._positions
         self._drop()
         while self._workers:
             self._workers.popitem()[1].close()
-        for source, (epoch, position, _) in zip(self.sources, places, strict=True):
+        for source, (epoch, position, _) in zip(self.sources, positions, strict=True):
             if not source.in_thread:
                 source.go_to(epoch, position)
             source.close()
 
 
 def _place_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> Place:
-    """The place that the first source says.
+    """Return the samples of the first source.
 
     Raises:
-        ParameterError: others give another number of samples.
+        ParameterError: other sources returned another number of samples.
     """
     if not fetched:
         raise ParameterError("there is no source of samples", allowed="a reader or an external source")
     counts = [len(one.place.indices) for one in fetched]
     if len(set(counts)) > 1:
-        told = ", ".join(f"{source.name} gave {n}" for source, n in zip(sources, counts, strict=True))
+        sizes = ", ".join(f"{source.name} gave {n}" for source, n in zip(sources, counts, strict=True))
         raise ParameterError(
-            f"sources gave batches of different sizes: {told}",
+            f"sources gave batches of different sizes: {sizes}",
             allowed="as many samples from each",
             advice="Give them one batch size, or drop the last batch (last_batch='drop')",
         )
@@ -405,8 +417,8 @@ def _brief(indices: list[int]) -> str:
     return shown + (", …" if len(indices) > 8 else "")
 
 
-def _settle(future: Future[Any]) -> None:
-    """Wait until nothing of it is under way, whatever comes of it."""
+def _wait(future: Future[Any]) -> None:
+    """Wait for a future, and ignore its result and error."""
     try:
         future.exception()
     except CancelledError:
@@ -414,7 +426,7 @@ def _settle(future: Future[Any]) -> None:
 
 
 def _done(call: Callable[[], Any]) -> Future[Any]:
-    """What a call gives, made at once."""
+    """Call a function now, and return its result as a future."""
     future: Future[Any] = Future()
     try:
         future.set_result(call())

@@ -31,7 +31,7 @@ from typing import Any
 from ..cached import cached_property
 from ..errors import ParameterError
 from ..kernel import KernelDevice
-from ..ops import OF_CALLS, Backend, Called, DataNode, Op, Run, Type, type_of_value
+from ..ops import GRAPH_ARGUMENTS, Backend, DataNode, DeferredCall, Op, Run, Type, type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch
@@ -136,9 +136,9 @@ class Graph:
     @property
     def images(self) -> frozenset[str]:
         """The names of inputs that operators act on as on images."""
-        calls = [node for node in self._order.nodes if isinstance(node, Called)]
-        makers = [(call, call.maker.makers[0].traits.takes) for call in calls]
-        acted_on = [one for call, takes in makers if takes in ("images", "batches") for one in call.inputs]
+        calls = [node for node in self._order.nodes if isinstance(node, DeferredCall)]
+        targets = [(call, call.target.operators[0].traits.takes) for call in calls]
+        acted_on = [one for call, takes in targets if takes in ("images", "batches") for one in call.inputs]
         return frozenset(one.name for one in acted_on if isinstance(one, Input))
 
     def __call__(
@@ -197,7 +197,7 @@ class Graph:
                 raise _wrong(f"{name} is a node, {value}", allowed="values that are there")
         for name in inputs:
             if name not in self.inputs:
-                raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(OF_CALLS)}")
+                raise _wrong(f"there is no input {name!r}", allowed=f"{names}; {', '.join(GRAPH_ARGUMENTS)}")
         if missing := [name for name in self.inputs if name not in inputs]:
             raise _wrong(
                 f"the input {missing[0]!r} is missing",
@@ -237,7 +237,7 @@ class Graph:
                 lines[-1] += known
             else:
                 node = step.nodes[-1]
-                how = "by itself" if isinstance(node, Called) else "numbers in main memory"
+                how = "by itself" if isinstance(node, DeferredCall) else "numbers in main memory"
                 lines.append(f"{node.written(self._name)}: {how}{known}")
         inputs = [
             f"{node.label}: {kind}" for node in self.input_nodes if (kind := self.type_of(node)) != Type()
@@ -252,7 +252,7 @@ class Graph:
 
     def _told(self, ops: Iterable[Op]) -> str:
         """Where parameters of operators come from."""
-        names = [self._name(node) for op in ops for node in op.awaited]
+        names = [self._name(node) for op in ops for node in op.pending]
         return f"; parameters from {', '.join(names)}" if names else ""
 
     def to_json(self) -> str:

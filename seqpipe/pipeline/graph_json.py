@@ -9,7 +9,19 @@ from typing import Any, Final
 
 from .. import parts
 from ..errors import ParameterError
-from ..ops import Called, Chain, Computed, DataNode, NodeOutput, OneOf, Only, Op, PerFrame, Sampled, SomeOf
+from ..ops import (
+    Chain,
+    Computed,
+    DataNode,
+    DeferredCall,
+    NodeOutput,
+    OneOf,
+    Only,
+    Op,
+    PerFrame,
+    Sampled,
+    SomeOf,
+)
 from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
@@ -58,14 +70,14 @@ def _state(node: DataNode) -> dict[str, Any]:
         return {"sign": node.sign, "of": node.parts}
     if isinstance(node, RandomSource):
         return {"call": _maker(node.op), "of": [], "with": {}}
-    if isinstance(node, Called):
-        return {"call": _maker(node.maker), "of": node.given, "with": node.options}
+    if isinstance(node, DeferredCall):
+        return {"call": _maker(node.target), "of": node.given, "with": node.options}
     raise ParameterError(f"a {type(node).__name__} cannot be written as JSON", source="Graph")
 
 
 def _maker(maker: Any) -> dict[str, Any]:
     if isinstance(maker, Sampled):
-        return {**_maker(maker.maker), "parts": {name: _part(one) for name, one in maker.parts.items()}}
+        return {**_maker(maker.target), "parts": {name: _part(one) for name, one in maker.parts.items()}}
     return {"maker": maker.state()}
 
 
@@ -133,14 +145,14 @@ def _member(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
         return Chain.part([_member(one, nodes) for one in state["ops"]], state["fuse"])
     if state["op"] == Only.name:
         line = _member(state["line"], nodes)
-        return Only(state["images"], line).rebuilt(line.makers)
+        return Only(state["images"], line).rebuilt(line.operators)
     if state["op"] not in (OneOf.name, SomeOf.name):
         return _operator(state, nodes)
     parts = [None if one is None else _member(one, nodes) for one in state["parts"]]
     own = {name: state[name] for name in ("weights", "p", "seed")}
     kind = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
-    operators = [op for part in parts if part is not None for op in part.makers]
-    return kind.rebuilt([kind.occurring(state["occurrence"]), *operators])
+    operators = [op for part in parts if part is not None for op in part.operators]
+    return kind.rebuilt([kind.with_occurrence(state["occurrence"]), *operators])
 
 
 def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:

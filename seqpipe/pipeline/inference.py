@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SeqpipeError
-from ..ops import Called, Computed, DataNode, NodeOutput, Type, result_type, types_after
+from ..ops import Computed, DataNode, DeferredCall, NodeOutput, Type, result_type, types_after
 from ..ops.random import RandomSource
 from .inputs import Input
 from .nodes import Fed, add_note
@@ -78,10 +78,10 @@ def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str,
         return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
     if isinstance(node, Computed):
         return (_of_arithmetic(node, given),)
-    if isinstance(node, Called):
+    if isinstance(node, DeferredCall):
         several = iter(given[: len(node.inputs)])
         by_place = [next(several)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.given]
-        return types_after(node.maker, by_place, node.options.get("layout"))
+        return types_after(node.target, by_place, node.options.get("layout"))
     return (Type(device=getattr(node, "device", None)),)
 
 
@@ -97,7 +97,7 @@ def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
     if isinstance(node, Computed):
         pairs = zip(node.operands, given, strict=True)
         what = "arithmetic"
-    elif isinstance(node, Called):
+    elif isinstance(node, DeferredCall):
         first = len(node.inputs)
         pairs = zip(node.operands[first:], given[first:], strict=True)
         what = f"a parameter of {node.label}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..layout import frame_axis
-from ..ops import DEFAULT_LAYOUTS, OF_CALLS, Called, DataNode, Named, Run
+from ..ops import DEFAULT_LAYOUTS, GRAPH_ARGUMENTS, DataNode, DeferredCall, Named, Run
 from ..sequence import Batch, Sequence
 
 __all__ = ["BatchExtent", "Input", "extent_of", "leads_of"]
@@ -35,11 +35,15 @@ class Input(DataNode):
 
     def __post_init__(self) -> None:
         name: Any = self.name
-        if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name) or name in OF_CALLS:
+        if (
+            not (isinstance(name, str) and name.isidentifier())
+            or keyword.iskeyword(name)
+            or name in GRAPH_ARGUMENTS
+        ):
             raise ParameterError(
                 f"name={name!r} is not valid",
                 source="Input",
-                allowed=f"a name that an argument can have, other than {', '.join(OF_CALLS)}",
+                allowed=f"a name that an argument can have, other than {', '.join(GRAPH_ARGUMENTS)}",
             )
 
     @property
@@ -79,9 +83,9 @@ def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for node in nodes:
         if (
-            isinstance(node, Called)
+            isinstance(node, DeferredCall)
             and node.given
-            and node.maker.makers[0].traits.takes in ("images", "batches")
+            and node.target.operators[0].traits.takes in ("images", "batches")
         ):
             first = node.given[0]
             if isinstance(first, Input):

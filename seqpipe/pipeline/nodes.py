@@ -1,4 +1,4 @@
-"""Nodes that stand for values of sources, and notes on errors that tell where they arose."""
+"""Nodes for the values of sources, and notes on errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NUMBERS: Final = count()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fed(Input):
-    """A value that a source gives for each batch.
+    """A value of a source, for each batch.
 
     Attributes:
-        name: one of its own within the process.
+        name: a name that is unique in the process.
         source: the source.
-        part: the number of the value among the source's.
-        plain: whether it is a Batch, an array or a list of arrays, rather than a :class:`Value`.
-        order: greater than those of nodes that were made before.
+        part: number of the value among the source's.
+        plain: whether graphs receive a Batch, an array or a list of arrays instead of a :class:`Value`.
+        order: number of the source in the order of creation.
     """
 
     source: BatchSource
@@ -40,31 +40,31 @@ class Fed(Input):
         return f"{self.source.name}.{self.source.parts[self.part]}"
 
     def taken(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
-        """The value among those of the source; with a layout of images, a Batch.
+        """Return this node's value among those of the source; a Batch if it has a layout of images.
 
         Args:
-            values: of the source.
-            images: whether operators act on it as on images, so that it has a layout though none was declared.
+            values: the values of the source.
+            images: whether operators process it as images; it then gets a default layout if none was declared.
         """
-        found = values[self.part]
-        if not self.plain or not isinstance(found, Value):
-            return found
-        return found.as_images() if images or found.layout else found.data
+        value = values[self.part]
+        if not self.plain or not isinstance(value, Value):
+            return value
+        return value.as_images() if images or value.layout else value.data
 
-    def written(self, name: Any) -> str:  # noqa: ARG002  there are no nodes in it
+    def written(self, name: Any) -> str:  # noqa: ARG002  it refers to no other nodes
         """See :meth:`seqpipe.ops.DataNode.written`."""
         return self.label
 
 
 def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[Fed, ...]:
-    """A node for each value of a source."""
+    """Return a node for each value of a source."""
     first = next(_NUMBERS)
     return tuple(Fed(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))
 
 
 @contextmanager
 def noted(note: str) -> Iterator[None]:
-    """A context whose errors carry a note."""
+    """Return a context that adds a note to errors."""
     try:
         yield
     except EndOfData:
@@ -75,6 +75,6 @@ def noted(note: str) -> Iterator[None]:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, as tracebacks show it from Python 3.11 on."""
+    """Add a note to an error, once; tracebacks show notes since Python 3.11."""
     notes = [*getattr(error, "__notes__", ()), note]
     error.__notes__ = list(dict.fromkeys(notes))

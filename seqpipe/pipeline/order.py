@@ -39,7 +39,7 @@ class Ordered:
         """
         seen = Occurrences()
         for place, node in enumerate(self.nodes):
-            self.nodes[place] = made = node.occurring(seen)
+            self.nodes[place] = made = node.with_occurrences(seen)
             made.__dict__["where"] = node.where  # it stands for that node
             self._places[_key(made)] = place
 

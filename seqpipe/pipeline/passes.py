@@ -1,4 +1,4 @@
-"""Iterators over an augmented dataset: an executor applies the rest of the chain to the items of the reader's."""
+"""Iterators over an augmented dataset: an executor applies the rest of the chain to the reader's items."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class AugmentedPass(Generic[ItemT]):
 
     The chain runs on a separate thread, up to ``ahead`` items ahead of the consumer. A state continues with exactly the
     samples and augmentations that would have followed, for every ``fuse``. An error is raised at its position in the
-    order; the next call continues behind it.
+    order; the next call continues after it.
 
     Args:
         inner: the reader's iterator.
@@ -103,12 +103,12 @@ class AugmentedPass(Generic[ItemT]):
     @property
     def epoch(self) -> int:
         """The epoch that is being iterated."""
-        return self._executor.places()[0][0]
+        return self._executor.positions()[0][0]
 
     @property
     def position(self) -> int:
         """Number of samples of the rank's epoch that were returned or lost."""
-        return self._executor.places()[0][1]
+        return self._executor.positions()[0][1]
 
     def __len__(self) -> int:
         """Number of items of a whole epoch, including those that may turn out to be lost."""
@@ -164,7 +164,7 @@ class AugmentedPass(Generic[ItemT]):
 
     @property
     def executor(self) -> Executor:
-        """What runs the chain; it lives on while it works, though the iterator was dropped."""
+        """The executor of the chain; its threads keep it alive until they are idle."""
         return self._executor
 
     def close(self) -> None:

@@ -143,6 +143,9 @@ def external_source(
 ) -> Any:
     """Use the user's own code as the source of a pipeline.
 
+    What the source returns is copied, by several threads, so that it may use its memory again. If an operator that only
+    crops or mirrors whole pixels is the one user of a value, only its window is copied; :meth:`Pipeline.explain` tells.
+
     Args:
         source: a callable without arguments, or that takes the number of the batch, a BatchInfo, or a SampleInfo
             (``batch=False``); an iterable; a generator function; or None for batches passed to :meth:`Pipeline.feed`.
@@ -185,7 +188,7 @@ def external_source(
 
 
 def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
-    """Make the specification of an external source's values.
+    """Return the specification of an external source's values.
 
     Raises:
         ParameterError: the number of dtypes or layouts differs from that of values.
@@ -410,7 +413,7 @@ def fed_nodes(graph: Graph) -> list[Fed]:
     for node in nodes:
         if not isinstance(node, Fed):
             raise ParameterError(
-                f"nothing gives the input {node.name!r} its values",
+                f"the input {node.name!r} belongs to no source",
                 source="Pipeline",
                 allowed="values of read() and external_source()",
                 advice="A Graph is called with values of its inputs",
@@ -442,7 +445,7 @@ def feed_of(sources: Seq[BatchSource], name: str) -> Feed:
         if source.name == name:
             return source
     raise ParameterError(
-        f"there is no source {name!r} that is fed by hand",
+        f"there is no source {name!r} for feed()",
         source="Pipeline",
         allowed=", ".join(repr(source.name) for source in known) or "none: all sources have their own data",
     )
@@ -455,9 +458,12 @@ def graph_fingerprint(graph: Graph, sources: Seq[BatchSource]) -> str:
 
 def state_of(executor: Executor, mark: str) -> PipelineState:
     """Return the position of an executor."""
-    places = executor.places()
+    positions = executor.positions()
     return PipelineState(
-        epoch=places[0][0], position=places[0][1], fingerprint=mark, sources=[list(place) for place in places]
+        epoch=positions[0][0],
+        position=positions[0][1],
+        fingerprint=mark,
+        sources=[list(one) for one in positions],
     )
 
 
@@ -468,9 +474,9 @@ def load_state(executor: Executor, state: Mapping[str, Any], mark: str) -> None:
         StateError: the state belongs to another pipeline, or a source cannot continue from it.
     """
     check_state(state, mark, what="this pipeline")
-    places = state.get("sources")
-    if not isinstance(places, list) or len(places) != len(executor.sources):
+    positions = state.get("sources")
+    if not isinstance(positions, list) or len(positions) != len(executor.sources):
         raise StateError(
-            "the state has no place for each source", allowed="what state_dict() of a pipeline gives"
+            "the state has no position for each source", allowed="what state_dict() of a pipeline returns"
         )
-    executor.go_to([(int(epoch), int(position), own) for epoch, position, own in places])
+    executor.go_to([(int(epoch), int(position), own) for epoch, position, own in positions])

@@ -43,7 +43,7 @@ class EndOfData(Exception):  # noqa: N818  the end is no error
 
 
 class EmptyBatchError(DamagedSourceError):
-    """No sample of a batch can be read, and such samples are to be left out; the batch is passed over."""
+    """No sample of a batch can be read, and ``on_error`` leaves them out; the pipeline skips the batch."""
 
 
 class Place(NamedTuple):
@@ -111,6 +111,8 @@ class BatchSource(ABC):
     room: int | None = None
     in_thread: bool = False
     endless: bool = False
+    _epoch: int = 0
+    _position: int = 0
 
     def start(self) -> None:  # noqa: B027  most have nothing to start
         """Start processes, before the first batch is begun and before threads are started."""
@@ -128,7 +130,12 @@ class BatchSource(ABC):
         """
 
     def cancel(self, ticket: Ticket) -> None:  # noqa: B027  most have nothing to cancel
-        """Cancel a pending batch, which :meth:`finish` is not called for."""
+        """Cancel a pending batch, which :meth:`finish` is not called for; :meth:`go_to` follows."""
+
+    def put_back(self, ticket: Ticket) -> None:
+        """Undo :meth:`begin` for the batch that was started last: the next call starts it again."""
+        self.cancel(ticket)
+        self._epoch, self._position = ticket.epoch, ticket.position
 
     @abstractmethod
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
@@ -149,7 +156,7 @@ class BatchSource(ABC):
         """Everything that determines the samples, as plain values by name."""
 
     def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
-        """Take note of which values are used, by their numbers, beside those used already; others may be None."""
+        """Declare that the values with these numbers are used; values that were never declared may be None."""
 
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
         """Return what is known of a value's type before the first batch, by its number."""
@@ -168,7 +175,7 @@ class BatchSource(ABC):
         return 0
 
     def close(self) -> None:  # noqa: B027  most hold nothing
-        """Let go of threads and files."""
+        """Stop threads and close files."""
 
 
 class DatasetProtocol(Protocol):
@@ -207,7 +214,7 @@ class DatasetProtocol(Protocol):
         """Cancel a pending read."""
 
     def close(self) -> None:
-        """Let go of threads and files."""
+        """Stop threads and close files."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..array import Array
 from ..kernel import load_cupy
-from ..ops.call.threads import side_by_side, threads
+from ..ops.call.threads import parallel_for, threads
 from ..video.cuda.streams import Streams
 from ..video.finalizers import Finalizer
 
@@ -109,7 +109,7 @@ class Staging:
                 for place in range(begin, end):
                     out[place] = samples[place][window]
 
-        side_by_side(copy, -(-len(samples) // share))
+        parallel_for(copy, -(-len(samples) // share))
         return out
 
     def upload(self, array: npt.NDArray[Any]) -> Array:

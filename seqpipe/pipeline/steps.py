@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..cached import cached_property
-from ..ops import DEFAULT_LAYOUTS, Called, Chain, DataNode, Op, Run, naming_nodes
+from ..ops import DEFAULT_LAYOUTS, Chain, DataNode, DeferredCall, Op, Run, naming_nodes
 from .inputs import Input
 from .order import Ordered
 
@@ -28,21 +28,21 @@ class GraphStep:
     spent: tuple[DataNode, ...] = ()
 
     @cached_property
-    def calls(self) -> tuple[Called, ...]:
+    def calls(self) -> tuple[DeferredCall, ...]:
         """The nodes of a chain; none if it is no chain."""
-        return tuple(node for node in self.nodes if isinstance(node, Called) and _chains(node))
+        return tuple(node for node in self.nodes if isinstance(node, DeferredCall) and _chains(node))
 
     @cached_property
     def chain(self) -> Chain:
         """The operators of a chain, with nodes among their parameters."""
-        if len(self.calls) == 1 and isinstance(self.calls[0].maker, Chain):
-            return self.calls[0].maker
-        return Chain.part([op for call in self.calls for op in call.maker.makers])
+        if len(self.calls) == 1 and isinstance(self.calls[0].target, Chain):
+            return self.calls[0].target
+        return Chain.part([op for call in self.calls for op in call.target.operators])
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:
         """The nodes whose values it needs: of a chain, what that acts on, and then the parameters."""
-        return (*self.calls[0].inputs, *self.chain.awaited) if self.calls else self.nodes[0].operands
+        return (*self.calls[0].inputs, *self.chain.pending) if self.calls else self.nodes[0].operands
 
     def value(self, given: Seq[Any], run: Run) -> Any:
         """The value of its last node.
@@ -59,7 +59,7 @@ class GraphStep:
         (first,) = self.calls[0].given
         with naming_nodes(self.chain.ops):
             many = len(self.calls[0].inputs)
-            chain = self.chain.settled(given[many:])
+            chain = self.chain.bound(given[many:])
             return chain(
                 given[0] if many else first,
                 layout=self.calls[0].options.get("layout"),
@@ -69,17 +69,17 @@ class GraphStep:
                 device=run.device,
             )
 
-    def joined(self, call: Called) -> GraphStep:
+    def joined(self, call: DeferredCall) -> GraphStep:
         """The step with one more call at its end."""
         return GraphStep((*self.nodes, call))
 
-    def can_lead(self, call: Called) -> bool:
+    def can_lead(self, call: DeferredCall) -> bool:
         """Whether a call does to the result what it would do as the last of a chain.
 
         A chain passes layouts on, a call has its own: both must be the same. And what is composed stays as it is.
         """
-        makers = (self.chain, call.maker)
-        if not self.calls or any(one.fuse != "exact" for one in makers if isinstance(one, Chain)):
+        targets = (self.chain, call.target)
+        if not self.calls or any(one.fuse != "exact" for one in targets if isinstance(one, Chain)):
             return False
         before, after = self.calls[0].options.get("layout"), call.options.get("layout")
         if before is not None:
@@ -91,9 +91,9 @@ def _after(chain: Chain, layout: str) -> str:
     return chain.result_layout(layout)
 
 
-def _chains(node: Called) -> bool:
+def _chains(node: DeferredCall) -> bool:
     """Whether a call is that of operators on images alone, which are one line with others before and behind them."""
-    maker = node.maker
+    maker = node.target
     if isinstance(maker, Chain):
         return maker.is_line and len(node.given) == 1
     return isinstance(maker, Op) and type(maker).__call__ is Op.__call__
@@ -113,7 +113,7 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
         if isinstance(node, Input):
             continue
         found[place] = GraphStep((node,))
-        if isinstance(node, Called) and _chains(node) and isinstance(node.given[0], DataNode):
+        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.given[0], DataNode):
             before = order.place(node.given[0])
             if before in found and uses[before] == 1 and found[before].can_lead(node):
                 found[place] = found.pop(before).joined(node)

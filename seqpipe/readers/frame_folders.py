@@ -1,4 +1,4 @@
-"""Folders of frames: their images by number, how many there are, and threads that read sequences of them."""
+"""Folders of frames: lookup of images by frame number, frame counts, and threads that read sequences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
@@ -32,30 +32,33 @@ from ..video.memory import host_array
 from ..video.plan.request import Outcomes, Request, check_memory
 from ..video.probe.facts import Facts
 from ..video.probe.info import StreamInfo
-from .entry import Entry
+from .entry import Entry, Listing
 from .lazy_engine import LazyEngine
+from .selection import Catalog
 from .survey import VideoSurvey
 
 __all__ = ["FolderEngine", "FolderSurvey", "FrameFiles", "LazyFolderEngine"]
 
-_CONVERTERS = 64  # that a thread keeps
+_CONVERTERS = 64  # cached by each thread
+_FOLDERS = 4096  # whose file names are cached
 _BT601_FULL = {"matrix": 5, "full_range": True, "primaries": 2, "transfer": 2, "chroma_location": 0}
 
 
 @dataclass(frozen=True)
 class FrameFiles:
-    """Which image of a folder is which frame.
+    """The mapping from frame numbers to image files of a folder.
 
     Attributes:
         template: name of a frame's file, such as ``img_{:05}.jpg``; None for all images in the order of their names.
-        first_number: the number that the template has for the first frame.
+        first_number: number of the first frame in names by the template.
 
     Raises:
-        ParameterError: the template has no place for a number, or more than one.
+        ParameterError: the template does not have exactly one field for a number.
     """
 
     template: str | None = None
     first_number: int = 1
+    _listed: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.template is None:
@@ -71,15 +74,15 @@ class FrameFiles:
             )
 
     def path(self, folder: str, frame: int) -> str:
-        """The file of a frame.
+        """Return the path of a frame's file.
 
         Raises:
-            SourceNotFoundError: the folder is not there.
-            FrameRangeError: it has fewer images; only found where there is no template.
+            SourceNotFoundError: the folder does not exist.
+            FrameRangeError: the folder has fewer images; not checked with a template.
         """
         if self.template is not None:
             return os.path.join(folder, self.template.format(frame + self.first_number))  # noqa: PTH118  very many
-        names = _images(folder)
+        names = self._images(folder)
         if frame >= len(names):
             raise FrameRangeError(
                 f"there is no frame {frame}",
@@ -89,20 +92,30 @@ class FrameFiles:
         return os.path.join(folder, names[frame])  # noqa: PTH118  very many
 
     def count(self, folder: str) -> int:
-        """How many frames a folder has: images, or files by the template from the first number on, without a gap.
+        """Return the number of frames of a folder: its images, or its files by the template up to the first gap.
 
         Raises:
-            SourceNotFoundError: the folder is not there.
+            SourceNotFoundError: the folder does not exist.
         """
         if self.template is None:
-            return len(_images(folder))
-        names, frames = set(_listed(folder)), 0
+            return len(self._images(folder))
+        names, frames = set(_names(folder)), 0
         while self.template.format(frames + self.first_number) in names:
             frames += 1
         return frames
 
+    def _images(self, folder: str) -> tuple[str, ...]:
+        """The images of a folder, which are listed once."""
+        found = self._listed.get(folder)
+        if found is None:
+            names = sorted(name for name in _names(folder) if name.lower().endswith(image_extensions))
+            if len(self._listed) >= _FOLDERS:
+                self._listed.clear()
+            found = self._listed[folder] = tuple(names)
+        return found
 
-def _listed(folder: str) -> list[str]:
+
+def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208  names alone
     except OSError as error:
@@ -111,40 +124,43 @@ def _listed(folder: str) -> list[str]:
         ) from error
 
 
-@lru_cache(maxsize=1024)
-def _images(folder: str) -> tuple[str, ...]:
-    return tuple(sorted(name for name in _listed(folder) if name.lower().endswith(image_extensions)))
-
-
 @dataclass
 class FolderSurvey(VideoSurvey):
-    """Looks at folders of frames: lists say how many there are, or the folder does; the first image tells the size.
+    """The survey of folders of frames: counts come from the listing or the folder, sizes from the first image.
 
     Attributes:
-        files: which image is which frame.
+        files: the mapping from frame numbers to files.
     """
 
     files: FrameFiles = field(default_factory=FrameFiles)
 
-    def _look(
+    def catalog(self, listing: Listing, engine: Engine) -> Catalog:
+        """See :meth:`VideoSurvey.catalog`; the names in the fingerprint say which images are the frames."""
+        made = super().catalog(listing, engine)
+        if self.files.template is None:
+            return made
+        which = f"{self.files.template} from {self.files.first_number}"
+        return replace(made, keys=tuple(f"{key}/{which}" for key in made.keys))
+
+    def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
     ) -> Iterator[tuple[str, Facts | SeqpipeError, FloatArray | None]]:
-        listed = {
+        declared = {
             one.name: one.part.end_frame for one in entries if one.part is not None and one.part.end_frame
         }
-        known = list(names)
-        found = engine.map(lambda name: self._seen(name, listed.get(name)), known)
-        for name, facts in zip(known, found, strict=True):
+        folders = list(names)
+        facts_of_each = engine.map(lambda name: self._facts(name, declared.get(name)), folders)
+        for name, facts in zip(folders, facts_of_each, strict=True):
             yield name, facts, None
 
-    def _seen(self, folder: str, listed: int | None) -> Facts | SeqpipeError:
+    def _facts(self, folder: str, declared: int | None) -> Facts | SeqpipeError:
         try:
-            frames = listed or self.files.count(folder)
+            frames = declared or self.files.count(folder)
             if not frames:
                 wanted = self.files.template or ", ".join(image_extensions)
                 raise SourceNotFoundError("the folder has no frames", source=folder, allowed=wanted)
             if self.output.size is not None and self.output.crop is None:
-                return Facts(frames, 1, 1, 0, False)  # whatever the size, frames become one that is known
+                return Facts(frames, 1, 1, 0, False)  # the output's size does not depend on the frames'
             height, width, _ = _decoded(self.files.path(folder, 0), gray=True).shape
             return Facts(frames, width, height, 0, False)
         except SeqpipeError as error:
@@ -152,11 +168,11 @@ class FolderSurvey(VideoSurvey):
 
 
 class FolderEngine:
-    """Threads that read sequences of frames from folders, as an :class:`Engine` does from videos.
+    """Reads sequences of frames from folders, on threads, with the interface of :class:`Engine`.
 
     Args:
-        files: which image is which frame.
-        threads: how many; by default one for each core that this process may use.
+        files: the mapping from frame numbers to files.
+        threads: number of threads; by default one per core that this process may use.
     """
 
     def __init__(self, files: FrameFiles, threads: int | None = None) -> None:
@@ -165,6 +181,7 @@ class FolderEngine:
         self._workers = Workers(self.threads, "seqpipe-frames")
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self.allocate = host_array
 
     map = Engine.map
@@ -174,22 +191,24 @@ class FolderEngine:
         return self._workers
 
     def submit(self, requests: Seq[Request]) -> PendingRead:
-        """Begin to read sequences."""
+        """Start to read sequences."""
         planned: InterruptibleFuture[Any] = InterruptibleFuture()
-        calls = [partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)]
+        calls = [
+            partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)
+        ]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
 
     def read(self, requests: Seq[Request]) -> list[Sequence | SeqpipeError]:
-        """Read sequences in parallel; one entry for each, the sequence or the error that it ended in."""
+        """Read sequences in parallel; return a sequence or an error for each request."""
         return self.submit(requests).result()
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """How many images were decoded."""
+        """Return the number of decoded images."""
         return {"frames": dict(self._frames), "fallbacks": {}}
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what has begun."""
+        """Wait for pending reads, and stop the threads."""
         self._workers.close()
 
     def _outcome(self, place: int, request: Request) -> Outcomes:
@@ -214,20 +233,21 @@ class FolderEngine:
             converter(_surface(image, frame), pixels[place])
             made[frame] = pixels[place]
         if pixels is None:
-            raise UnreadableSourceError("a sequence of padding alone", source=folder)
+            raise UnreadableSourceError("the sequence has only padded frames", source=folder)
         for place, frame in enumerate(frames):
             if frame < 0:
                 for part, value in request.fill_values(place):
                     pixels[part] = value
             elif made[frame] is not pixels[place]:
                 pixels[place] = made[frame]
-        self._frames["cpu"] += len(made)
+        with self._lock:
+            self._frames["cpu"] += len(made)
         padding = request.frames < 0 if request.padding is None else request.padding | (request.frames < 0)
         numbers = np.where(padding, -1, request.frames)
         return Sequence(pixels, request.output.layout, folder, numbers, np.full(len(numbers), np.nan))
 
     def _converter(self, image: npt.NDArray[Any], output: OutputSpec) -> Converter:
-        """This thread's converter of images of a size: it works in memory of its own."""
+        """Return this thread's converter for images of a size; converters hold buffers that threads cannot share."""
         known: dict[Any, Converter] = self._local.__dict__.setdefault("converters", {})
         key = image.shape, output
         if key not in known:
@@ -238,11 +258,11 @@ class FolderEngine:
 
 
 class LazyFolderEngine(LazyEngine):
-    """Creates a :class:`FolderEngine` where :class:`LazyEngine` creates one for videos.
+    """A :class:`LazyEngine` that creates a :class:`FolderEngine`.
 
     Args:
-        files: which image is which frame.
-        threads: how many threads; by default one for each core.
+        files: the mapping from frame numbers to files.
+        threads: number of threads; by default one per core.
     """
 
     def __init__(self, files: FrameFiles, threads: int | None) -> None:
@@ -258,10 +278,10 @@ class LazyFolderEngine(LazyEngine):
 
 
 def _decoded(path: str, *, gray: bool) -> npt.NDArray[np.uint8]:
-    """An image, ``HWC``.
+    """Read and decode an image, ``HWC``.
 
     Raises:
-        UnreadableSourceError: it cannot be read, or is no image.
+        UnreadableSourceError: the file cannot be read, or is not an image.
     """
     folder, _, name = path.rpartition(os.sep)
     try:
@@ -286,7 +306,7 @@ def _form(channels: int) -> str:
 
 @lru_cache(maxsize=256)
 def _info(height: int, width: int, channels: int) -> StreamInfo:
-    """What converters have to know of images."""
+    """Return the stream info that describes images to a converter."""
     return StreamInfo(
         source="",
         container="",

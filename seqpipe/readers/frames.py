@@ -41,13 +41,14 @@ _CPU = Device("cpu")
 
 
 class FrameFolders(Video):
-    """A dataset of sequences, cut from folders of frames: one image for each frame, as action recognition has them.
+    """A dataset of sequences, cut from folders of frames: one image for each frame, as in action recognition datasets.
 
-    It is a :class:`seqpipe.readers.Video` whose videos are folders, and is iterated, resumed and augmented as that is.
-    FrameFolders are decoded on the CPU, by OpenCV; frame 0 is the first image. There are no timestamps (they are NaN).
+    A :class:`seqpipe.readers.Video` whose videos are folders; iteration, states and augmentation are the same. Images
+    are decoded on the CPU by OpenCV; frame 0 is the first image. Timestamps are NaN.
 
-    Exactly one of ``folders``, ``file_root`` and ``videos`` selects the folders. A list of mmaction2 or TSN, with a
-    line ``folder total_frames label`` for each, is read by :func:`seqpipe.readers.published.rawframes`:
+    Exactly one of ``folders``, ``file_root`` and ``videos`` selects the folders.
+    :func:`seqpipe.readers.published.rawframes` reads lists of mmaction2 and TSN, with ``folder total_frames label`` in
+    each line:
 
         listing = published.rawframes("train_rawframes.txt", root="rawframes")
         reader = FrameFolders(videos=listing, template="img_{:05}.jpg", sequence_length=8, stride=4, shuffle=True)
@@ -56,14 +57,14 @@ class FrameFolders(Video):
         folders: paths of folders.
         file_root: a folder whose subfolders, sorted by name, are the classes, with folders of frames in each; or a
             folder of such folders without labels.
-        videos: a listing whose names are folders; where it tells their numbers of frames, they are not listed.
+        videos: a listing whose names are folders; folders with a frame count in the listing are not read.
         labels: for ``folders``: one label for each, an integer or a name from ``classes``.
         classes: names of the classes; a name's position is its label.
         label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
-        template: name of a frame's file with a place for its number, such as ``img_{:05}.jpg``, as in mmaction2; None
-            for all images of a folder in the order of their names.
+        template: file name of a frame with a field for its number, such as ``img_{:05}.jpg``, as in mmaction2; None
+            for all images of a folder, sorted by name.
         first_number: number of the first frame in names by the template.
-        sequence_length: frames in a sequence; this and the following as :class:`seqpipe.readers.Video` has them.
+        sequence_length: frames in a sequence; for this and the following, see :class:`seqpipe.readers.Video`.
         stride: distance between its frames.
         step: distance between the starts of neighboring windows; ``sequence_length * stride`` by default.
         clips_per_video: sequences from each folder in every epoch.
@@ -71,7 +72,7 @@ class FrameFolders(Video):
         repeats: number of times that each sample occurs in an epoch.
         segments: number of equal parts of each folder, with one frame from each.
         segment_mode: frame of each part: "random" or "center".
-        pad_mode: how sequences that reach past the last frame are filled.
+        pad_mode: padding of sequences that reach past the last frame.
         fill_value: pixel value of frames padded by "constant".
         min_frames: folders with fewer frames are left out without a warning.
         shuffle: whether each epoch has a new random order of all samples.
@@ -80,9 +81,9 @@ class FrameFolders(Video):
         stick_to_shard: whether the rank reads the same samples in every epoch.
         even_shards: whether all ranks get equally many samples.
         threads: threads that decode; by default one for each core that the process may use.
-        prefetch: number of batches to read ahead, besides the one that the next call returns.
-        prefetch_gib: memory in GiB for batches that are being read.
-        color: "RGB", "BGR", "GRAY" or "YCbCr"; this and the following as :class:`seqpipe.OutputSpec` has them.
+        prefetch: number of batches to read ahead, in addition to the one that the next call returns.
+        prefetch_gib: memory limit in GiB of batches that are being read.
+        color: "RGB", "BGR", "GRAY" or "YCbCr"; for this and the following, see :class:`seqpipe.OutputSpec`.
         dtype: "uint8", "uint16", "float16" or "float32".
         layout: "FHWC", "FCHW", or "CFHW".
         mean: for float dtypes: mean on the scale 0…1.
@@ -170,15 +171,14 @@ class FrameFolders(Video):
             shuffle=shuffle,
             shard=shard,
             stick_to_shard=stick_to_shard,
-            even=even_shards,
             block=repeats,
         )
-        self._place, self._book = _CPU, ReportBook()
+        self._device, self._book = _CPU, ReportBook()
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         self._engine = LazyFolderEngine(files, self._threads)
         listing = _listing(folders, file_root, videos, labels, LabelParser(classes, label_type))
         survey = FolderSurvey(sampler, spec, False, least, on_error, None, self._book, files=files)
-        self._select(listing, survey, order, Clock(None, None, None), repeats)
+        self._select(listing, survey, order, even_shards, Clock(None, None, None), repeats)
         fetcher = Fetcher(
             self._selection, self._engine, spec, fill, on_error, self._book, channels_first=layout == "CFHW"
         )
@@ -206,10 +206,10 @@ def _listing(
 
 
 def _of_root(root: Path, labels: LabelParser) -> Listing:
-    """The folders of frames in class folders; or in the root itself, without labels, where these have no folders.
+    """List the folders of frames in class folders; or in the root itself, without labels, if these have no subfolders.
 
     Raises:
-        SourceNotFoundError: there is no such folder, or nothing in it.
+        SourceNotFoundError: the root does not exist, or has no folder of frames.
     """
     above = _folders_of(root)
     classes = {one.name: inside for one in above if (inside := _folders_of(one))}

@@ -244,16 +244,20 @@ class Video(EpochDataset):
         survey = VideoSurvey(
             sampler, spec, by_time, least, on_error, cache_dir, self._book, stream, shared, motion
         )
-        self._select(
-            listing, survey, replace(empty, even=even_shards), Clock(cache_dir, stream, shared), repeats
-        )
+        self._select(listing, survey, empty, even_shards, Clock(cache_dir, stream, shared), repeats)
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
             replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, self._device)
         )
 
     def _select(
-        self, listing: Listing, survey: VideoSurvey, order: EpochOrder, clock: Clock, repeats: int
+        self,
+        listing: Listing,
+        survey: VideoSurvey,
+        order: EpochOrder,
+        even: bool,
+        clock: Clock,
+        repeats: int,
     ) -> None:
         """Survey the listed videos and build the table of samples.
 
@@ -261,6 +265,7 @@ class Video(EpochDataset):
             listing: the videos.
             survey: looks at them.
             order: of the samples, but for their number.
+            even: whether all ranks get equally many samples.
             clock: where timestamps come from.
             repeats: number of times that each sample occurs.
         """
@@ -268,7 +273,7 @@ class Video(EpochDataset):
         if warning := survey.warning(len(listing.entries)):
             warn_caller(warning)
         self._classes, self._label_type = listing.classes, listing.label_type
-        order = replace(order, size=catalog.samples * repeats)
+        order = replace(order, size=catalog.samples * repeats, even=even)
         self._selection = Selection(
             catalog, survey.sampler, order, clock, survey.by_time, repeats, survey.motion
         )

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray, to_cupy
+from ..array import FloatArray, overlap, to_cupy
 from ..errors import SourceError, UnreadableSourceError
 from ..padding import PadMode
 from ..param import Param, choice
@@ -352,8 +352,12 @@ def cut_patches(
     """
     if rule.patch is None:
         whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
-        # copied, since the cached case must not share memory with samples
-        return {n: replace(part, data=part.data.copy()) for n, part in whole.items()}, ""
+        # the cached case must not share memory with samples
+        own = {
+            n: part.data.copy() if overlap(part.data, case.parts[n].data) else part.data
+            for n, part in whole.items()
+        }
+        return {n: replace(part, data=own[n]) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])

@@ -8,13 +8,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from ..array import FloatArray, IntArray, on_gpu, to_cupy
+from ..array import Array, FloatArray, IntArray, on_gpu, to_cupy
 from ..cached import cached_property
 from ..errors import ParameterError, SeqpipeError
 from ..forks import reset_after_fork
@@ -22,6 +22,7 @@ from ..sampling import fingerprint
 from ..sampling.blocks import BlockOrder, patch_draws
 from ..sampling.params import OnError
 from ..sequence import Sequence
+from ..video.cuda.streams import Streams
 from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..video.engine.workers import Workers
@@ -220,6 +221,43 @@ class _LazyWorkers:
         return _LazyWorkers, (self._threads,)
 
 
+class _Uploads:
+    """Copies to a GPU, each by the thread that has read, on a stream of its own, while others compute there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._streams: Streams | None = None
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock: another thread may have held it. The GPU cannot be used in a forked process."""
+        self._lock = threading.Lock()
+
+    def __call__(self, array: Array, number: int) -> Array:
+        """An array in the memory of a GPU, for any stream; one that is there is returned as it is.
+
+        Args:
+            array: in main memory or there.
+            number: of the GPU.
+
+        Raises:
+            DeviceMemoryError: the GPU is full.
+        """
+        if not isinstance(array, np.ndarray):
+            return array
+        with self._lock:
+            streams = self._streams = self._streams or Streams(number)
+        with streams.ready():
+            out = streams.allocate(array.shape, array.dtype)
+            streams.admit()  # what the memory was used for before comes first
+            out.set(np.ascontiguousarray(array), stream=streams.current())
+            streams.current().synchronize()
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Uploads, ()  # a lock and streams belong to their process
+
+
 class _PendingCuts:
     """Patches that worker threads are cutting."""
 
@@ -277,6 +315,7 @@ class VolumeFetcher:
     device: Device
     on_error: OnError
     book: ReportBook
+    _upload: _Uploads = field(default_factory=_Uploads, init=False)
 
     @classmethod
     def of(
@@ -325,7 +364,7 @@ class VolumeFetcher:
         # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
         for volume in dict.fromkeys(sample.volume for sample in samples):
             workers.submit(partial(self._preload, volume))
-        cuts = _PendingCuts([workers.submit(partial(self._cut, sample)) for sample in samples])
+        cuts = _PendingCuts([workers.submit(partial(self._uploaded, sample)) for sample in samples])
         return _PendingCase(epoch, positions, samples, self.size(epoch, positions), cuts, workers)
 
     def finish(self, pending: _PendingCase) -> FetchedSamples:
@@ -367,6 +406,17 @@ class VolumeFetcher:
         if note:
             self.book.note(sample.source, "cut anywhere", note)
         return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
+
+    def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
+        """A sample where samples are to be, by one of the threads; or why it cannot be read."""
+        found = self._cut(sample)
+        if isinstance(found, SeqpipeError) or self.device.kind == "cpu":
+            return found
+        number = self.device.number
+        return {
+            name: part.with_pixels(self._upload(part.data, number), part.layout)
+            for name, part in found.items()
+        }
 
     def _on_device(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
         if self.device.kind == "cpu":

@@ -1,7 +1,7 @@
-"""Published recipes of augmentation as plain chains, which print, go to JSON, and can be edited.
+"""Published augmentation recipes as chains, which can be printed, converted to JSON, and edited.
 
-``nnunet()`` is that of nnU-Net v2 (batchgeneratorsv2), ``monai_btcv()`` and ``monai_brats()`` those of MONAI's
-tutorials. The adapters put a chain where these libraries have their transforms. May import ``ops`` and the vocabulary.
+``nnunet()`` is the recipe of nnU-Net v2 (batchgeneratorsv2), ``monai_btcv()`` and ``monai_brats()`` are those of
+MONAI's tutorials. The adapters use a chain as a transform of these libraries. Imports ``ops`` and the vocabulary.
 """
 
 from __future__ import annotations

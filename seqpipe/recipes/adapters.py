@@ -1,6 +1,6 @@
-"""Chains in the place of other libraries' transforms: dictionaries of nnU-Net and MONAI, subjects of TorchIO.
+"""Adapters: chains as transforms of nnU-Net and MONAI (dictionaries) and TorchIO (subjects).
 
-None of these libraries is imported: what they hand over is taken by its form.
+None of these libraries is imported: their values are recognized by their attributes.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from ..sequence import Sequence
 __all__ = ["DictionaryTransform", "NnunetTransform", "deep_supervision", "on_subject"]
 
 
-class _Counting:
-    """Indices for samples that come without one: a number for each call, apart in each process."""
+class _Indices:
+    """Indices for samples without one: consecutive numbers, distinct in each process."""
 
     def __init__(self) -> None:
         self._process, self._next = os.getpid(), 0
 
-    def place(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The epoch and the index that draws are for."""
+    def of(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the epoch and the index that parameters are sampled for."""
         if "index" in data:
             return {"epoch": int(data.get("epoch", 0)), "index": int(data["index"])}
-        # a process that was forked counts from where it was forked, too: it draws by its own number
+        # a forked process continues the count of its parent, so its id takes the place of the epoch
         own = os.getpid()
         number, self._next = self._next, self._next + 1
         return {"epoch": 0 if own == self._process else own, "index": number}
 
 
 def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
-    """Labels on the grids of a network's outputs, of each voxel the nearest, as nnU-Net has them.
+    """Return labels on the grids of a network's outputs, by the nearest voxel, as nnU-Net does.
 
     Args:
         labels: an array or a tensor whose last three axes are slices, rows and columns.
-        scales: for each output, its size in parts of the labels' along these axes.
+        scales: for each output, its size relative to the labels along these axes.
 
     Returns:
-        An array for each output, of the library that labels are of.
+        An array for each output, of the library of the labels.
     """
     found = []
     for scale in scales:
@@ -68,23 +68,23 @@ def _picked(labels: Any, axis: int, places: Any) -> Any:
 
 
 class NnunetTransform:
-    """A chain as nnU-Net v2's data loader calls its transforms: by name, of tensors ``(C, D, H, W)``.
+    """A chain as a transform of nnU-Net v2's data loader, which passes tensors ``(C, D, H, W)`` by keyword.
 
     Args:
-        chain: what is done, as :func:`nnunet` gives it.
-        deep_supervision_scales: for each of the network's outputs its size in parts of the patch's; None
-            for one target.
+        chain: the chain, such as :func:`nnunet` returns.
+        deep_supervision_scales: for each of the network's outputs its size relative to the patch; None for one
+            target.
     """
 
     def __init__(self, chain: Chain, deep_supervision_scales: Seq[Seq[float]] | None = None) -> None:
         self.chain, self.scales = chain, deep_supervision_scales
-        self._counting = _Counting()
+        self._indices = _Indices()
 
     def __call__(self, **data: Any) -> dict[str, Any]:
-        """The sample, augmented.
+        """Augment a sample.
 
         Args:
-            **data: ``image`` and ``segmentation``; ``index`` and ``epoch`` if draws shall depend on them. All else is
+            **data: ``image`` and ``segmentation``; ``index`` and ``epoch`` to sample parameters for. Other values are
                 passed on.
 
         Raises:
@@ -97,21 +97,21 @@ class NnunetTransform:
         sample: dict[str, Any] = {"image": Image(data["image"])}
         if data.get("segmentation") is not None:
             sample["segmentation"] = Labels(data["segmentation"])
-        done = self.chain(sample, layout="CDHW", **self._counting.place(data))
-        found = {**data, **{name: part.data for name, part in done.items()}}
+        augmented = self.chain(sample, layout="CDHW", **self._indices.of(data))
+        found = {**data, **{name: part.data for name, part in augmented.items()}}
         if self.scales is not None and "segmentation" in sample:
             found["segmentation"] = deep_supervision(found["segmentation"], self.scales)
         return found
 
 
 class DictionaryTransform:
-    """A chain as a transform of dictionaries, as MONAI has them: arrays ``(C, D, H, W)`` by name.
+    """A chain as a transform of dictionaries, as in MONAI: arrays ``(C, D, H, W)`` by name.
 
     Args:
-        chain: what is done.
-        images: the names of images.
-        labels: the names of labels.
-        layout: of the arrays, CDHW or DHW.
+        chain: the chain.
+        images: names of images.
+        labels: names of labels.
+        layout: layout of the arrays, CDHW or DHW.
     """
 
     def __init__(
@@ -122,18 +122,18 @@ class DictionaryTransform:
         layout: str = "CDHW",
     ) -> None:
         self.chain, self.images, self.labels, self.layout = chain, tuple(images), tuple(labels), layout
-        self._counting = _Counting()
+        self._indices = _Indices()
 
     def __call__(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The sample, augmented.
+        """Augment a sample.
 
         Args:
-            data: arrays by name, with ``affine`` (array axes to mm, RAS+) where they know one, as MetaTensors do;
-                ``index`` and ``epoch`` if draws shall depend on them. What is not named is passed on.
+            data: arrays by name, with an attribute ``affine`` (array axes to mm, RAS+) if it is known, like
+                MetaTensors; ``index`` and ``epoch`` to sample parameters for. Other values are passed on.
 
         Returns:
-            A new dictionary, with ``history`` besides: what was done, as JSON, since loaders put texts of samples in a
-            list. ``seqpipe.ops.replay(json.loads(text), sample)`` does it again.
+            A new dictionary, with ``history``: the operators and their parameters as JSON, because loaders collate
+            strings into lists. ``seqpipe.ops.replay(json.loads(text), sample)`` repeats them.
 
         Raises:
             ParameterError: an image is missing.
@@ -147,33 +147,32 @@ class DictionaryTransform:
                 allowed=f"with {', '.join(self.images)}",
             )
         sample = {name: self._part(name, data[name]) for name in names}
-        done: Any = self.chain(sample, **self._counting.place(data))
-        made = {name: self._back(data[name], done[name].data) for name in names}
-        return {**data, **made, "history": json.dumps(done.history)}
+        augmented: Any = self.chain(sample, **self._indices.of(data))
+        made = {name: self._back(data[name], augmented[name].data) for name in names}
+        return {**data, **made, "history": json.dumps(augmented.history)}
 
     def _part(self, name: str, value: Any) -> Any:
         kind: Callable[[Any], Any] = Labels if name in self.labels else Image
         return kind(_as_sequence(value, self.layout))
 
-    def _back(self, given: Any, done: Sequence) -> Any:
-        data = _to_layout(done.data, self.layout)
+    def _back(self, given: Any, augmented: Sequence) -> Any:
+        data = _to_layout(augmented.data, self.layout)
         affine = getattr(given, "affine", None)
         made = _like(given, data)
-        if affine is not None and hasattr(made, "affine") and done.affine is not None:
-            made.affine = (
-                affine.new_tensor(done.affine.tolist()) if hasattr(affine, "new_tensor") else done.affine
-            )
+        if affine is not None and hasattr(made, "affine") and augmented.affine is not None:
+            own = augmented.affine
+            made.affine = affine.new_tensor(own.tolist()) if hasattr(affine, "new_tensor") else own
         return made
 
 
 def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
-    """A subject of TorchIO, augmented: its images by their data ``(C, W, H, D)`` and affines, label maps as labels.
+    """Augment a subject of TorchIO: the data ``(C, W, H, D)`` and affines of its images, label maps as labels.
 
     Args:
-        chain: what is done; its axes are those of TorchIO's data, in their order.
+        chain: the chain; its axes are those of TorchIO's data, in their order.
         subject: a ``torchio.Subject``.
-        epoch: the epoch that draws are for.
-        index: of the sample.
+        epoch: epoch that parameters are sampled for.
+        index: index of the sample.
 
     Returns:
         A copy of the subject.
@@ -188,19 +187,19 @@ def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) ->
     for name, image in images.items():
         kind: Callable[[Any], Any] = Labels if getattr(image, "type", None) == "label" else Image
         sample[name] = kind(_as_sequence(image.data, "CDHW", image.affine))
-    done = chain(sample, epoch=epoch, index=index)
+    augmented = chain(sample, epoch=epoch, index=index)
     for name, image in images.items():
         part = copy.deepcopy(image)
-        part.set_data(_like(image.data, _to_layout(done[name].data.data, "CDHW")))
-        part.affine = done[name].data.affine
+        part.set_data(_like(image.data, _to_layout(augmented[name].data.data, "CDHW")))
+        part.affine = augmented[name].data.affine
         made[name] = part
-    if hasattr(made, "update_attributes"):  # subject.t1 beside subject["t1"]
+    if hasattr(made, "update_attributes"):  # TorchIO sets subject.t1 for subject["t1"]
         made.update_attributes()
     return made
 
 
 def _as_sequence(value: Any, layout: str, affine: Any = None) -> Sequence:
-    """An array with the space that it knows, as DHWC."""
+    """Return an array with its affine as a sequence DHWC."""
     affine = getattr(value, "affine", None) if affine is None else affine
     plain = value.as_tensor() if hasattr(value, "as_tensor") else value
     array = as_native(plain)
@@ -216,7 +215,7 @@ def _to_layout(data: Array, layout: str) -> Array:
 
 
 def _like(given: Any, data: Array) -> Any:
-    """An array as what was given: a tensor of the same class for a tensor."""
+    """Return an array as the type of a value: a tensor of the same class for a tensor."""
     if not hasattr(given, "new_tensor"):
         return data
     made = to_torch(data).to(given.dtype)

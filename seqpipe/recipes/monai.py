@@ -1,4 +1,4 @@
-"""The augmentation of MONAI's tutorials on organs in CT (BTCV) and tumors in MR (BraTS)."""
+"""Augmentation recipes of MONAI's tutorials on organs in CT (BTCV) and tumors in MR (BraTS)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The augmentation that nnU-Net v2 trains with."""
+"""Augmentation recipe of nnU-Net v2."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from ..errors import ParameterError
 
 __all__ = ["is_anisotropic", "nnunet"]
 
-_ANISOTROPIC: Final = (
-    3  # times as many columns or rows as slices, from which slices are augmented as pictures
-)
+_ANISOTROPIC: Final = 3  # ratio of the longest side to the slices above which slices are augmented as images
 _COIN: Final = ops.Choice((0.0, 1.0))
 
 
 def is_anisotropic(patch_size: Seq[int]) -> bool:
-    """Whether nnU-Net augments patches of a size slice by slice ("dummy 2-D")."""
+    """Return whether nnU-Net augments patches of a size slice by slice ("dummy 2-D")."""
     return max(patch_size) / patch_size[0] > _ANISOTROPIC
 
 
@@ -28,19 +26,19 @@ def nnunet(
     mirror: Seq[bool] = (True, True, True),
     seed: int = 0,
 ) -> ops.Chain:
-    """The recipe of nnU-Net v2: its order, probabilities and ranges, for images that are z-scored.
+    """Make the augmentation of nnU-Net v2, with its order, probabilities and ranges, for z-scored images.
 
-    Patches are read from the whole volume: what a turn needs beyond the patch is there, so no larger crop is cut first.
+    Patches are read from the whole volume, so that rotations need no larger crop before.
 
     Args:
-        patch_size: slices, rows and columns of a patch from the middle of what is given; None for all of it. Put a
-            ``Crop3d`` with a place of your own in front for patches elsewhere.
-        dummy_2d: whether slices stay slices; None as nnU-Net decides it from the patch size.
-        mirror: along which axes (slices, rows, columns) patches are mirrored.
-        seed: of all draws.
+        patch_size: slices, rows and columns of a centered patch; None for the whole input. For patches elsewhere, put a
+            ``Crop3d`` with another position in front.
+        dummy_2d: whether to augment slice by slice; None derives it from the patch size, as nnU-Net does.
+        mirror: whether patches are mirrored along slices, rows and columns.
+        seed: seed of all operators.
 
     Raises:
-        ParameterError: these are not three numbers.
+        ParameterError: an argument does not have three values.
     """
     for name, given in (("patch_size", patch_size), ("mirror", mirror)):
         if given is not None and len(given) != 3:

@@ -1,10 +1,10 @@
-"""Adapters to torch: readers and pipelines as iterables of tensors. May import pipeline and readers.
+"""Adapters to torch: readers and pipelines as iterables of tensors. Imports pipeline and readers.
 
 batches = seqpipe.torch.Iterator(pipe, names=("pixels", "label"), device="cuda")
 loader = torch.utils.data.DataLoader(reader.as_torch(batch_size=8), batch_size=None, num_workers=4)
 
-A dataset is one rank's share: give ranks ``shard=(rank, world)`` and ``even_shards=True``, and tell frameworks that
-wrap loaders to leave them alone. Both below are run by the tests, with ``reader`` and ``model`` as yours.
+A dataset is one rank's share: create readers with ``shard=(rank, world)`` and ``even_shards=True``, and disable the
+distributed samplers of frameworks, as below (``reader`` and ``model`` are yours).
 
 Lightning::
 

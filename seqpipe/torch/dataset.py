@@ -1,4 +1,4 @@
-"""Dataset: a reader, or a reader and a chain, as a torch ``IterableDataset``, whose workers divide the batches."""
+"""Dataset: a reader, or a reader with a chain, as a torch ``IterableDataset`` whose workers share the batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tensors import PixelLayout, check_layout, tensor_of
 
 __all__ = ["Dataset"]
 
-_AHEAD: Final = 3  # batches begun, with the one that is waited for
+_PENDING: Final = 3  # batches that are read concurrently, including the next one to return
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
@@ -31,7 +31,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
     the loader's pinned batches to the GPU in the training loop.
 
     Keys are ``pixels``, ``label``, ``timestamps``, ``frames``, ``index``, ``video`` (the position of the video in
-    the dataset), and the further columns of the dataset. Texts, and arrays of different shapes, are lists.
+    the dataset), and the further columns of the dataset. Strings, and arrays of different shapes, are lists.
 
     Args:
         reader: a :class:`seqpipe.readers.Video`, or an :class:`seqpipe.pipeline.Augmented`, whose chain runs in the
@@ -71,7 +71,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._source = Indexed(self._clips, batch_size, last_batch)
         self._layout = check_layout(layout, "torch.Dataset")
         self._device, self._pinned = device, pin_memory
-        self._start = self._given = 0
+        self._start = self._returned = 0
 
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
@@ -80,19 +80,19 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
     def set_epoch(self, epoch: int) -> None:
         """Select the epoch of the next ``iter()``; call it before the workers start."""
         self._reader.set_epoch(epoch)
-        self._start = self._given = 0
+        self._start = self._returned = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker, count = self._worker()
         numbers = range(self._start + worker, len(self), count)
-        self._given, self._start = self._start, 0
+        self._returned, self._start = self._start, 0
         return _Pass(self, numbers)
 
     def _worker(self) -> tuple[int, int]:
         """Return the number of this worker, and the number of workers.
 
         Raises:
-            BackendError: this is a worker process, and the reader or the tensors are to use a GPU or pinned memory.
+            BackendError: this is a worker process, and the reader or the tensors use a GPU or pinned memory.
         """
         info = torch.utils.data.get_worker_info()
         if info is None:
@@ -117,7 +117,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         worker, count = self._worker()
         return {
             "epoch": self._reader.epoch,
-            "position": self._given,
+            "position": self._returned,
             "fingerprint": self._fingerprint,
             "workers": count,
             "worker": worker,
@@ -138,17 +138,17 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 allowed="as many",
             )
         self._reader.set_epoch(found["epoch"])
-        given = found["position"]
+        returned = found["position"]
         # the position is that of the worker's last batch; its next batch is `count` batches later
-        self._start = given if count == 1 else (given - 1 - worker + count if given else 0)
-        self._given = given
+        self._start = returned if count == 1 else (returned - 1 - worker + count if returned else 0)
+        self._returned = returned
 
-    def _made(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
-        """Convert a batch to a dictionary of tensors."""
+    def _tensors(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
+        """Apply the rest of the chain to a batch, and return its values as tensors by name."""
         named = dict(zip(self._clips.parts, values, strict=True))
         if self._tail is not None:
-            made = self._tail(named["pixels"], epoch=epoch, index=named["index"])
-            named |= {"pixels": made, **_known(made)}
+            result = self._tail(named["pixels"], epoch=epoch, index=named["index"])
+            named |= {"pixels": result, **_metadata(result)}
         return {
             name: tensor_of(
                 value, name, self._layout if name == "pixels" else None, self._device, pinned=self._pinned
@@ -157,9 +157,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         }
 
 
-def _known(made: Any) -> dict[str, Any]:
-    """What operators change beside pixels: the clock, as optical flow does, and labels, as Mixup does."""
-    parts = made if isinstance(made, tuple) else (made,)
+def _metadata(result: Any) -> dict[str, Any]:
+    """Return the metadata that operators may change: timestamps and frames (optical flow), labels (Mixup)."""
+    parts = result if isinstance(result, tuple) else (result,)
     batch = next((part for part in parts if isinstance(part, Batch)), None)
     if batch is None:
         return {}
@@ -173,19 +173,19 @@ class _Pass(Iterator[dict[str, Any]]):
         self._dataset, self._numbers = dataset, iter(numbers)
         self._epoch = dataset._reader.epoch
         self._cut = dataset._source.cut(self._epoch)
-        self._waiting: deque[tuple[int, Any]] = deque()
+        self._pending: deque[tuple[int, Any]] = deque()
 
     def __next__(self) -> dict[str, Any]:
         while True:
-            while len(self._waiting) < _AHEAD and (number := next(self._numbers, None)) is not None:
+            while len(self._pending) < _PENDING and (number := next(self._numbers, None)) is not None:
                 positions, _ = self._cut.positions(number * self._cut.batch_size)
-                self._waiting.append((number, self._dataset._clips.begin(self._epoch, positions)))
-            if not self._waiting:
+                self._pending.append((number, self._dataset._clips.begin(self._epoch, positions)))
+            if not self._pending:
                 raise StopIteration
-            number, work = self._waiting.popleft()
-            self._dataset._given = number + 1
+            number, work = self._pending.popleft()
+            self._dataset._returned = number + 1
             try:
                 values, _, _ = self._dataset._clips.finish(work)
             except EmptyBatchError:
                 continue
-            return self._dataset._made(values, self._epoch)
+            return self._dataset._tensors(values, self._epoch)

@@ -14,16 +14,16 @@ __all__ = ["Iterator"]
 
 
 class Iterator:
-    """The batches of a pipeline as dictionaries of tensors; ``iter()`` continues and restarts as the pipeline's does.
+    """The batches of a pipeline as dictionaries of tensors; ``iter()`` behaves as the pipeline's.
 
-    Has ``state_dict`` and ``load_state_dict`` as torchdata's StatefulDataLoader and Lightning expect them.
+    ``state_dict`` and ``load_state_dict`` follow the protocol of torchdata's StatefulDataLoader and Lightning.
 
     Args:
         pipeline: the pipeline, with or without names.
         names: one name for each output, unless the pipeline has names.
-        device: device of the tensors, such as "cuda:0"; None leaves them where the pipeline makes them.
+        device: device of the tensors, such as "cuda:0"; None keeps the device of each output.
         layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps the pipeline's.
-        pin_memory: whether tensors in main memory are pinned.
+        pin_memory: whether to pin tensors in main memory.
 
     Raises:
         ParameterError: names do not fit the outputs, or the layout is not one of these.
@@ -54,10 +54,10 @@ class Iterator:
 
     def __next__(self) -> dict[str, Any]:
         values = next(self._pipe)
-        found = values.values() if isinstance(values, dict) else values
+        outputs = values.values() if isinstance(values, dict) else values
         return {
             name: tensor_of(value, name, self._layout, self._device, pinned=self._pinned)
-            for name, value in zip(self._names, found, strict=True)
+            for name, value in zip(self._names, outputs, strict=True)
         }
 
     def __len__(self) -> int:

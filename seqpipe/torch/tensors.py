@@ -33,12 +33,12 @@ def check_layout(layout: PixelLayout | None, source: str) -> PixelLayout | None:
 
 
 def tensor_of(
-    given: Any, name: str, layout: PixelLayout | None, device: Any = None, *, pinned: bool = False
+    output: Any, name: str, layout: PixelLayout | None, device: Any = None, *, pinned: bool = False
 ) -> Any:
     """Convert a value to a tensor; values other than videos keep their axes.
 
     Args:
-        given: a Batch, a Value, or an array. Texts and tuples, such as arrays of different shapes, become lists.
+        output: a Batch, a Value, or an array. Strings and tuples, such as arrays of different shapes, become lists.
         name: name of the output, for messages.
         layout: axes of videos; None keeps them.
         device: the target device; None keeps the current one.
@@ -47,29 +47,28 @@ def tensor_of(
     Raises:
         ParameterError: samples differ in shape.
     """
-    if isinstance(given, tuple):
-        return [_moved(one, device, pinned) if isinstance(one, np.ndarray) else one for one in given]
-    if isinstance(given, np.ndarray):
-        # labels are the tensor's own: what comes next does not change them
-        return given.tolist() if given.dtype.kind == "U" else _moved(given.copy(), device, pinned)
-    value = value_of(given)
+    if isinstance(output, tuple):
+        return [_to_device(one, device, pinned) if isinstance(one, np.ndarray) else one for one in output]
+    if isinstance(output, np.ndarray):
+        # copied, so that the tensor shares no memory with later batches
+        return output.tolist() if output.dtype.kind == "U" else _to_device(output.copy(), device, pinned)
+    value = value_of(output)
     array = value.stacked(f"the output {name}")
-    known = f"N{value.layout}"
-    if layout is not None and known != layout and sorted(known) == sorted(_LETTERS):
-        order = [known.index(letter) for letter in layout]
-        return _moved(to_torch(array).permute(*order).contiguous(), device, pinned)
-    owned = isinstance(given, (Batch, Value)) or not isinstance(array, np.ndarray)
-    return _moved(array if owned else array.copy(), device, pinned)
+    current = f"N{value.layout}"
+    if layout is not None and current != layout and sorted(current) == sorted(_LETTERS):
+        order = [current.index(letter) for letter in layout]
+        return _to_device(to_torch(array).permute(*order).contiguous(), device, pinned)
+    owned = isinstance(output, (Batch, Value)) or not isinstance(array, np.ndarray)
+    return _to_device(array if owned else array.copy(), device, pinned)
 
 
-def _moved(array: Array, device: Any, pinned: bool) -> Any:
-    """An array as a tensor, where it is to be."""
+def _to_device(array: Array, device: Any, pinned: bool) -> Any:
+    """Return an array as a tensor on a device."""
     tensor = to_torch(array)
     if device is None:
         usable = pinned and tensor.device.type == "cpu" and torch.cuda.is_available()
         return tensor.pin_memory() if usable else tensor
-    place = str(getattr(device, "type", device))
-    if not place.startswith("cpu") and tensor.device.type == "cpu":
-        # from pinned memory the copy does not hold up who asks for it
+    if not str(getattr(device, "type", device)).startswith("cpu") and tensor.device.type == "cpu":
+        # a copy from pinned memory is asynchronous
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -90,9 +90,9 @@ def parse_devices(name: str) -> tuple[Device, ...]:
 
 
 def _usable(number: int) -> Device:
-    from ..kernel import CudaDevice
+    from ..kernel import KernelDevice
 
-    CudaDevice(number)
+    KernelDevice(number)
     from .nvdec.cuvid import load  # imported late: most machines have no GPU
 
     load()

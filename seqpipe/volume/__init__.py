@@ -1,8 +1,8 @@
-"""Volumes: NIfTI, DICOM, NRRD, MetaImage, NPY, Zarr and stacks of pictures, with their place in space.
+"""Volumes: NIfTI, DICOM, NRRD, MetaImage, NPY, Zarr and stacks of images, with their affines.
 
-``formats`` holds the file formats, ``resampling`` other grids and orientations, ``reader`` the windows of one volume,
-``patches`` patches for training and inference. It may import the vocabulary, ``sampling`` and ``video`` (sources of
-bytes, devices). File-format libraries are imported here alone.
+``formats`` holds the file formats, ``resampling`` resamples to other grids and orientations, ``reader`` reads windows
+of one volume, ``patches`` reads patches for training and inference. The package imports the vocabulary, ``sampling``
+and ``video`` (byte sources, devices). Only this package imports file-format libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes along which volumes are cut into slices, declared once for pictures and the command line."""
+"""Anatomical axes of slices, declared once for image export and the command line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["AXES", "AXIS", "SliceAxis"]
 SliceAxis: TypeAlias = Literal["axial", "coronal", "sagittal", "stored"]
 AXIS: Final = choice(
     "axis",
-    "Which way slices are cut, shown as radiologists look at them; 'stored': as they are in the file",
+    "Plane of the slices, shown in radiological convention; 'stored': as in the file",
     ("axial", "coronal", "sagittal", "stored"),
 )
 
 AXES: Final[Mapping[str, str]] = {"axial": "LPS", "coronal": "LIA", "sagittal": "PIL"}
-"""The orientation in which slices are pictures: columns from right to left, or front to back; rows down."""
+"""Orientation of volumes whose slices are images in that plane: columns right to left, or front to back; rows down."""

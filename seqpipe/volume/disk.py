@@ -1,7 +1,7 @@
-"""Volumes on disk as they are after they were inflated and turned: mapped into memory, or as chunks of LZ4.
+"""Disk cache of volumes after decompression and reorientation: memory-mapped arrays, or LZ4 chunks.
 
-Kept by what was read and what was made of it, so that a stale entry is never found. Written whole or not at all. Under
-a budget: entries that were not used for longest go.
+Keys include the identity of the files and all settings, so that stale entries are never found. Entries are written
+atomically. If the budget is exceeded, the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,27 @@ from ..whole_file import open_new, replacing
 __all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
 
 CacheCompression: TypeAlias = Literal["none", "lz4"]
-CACHE_COMPRESSION: Final = choice(
-    "cache_compression", "How the folder of read volumes holds them", ("none", "lz4")
-)
+CACHE_COMPRESSION: Final = choice("cache_compression", "Compression of cached volumes", ("none", "lz4"))
 
 _VERSION: Final = 3
 _ENDINGS: Final = {"none": ".npy", "lz4": ".b2nd"}
 _CHUNK: Final = 64
-_LENGTH: Final = 8  # bytes at the end that tell how long the facts before them are
+_LENGTH: Final = 8  # bytes at the end with the length of the metadata before them
 
 _log = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """A folder of volumes.
+    """Folder of cached volumes.
 
     Args:
-        folder: where; made if it is not there.
-        budget: bytes that its files may hold together.
-        compression: ``"none"``: arrays are mapped, and a window costs no more than the pages it lies in, which all
-            processes of a machine share; ``"lz4"``: about a third of the bytes, inflated as a whole.
+        folder: the folder; created if it does not exist.
+        budget: most bytes of all files.
+        compression: ``"none"``: arrays are memory-mapped, and a window reads only its pages, which all processes of a
+            machine share; ``"lz4"``: about a third of the size, decompressed as a whole.
 
     Raises:
-        BackendError: blosc2 is not installed, which compresses.
+        BackendError: blosc2, which compresses, is not installed.
     """
 
     def __init__(
@@ -60,12 +58,12 @@ class DiskCache:
             _blosc2()
 
     def get(self, stamp: object, make: Callable[[], Sequence]) -> Sequence:
-        """A volume from the folder, or made and put there; its array may be read-only.
+        """Return a volume from the cache, or create and cache it; its array may be read-only.
 
         Args:
-            stamp: what it depends on, as plain values: the identity of its files, and what is made of them; None for
-                what has no identity, and is made every time.
-            make: makes it.
+            stamp: identity of the files and the settings as plain values; None for volumes without identity, which are
+                created every time.
+            make: creates the volume.
         """
         if stamp is None:
             return make()
@@ -78,23 +76,23 @@ class DiskCache:
         return found
 
     def _read(self, path: Path) -> Sequence | None:
-        """What is in a file; None where there is none, or it is damaged."""
+        """Return a cached volume; None if there is none, or it is damaged."""
         if not path.exists():
             return None
         try:
             data, facts = self._load(path)
-            with suppress(OSError):  # of a folder that may only be read
-                path.touch()  # used now
+            with suppress(OSError):  # the folder may be read-only
+                path.touch()  # marks it as recently used
             affine = None if facts["affine"] is None else np.array(facts["affine"])
             scale = None if facts["scale"] is None else tuple(facts["scale"])
             return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale)
         except Exception as error:
-            # whatever NumPy, JSON and blosc2 make of a damaged file: it is made anew
-            _log.info("%s cannot be read, and is made anew (%s)", path, error)
+            # NumPy, JSON and blosc2 raise various errors for damaged files
+            _log.info("%s cannot be read, and is created again (%s)", path, error)
             return None
 
     def _write(self, path: Path, sequence: Sequence) -> None:
-        """Put a volume there; a full disk is no reason to stop."""
+        """Cache a volume; a failure, such as a full disk, is only logged."""
         affine = None if sequence.affine is None else np.asarray(sequence.affine).tolist()
         facts = {
             "layout": sequence.layout,
@@ -108,12 +106,12 @@ class DiskCache:
                 self._store(part, np.ascontiguousarray(sequence.data), facts)
             self._drop_oldest(path)
         except OSError as error:
-            _log.warning("%s is not kept (%s)", sequence.source, error.strerror)
+            _log.warning("%s is not cached (%s)", sequence.source, error.strerror)
 
     def _drop_oldest(self, newest: Path) -> None:
         entries = []
         for path in (p for ending in _ENDINGS.values() for p in self._folder.glob(f"*{ending}")):
-            with suppress(FileNotFoundError):  # another process drops entries, too
+            with suppress(FileNotFoundError):  # other processes remove entries, too
                 stat = path.stat()
                 entries.append((stat.st_mtime_ns, stat.st_size, path))
         entries.sort()
@@ -127,23 +125,23 @@ class DiskCache:
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:
-    """An array, mapped, and its facts, which lie behind it."""
+    """Return a memory-mapped array, and its metadata, which follow it in the file."""
     data = np.lib.format.open_memmap(path, mode="r")
     with path.open("rb") as file:
         end = file.seek(-_LENGTH, os.SEEK_END)
         length = int.from_bytes(file.read(_LENGTH), "little")
         if data.offset + data.nbytes + length != end:
-            raise ValueError("its length is not that of its array and facts")
+            raise ValueError("the length is not that of the array and the metadata")
         file.seek(end - length)
         facts: dict[str, Any] = json.loads(file.read(length))
     return np.asarray(data), facts
 
 
 def _store(path: Path, data: Any, facts: dict[str, Any]) -> None:
-    told = json.dumps(facts).encode()
+    text = json.dumps(facts).encode()
     with open_new(path) as file:
         np.lib.format.write_array(file, data, allow_pickle=False)
-        file.write(told + len(told).to_bytes(_LENGTH, "little"))
+        file.write(text + len(text).to_bytes(_LENGTH, "little"))
 
 
 def _blosc2() -> Any:

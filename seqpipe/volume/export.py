@@ -1,7 +1,7 @@
-"""Volumes for other libraries, in their order of axes and with their convention of space.
+"""Conversion of volumes for other libraries, with their order of axes and coordinate system.
 
-Those libraries index (i, j, k), columns first; seqpipe indexes (d, h, w). The pixels are turned as views, the affine is
-turned with them. Scaled integers are scaled first.
+These libraries index (i, j, k), columns first; seqpipe indexes (d, h, w). Arrays are transposed as views, affines
+accordingly. The slope and intercept of scaled integers are applied first.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["to_monai", "to_nibabel", "to_sitk", "to_torchio"]
 
 
 def to_nibabel(volume: Sequence | VolumeReader) -> Any:
-    """A ``nibabel.Nifti1Image``: ``(i, j, k)``, ``(i, j, k, t)``, or ``(i, j, k, t, channel)``.
+    """Return a ``nibabel.Nifti1Image``: ``(i, j, k)``, ``(i, j, k, t)``, or ``(i, j, k, t, channel)``.
 
     Raises:
         BackendError: nibabel is not installed.
-        ParameterError: it is not a volume with an affine.
+        ParameterError: the value is not a volume with an affine.
     """
     try:
         import nibabel
@@ -40,11 +40,11 @@ def to_nibabel(volume: Sequence | VolumeReader) -> Any:
 
 
 def to_sitk(volume: Sequence | VolumeReader) -> Any:
-    """A ``SimpleITK.Image``, 3-D, or 4-D for a series; channels make a vector image.
+    """Return a ``SimpleITK.Image``, 3-D, or 4-D for a series; channels make a vector image.
 
     Raises:
         BackendError: SimpleITK is not installed.
-        ParameterError: it is not a volume with an affine.
+        ParameterError: the value is not a volume with an affine.
     """
     try:
         import SimpleITK
@@ -68,40 +68,40 @@ def to_sitk(volume: Sequence | VolumeReader) -> Any:
 
 
 def to_torchio(volume: Sequence | VolumeReader) -> dict[str, Any]:
-    """The arguments of ``torchio.ScalarImage`` and ``torchio.LabelMap``: ``tensor`` (C, i, j, k) and ``affine``.
+    """Return the arguments of ``torchio.ScalarImage`` and ``LabelMap``: ``tensor`` (C, i, j, k) and ``affine``.
 
     ``torchio.ScalarImage(**to_torchio(volume))`` is the image; a series has its volumes in C. The tensor is a NumPy
-    array, which TorchIO takes.
+    array, which TorchIO accepts.
 
     Raises:
-        ParameterError: it is not a volume with an affine.
+        ParameterError: the value is not a volume with an affine.
     """
     array, affine = _channels_first(volume)
     return {"tensor": array, "affine": in_file_order(affine)}
 
 
 def to_monai(volume: Sequence | VolumeReader) -> dict[str, Any]:
-    """The arguments of ``monai.data.MetaTensor``: ``x`` (C, i, j, k) and ``affine``.
+    """Return the arguments of ``monai.data.MetaTensor``: ``x`` (C, i, j, k) and ``affine``.
 
-    ``MetaTensor(**to_monai(volume))`` is the image, which transforms of MONAI take. ``x`` is a NumPy array, which
-    MetaTensor accepts; a series has its volumes in C.
+    ``MetaTensor(**to_monai(volume))`` is the image for MONAI's transforms. ``x`` is a NumPy array, which MetaTensor
+    accepts; a series has its volumes in C.
 
     Raises:
-        ParameterError: it is not a volume with an affine.
+        ParameterError: the value is not a volume with an affine.
     """
     array, affine = _channels_first(volume)
     return {"x": array, "affine": in_file_order(affine)}
 
 
 def _channels_first(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
-    """(C, i, j, k), contiguous; a series of vectors has its volumes outside."""
+    """Return (C, i, j, k), contiguous; in a series of vectors, the volumes are the outer axis of C."""
     array, affine = _taken(volume)
     turned = array.transpose(0, 4, 3, 2, 1)
     return np.ascontiguousarray(turned.reshape(-1, *turned.shape[2:])), affine
 
 
 def _taken(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
-    """``FDHWC``, scaled, and the affine over (d, h, w)."""
+    """Return ``FDHWC``, scaled, and the affine over (d, h, w)."""
     sequence = volume.sequence() if isinstance(volume, VolumeReader) else volume
     if sequence.layout not in ("DHW", "DHWC", "FDHWC") or sequence.affine is None:
         raise ParameterError(

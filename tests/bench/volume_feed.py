@@ -3,7 +3,8 @@
 Volumes of 160³ int16 with labels lie on disk; after one epoch that fills the caches, epochs of batches of 2 patches of
 128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``readers.Volume`` and ``recipes.nnunet``, and
 MONAI's ``CacheDataset`` with its transforms for the same steps, on the CPU, as its tutorials have it. ``--device cuda``
-puts seqpipe's patches, and the work for them, on a GPU. MONAI is left out where it is not installed.
+puts seqpipe's patches, and the work for them, on a GPU: its caches are in main memory, and then in the GPU's. MONAI is
+left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from seqpipe import ops, recipes
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
+from seqpipe.readers.volume import CacheDevice
 from seqpipe.sequence import Sequence
 from seqpipe.volume import save
 
@@ -42,7 +44,10 @@ def main() -> None:
     ops.set_threads(asked.threads)
     with tempfile.TemporaryDirectory() as folder:
         files = _written(Path(folder), asked.volumes)
-        feeds = {"seqpipe": _seqpipe(files, asked), **_monai(files, asked)}
+        feeds = {"seqpipe": _seqpipe(files, asked, "cpu")}
+        if asked.device == "cuda":
+            feeds["seqpipe, volumes on the GPU"] = _seqpipe(files, asked, "cuda")
+        feeds |= _monai(files, asked)
         print(f"| {asked.device}, {asked.threads} threads | ms a batch of 2, median | least |\n|-|-|-|")
         for name, feed in feeds.items():
             taken = _taken(feed, asked.epochs)
@@ -74,12 +79,20 @@ def _written(folder: Path, count: int) -> list[dict[str, Path]]:
     return pairs
 
 
-def _seqpipe(files: list[dict[str, Path]], asked: argparse.Namespace) -> Callable[[int], Iterator[Any]]:
+def _seqpipe(
+    files: list[dict[str, Path]], asked: argparse.Namespace, cache_device: CacheDevice
+) -> Callable[[int], Iterator[Any]]:
     recipe = recipes.nnunet()
     crop = ops.Crop3d(size=PATCH, place=(0.0, 1.0), label_fill=-1)
     chain = recipe[:2] + ops.Chain(crop) + recipe[2:]
     volumes = Volume(
-        files=files, dtype="float32", shuffle=True, cache_gib=4, device=asked.device, threads=asked.threads
+        files=files,
+        dtype="float32",
+        shuffle=True,
+        cache_gib=4,
+        cache_device=cache_device,
+        device=asked.device,
+        threads=asked.threads,
     )
 
     def feed(epoch: int) -> Iterator[Any]:

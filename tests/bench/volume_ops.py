@@ -3,6 +3,7 @@
 ``--device cuda`` measures a GPU. Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a
 GPU 8 of them. Then the recipe of nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them
 at 1, and what the host does for a batch of it while kernels are queued. Peers that are not installed are left out.
+``--peer batchgeneratorsv2`` measures nothing but that library's form of the recipe, by ``--threads`` processes.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from seqpipe.kernel import KernelDevice
 from seqpipe.ops import Chain
 from seqpipe.parts import Labels
 
+from .batchgenerators import seconds_a_sample
+
 __all__ = ["main"]
 
 TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
 _BATCHES: Final = 20
+_RECIPES: Final = ((1, False), (1, True), (4, True))  # channels, and whether all operators act
 
 
 def main() -> None:
@@ -39,7 +43,12 @@ def main() -> None:
     parser.add_argument(
         "--no-recipes", action="store_true", help="leave out the recipe of nnU-Net on the device"
     )
+    parser.add_argument("--peer", choices=("batchgeneratorsv2",), help="measure a peer's recipe alone")
+    parser.add_argument("--seconds", type=float, default=5, help="for which a peer works on each recipe")
     asked = parser.parse_args()
+    if asked.peer:
+        _peer(asked.threads, asked.seconds)
+        return
     ops.set_threads(asked.threads)
     jobs = _gathers(asked.device, asked.size, 8 if asked.device == "cuda" else 2, asked.threads)
     if asked.device == "cpu":
@@ -62,6 +71,18 @@ def main() -> None:
         print(f"| {name} | {statistics.median(found):.3f} | {min(found):.3f} |", flush=True)
     if asked.device == "cuda":
         _profile(jobs)
+
+
+def _peer(workers: int, seconds: float) -> None:
+    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net."""
+    try:
+        taken = seconds_a_sample(workers, seconds, _RECIPES)
+    except ImportError as error:
+        print(f"batchgeneratorsv2 is left out: {error}")
+        return
+    print(f"| batchgeneratorsv2, {workers} processes | ms a batch of 2 |\n|-|-|")
+    for (channels, sure), one in zip(_RECIPES, taken, strict=True):
+        print(f"| {_recipe_title(channels, sure=sure)} | {one * 2e3:.1f} |", flush=True)
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
@@ -116,7 +137,7 @@ def _each_operator() -> dict[str, Any]:
         name: cls(**{**cls.traits.examples[0], "p": 1.0})
         for name, cls in ops.REGISTRY.items()
         if cls.traits.takes == "volumes"
-        and cls.traits.of_seqpipe
+        and cls.traits.is_builtin
         and name != "resample3d"
         and not cls.traits.on_labels
         and name not in ("crop3d", "pad3d")
@@ -240,7 +261,7 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     """The recipe of nnU-Net for two samples of 128³ with labels, from volumes of 160³."""
     rng = np.random.default_rng(1)
     found: dict[str, Callable[[], Any]] = {}
-    for channels, sure in ((1, False), (1, True), (4, True)):
+    for channels, sure in _RECIPES:
         chain = recipes.nnunet((128, 128, 128))
         if sure:
             chain = Chain(*(type(op)(**{**op.settings(), "p": 1.0}) for op in chain))
@@ -252,9 +273,13 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
         def job(chain: Any = chain, sample: Any = sample, numbers: Any = numbers) -> Any:
             return chain([sample, sample], layout="CDHW", index=2 * next(numbers))
 
-        how = "all at probability 1" if sure else "its own probabilities"
-        found[f"nnU-Net recipe, batch 2, {channels} × 128³, {how}"] = job
+        found[_recipe_title(channels, sure=sure)] = job
     return found
+
+
+def _recipe_title(channels: int, *, sure: bool) -> str:
+    how = "all at probability 1" if sure else "its own probabilities"
+    return f"nnU-Net recipe, batch 2, {channels} × 128³, {how}"
 
 
 if __name__ == "__main__":

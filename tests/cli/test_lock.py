@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,21 +144,14 @@ def test_a_manifest_that_another_export_writes_is_left_alone(run, tmp_path, endi
     assert files(tmp_path) == []
 
 
+SMALL = "--size", "100x75"
+
+
 def export(folder, name, *more):
-    options = [
-        "--out",
-        str(folder / "o"),
-        "--format",
-        "png",
-        "--size",
-        "1000x750",
-        "--jobs",
-        "1",
-        "--overwrite",
-        *more,
-    ]
+    """One that takes its time, unless it is of small pictures."""
+    options = ("--out", str(folder / "o"), "--format", "png", "--size", "1000x750", "--jobs", "1")
     return subprocess.Popen(
-        [sys.executable, "-m", "seqpipe", "export", str(made(name)), *options],
+        [sys.executable, "-m", "seqpipe", "export", str(made(name)), *options, "--overwrite", *more],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -168,7 +162,7 @@ def stopped(tmp_path):
     """An export of "h264" that stands still in the middle of its files."""
     with export(tmp_path, "h264") as process:
         while process.poll() is None and not [*tmp_path.glob("o/**/*.png")]:
-            pass
+            time.sleep(0.002)
         process.send_signal(signal.SIGSTOP)
         yield process
         process.kill()
@@ -202,7 +196,7 @@ def test_two_exports_of_one_source_into_one_folder(tmp_path, stopped):
 def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped, name, pattern, shared):
     """Each source was kept apart by the name of its first file: one wrote over the other's others."""
     before = {path: path.read_bytes() for path in tmp_path.glob("o/**/*.png")}
-    with export(tmp_path, name, "--pattern", pattern) as second:
+    with export(tmp_path, name, "--pattern", pattern, *SMALL) as second:
         said = second.communicate()[1]
     if name == "vp9" and "{stem}" in pattern:
         assert second.returncode == 0
@@ -219,14 +213,14 @@ def test_what_a_killed_export_has_claimed_is_free(tmp_path, stopped):
     stopped.kill()
     stopped.wait()
     assert len(hidden(tmp_path)) == 1
-    with export(tmp_path, "h264") as second:
+    with export(tmp_path, "h264", *SMALL) as second:
         second.communicate()
     assert second.returncode == 0
     assert hidden(tmp_path) == []
 
 
 def test_two_exports_of_different_sources_into_one_folder(tmp_path, stopped):
-    with export(tmp_path, "vp9") as second:
+    with export(tmp_path, "vp9", *SMALL) as second:
         second.communicate()
     stopped.send_signal(signal.SIGCONT)
     stopped.communicate()

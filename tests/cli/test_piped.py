@@ -218,6 +218,21 @@ def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkey
     assert len(written) == 48 * 40 / 10
 
 
+def test_memory_does_not_grow_with_the_stream(tmp_path):
+    data, peaks = made("h264_raw").read_bytes(), []
+    options = ("--every", "100", "--jobs", "1", "--overwrite", "--out", str(tmp_path / "o"))
+    for times in (20, 80):
+        command = [sys.executable, "-m", "seqpipe", "export", "-", *options]
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+        program.stdin.write(data * times)
+        program.stdin.close()
+        _, status, used = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+        peaks.append(used.ru_maxrss)
+    assert len(files(tmp_path / "o")) == -(-80 * 48 // 100)
+    assert peaks[1] - peaks[0] < 8 << 10  # KiB; four times as many frames
+
+
 def test_the_reader_waits_for_a_slow_writer(tmp_path):
     data = made("h264_ts").read_bytes()
     command = [sys.executable, "-m", "seqpipe", "export", "-", "--every", "4", "--out", str(tmp_path / "o")]

@@ -324,7 +324,7 @@ def bool_():
 @pytest.mark.parametrize("function", [break_, while_, assert_, bool_])
 def test_forms_that_do_not_work_say_which_do(function):
     with pytest.raises(
-        ParameterError, match=r"test_conditions.py:\d+ .*truth value of .*or choose by arithmetic"
+        ParameterError, match=r"test_conditions.py:\d+ .*truth value for each sample.*or choose by arithmetic"
     ):
         values(function)
 

@@ -14,7 +14,7 @@ from seqpipe.dali.plugin.pytorch import (
     DALIRaggedIterator,
     LastBatchPolicy,
 )
-from seqpipe.errors import ParameterError
+from seqpipe.errors import ParameterError, StateError
 from tests.dali.conftest import ON_CPU
 
 FILL, DROP, PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL
@@ -177,7 +177,7 @@ def test_several_pipelines(numbered):
             [],
             {"size": 4},
             ParameterError,
-            r"output_map=\[\] for 1 outputs; allowed: one name of its own .*0: readers.file",
+            r"output_map=\[\] for 1 outputs; allowed: a distinct name .*0: readers.file",
         ),
         (["l", "m"], {"size": 4}, ParameterError, r"output_map=\['l', 'm'\] for 1 outputs"),
         (["l"], {"reader_name": "Q"}, KeyError, "there is no reader 'Q'; allowed: 'R'"),
@@ -240,7 +240,7 @@ def test_unequal_shapes():
         ParameterError, match=r"the output x \(.*\) has samples of different shapes, \(1,\), \(2,\)"
     ) as e:
         next(DALIGenericIterator(ragged(), ["x", "l"], size=2))
-    assert "DALIRaggedIterator gives lists of tensors" in str(e.value)
+    assert "DALIRaggedIterator returns lists of tensors" in str(e.value)
     batch = next(
         DALIRaggedIterator(
             ragged(),
@@ -251,6 +251,27 @@ def test_unequal_shapes():
     )[0]
     assert [tuple(one.shape) for one in batch["x"]] == [(1,), (2,)]
     assert batch["l"].tolist() == [3, 3]
+
+
+def test_names_of_ragged_outputs_may_have_blanks():
+    """The tag was looked up by the first word of the name."""
+
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def ragged():
+        return fn.external_source(lambda: [np.zeros(n + 1, np.float32) for n in range(2)])
+
+    tags = [DALIRaggedIterator.SPARSE_LIST_TAG]
+    batch = next(DALIRaggedIterator(ragged(), ["my image"], size=2, output_types=tags))[0]
+    assert [len(one) for one in batch["my image"]] == [1, 2]
+
+
+def test_a_state_of_other_pipelines_is_refused(numbered):
+    """It ended in a KeyError, or in a ValueError of zip()."""
+    iterator = DALIGenericIterator([labels(numbered)], ["l"], reader_name="R")
+    state = iterator.state_dict()
+    for other in ({}, {**state, "pipelines": state["pipelines"] * 2}):
+        with pytest.raises(StateError, match="the state is not that of 1 pipelines"):
+            iterator.load_state_dict(other)
 
 
 def test_an_error_of_a_source_comes_in_its_turn_and_iteration_goes_on():

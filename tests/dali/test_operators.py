@@ -169,7 +169,7 @@ def test_arithmetic_wraps_cuts_off_and_broadcasts():
 
     found = [values for _, values, _ in one(results)]
     assert found == [[44], [-3, 3], [-1, 1], [[0, 1, 2]] * 2, [11, 22], [3], [252]]
-    with pytest.raises(ParameterError, match="a str beside '\\+' and a node"):
+    with pytest.raises(ParameterError, match="a str as an operand of '\\+' with a node"):
         one(lambda: array([1], np.int32) + "a")
     with pytest.raises(
         ParameterError, match=r"\[7\] of samples of the shape \(5,\): index 7 is out of bounds"

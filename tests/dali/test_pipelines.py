@@ -123,7 +123,7 @@ def test_what_is_not_built_or_fed():
         ):
             call()
     pipe.build()
-    with pytest.raises(KeyError, match=r"there is no source 'zz' that is fed by hand; allowed: 'in'"):
+    with pytest.raises(KeyError, match=r"there is no source 'zz' for feed\(\); allowed: 'in'"):
         pipe.feed_input("zz", np.zeros((3, 1)))
     with pytest.raises(
         IndexError,
@@ -159,22 +159,20 @@ def test_nodes_of_another_pipeline_and_nothing_at_all():
     kept = []
     run(lambda: kept.append(fn.constant(idata=1)) or kept[0])
     with pytest.raises(
-        ParameterError, match=r"a node of another pipeline. Make all nodes of a pipeline within its own"
+        ParameterError, match=r"a node of another pipeline. Create all nodes of a pipeline within its own"
     ):
         run(lambda: kept[0] * 2)
     with pytest.raises(
-        ParameterError, match=r"the pipeline gives nothing; allowed: one output or more. Return nodes"
+        ParameterError, match=r"the pipeline has no output; allowed: one output or more. Return nodes"
     ):
         run(lambda: None)
     with pytest.raises(
-        ParameterError, match=r"the pipeline gives nothing.*Call set_outputs\(…\) in the with block"
+        ParameterError, match=r"the pipeline has no output.*Call set_outputs\(…\) in the with block"
     ):
         Pipeline(1, 1, None).build()
-    with pytest.raises(ParameterError, match=r"fn.element_extract: .*there is nothing that it acts on"):
+    with pytest.raises(ParameterError, match=r"fn.element_extract: .*the input is missing"):
         run(lambda: fn.element_extract(element_map=[0]))
-    with pytest.raises(
-        ParameterError, match=r"there are two sources of the name 'a'; allowed: different names"
-    ):
+    with pytest.raises(ParameterError, match=r"two sources have the name 'a'; allowed: different names"):
         run(lambda: tuple(fn.external_source(lambda: [1], name="a") for _ in range(2)))
     with pytest.raises(ParameterError, match=r"batch_size=0 is not valid"):
         Pipeline(0)
@@ -454,3 +452,12 @@ def test_a_parallel_source_runs_in_processes():
     assert int(pipe.run()[0].as_array()[0, 0, 0, 0]) == 3
     with pytest.raises(StopIteration):
         pipe.run()
+
+
+def test_a_checkpoint_that_is_none_is_refused_by_name():
+    """It ended in a JSONDecodeError."""
+    pipe = Pipeline(batch_size=2, checkpoint="{", **ON_CPU)
+    with pipe:
+        pipe.set_outputs(fn.external_source(lambda number: np.full((2, 1), number)))
+    with pytest.raises(StateError, match=r"the checkpoint is not JSON .*allowed: a result of checkpoint\(\)"):
+        pipe.build()

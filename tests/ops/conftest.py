@@ -11,7 +11,7 @@ import pytest
 from seqpipe.ops import apply
 from seqpipe.ops.call import inputs
 from seqpipe.ops.core import declaration
-from seqpipe.ops.core.spec import FAST
+from seqpipe.ops.core.spec import KERNEL_DTYPES
 from tests.support.emulated import EmulatedDevice
 from tests.support.operators import cupy, first_of_skeletons, main_type
 
@@ -38,14 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def spoiled_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for results has something else in it: what is not written is not by chance an earlier test's result."""
-    plain = inputs.Given.result
+    plain = inputs.CallInput.result
 
     def result(self: Any, *given: Any) -> Any:
         out = plain(self, *given)
         out.reshape(-1).view(np.uint8).fill(0xA5)
         return out
 
-    monkeypatch.setattr(inputs.Given, "result", result)
+    monkeypatch.setattr(inputs.CallInput, "result", result)
 
 
 class Place:
@@ -64,7 +64,7 @@ class Place:
         if self.name in ("reference", "cpu"):
             return True
         return (op.traits.body is not None or op.traits.composed) and (
-            op.traits.values == "moved" or dtype in FAST
+            op.traits.values == "moved" or dtype in KERNEL_DTYPES
         )
 
     def tolerance(self, op: Any) -> tuple[float, float]:

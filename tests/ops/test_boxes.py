@@ -142,12 +142,12 @@ def test_what_are_no_boxes_is_refused():
     for labels, said in ([1, 2, 3], "a list is not an array"), (np.array(3), "with unnumbered labels"):
         with pytest.raises(ParameterError, match=rf"^random_bbox_crop: .*{said}.*; allowed"):
             fn.random_bbox_crop(BOXES, labels)
-    with pytest.raises(ParameterError, match="labels of no samples; allowed: 1, as there are boxes"):
+    with pytest.raises(ParameterError, match="labels of no samples; allowed: 1, as many as boxes"):
         fn.random_bbox_crop([BOXES], 3)
     for function in (fn.bb_flip, fn.random_bbox_crop):
         with pytest.raises(
             ParameterError, match=f"^{function.__name__}: a list of no arrays; allowed: one or more"
         ):
             function([])
-    with pytest.raises(ParameterError, match="labels of 1 samples; allowed: 2, as there are boxes"):
+    with pytest.raises(ParameterError, match="labels of 1 samples; allowed: 2, as many as boxes"):
         fn.random_bbox_crop([BOXES] * 2, [np.zeros(3)])

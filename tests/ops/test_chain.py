@@ -11,8 +11,8 @@ from seqpipe.errors import ParameterError
 from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, Chain, apply
 from seqpipe.ops.compose import fused as fused_module
-from seqpipe.ops.compose.fused import can_join, can_lead
-from seqpipe.ops.core.spec import COMPUTED, FAST
+from seqpipe.ops.compose.fused import can_follow, can_lead
+from seqpipe.ops.core.spec import COMPUTED_DTYPES, KERNEL_DTYPES
 from seqpipe.ops.cuda.kernel import GRID
 from seqpipe.sequence import Batch, Sequence
 from tests.support.deep import deep_but
@@ -104,11 +104,15 @@ def run(request):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [(name, dtype) for name in CHAINS for dtype in (COMPUTED if name == "types" else ("uint8", "float16"))],
+    [
+        (name, dtype)
+        for name in CHAINS
+        for dtype in (COMPUTED_DTYPES if name == "types" else ("uint8", "float16"))
+    ],
 )
 def test_it_gives_what_its_operators_give(run, name, dtype):
     chain, x = CHAINS[name], images(dtype)
-    if dtype not in FAST and run.launches_kernels:
+    if dtype not in KERNEL_DTYPES and run.launches_kernels:
         with pytest.raises(ParameterError, match=f"a kernel for {dtype}; allowed: uint8"):
             run(chain, x)
         return
@@ -116,7 +120,7 @@ def test_it_gives_what_its_operators_give(run, name, dtype):
     assert run.launches in (None, 1)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in names() if can_join(built((name, 0)))))
+@pytest.mark.parametrize("name", sorted(name for name in names() if can_follow(built((name, 0)))))
 def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
     """Beside the same kernels one by one, for some are not those of the reference to the last bit."""
     op = built((name, len(REGISTRY[name].traits.examples) - 1))
@@ -134,7 +138,7 @@ def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
 def test_what_joins_others_has_the_kernel_of_its_class(case):
     """A kernel of several operators is made of their classes; one that looks at all values first has another."""
     op = built(case)
-    if isinstance(op, ops.Op) and (can_join(op) or can_lead(op)):
+    if isinstance(op, ops.Op) and (can_follow(op) or can_lead(op)):
         assert op.traits.body is type(op).traits.body
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_choices_of_one_seed_draw_apart_in_a_chain():
     first, second = chain.ops
     assert (first.occurrence, second.occurrence) == (0, 1)
     assert first.drawn(0, range(64)) != second.drawn(0, range(64))
-    assert [op.occurrence for op in chain.makers if op.name == "invert"] == [0, 1]
+    assert [op.occurrence for op in chain.operators if op.name == "invert"] == [0, 1]
 
 
 def test_one_draw_is_for_all_parts_of_a_sample():
@@ -121,7 +122,9 @@ def test_samples_of_different_size_stay_a_batch():
     made = chain(batch())
     assert {one.shape for one in made} == {(3, 10, 12, 3), (3, 20, 24, 3)}
     assert made.labels.tolist() == list(range(8))
-    with pytest.raises(ParameterError, match="one_of: parts give samples of one array different shapes"):
+    with pytest.raises(
+        ParameterError, match="one_of: parts return samples of one array with different shapes"
+    ):
         chain(images())
 
 
@@ -134,11 +137,13 @@ def test_samples_of_different_size_stay_a_batch():
         (lambda: OneOf([FLIP], p=2), "one_of: p=2 is not valid; allowed: a number from 0 to 1"),
         (lambda: SomeOf(3, [FLIP, INVERT]), "some_of: n=3 of 2 parts; allowed: numbers from 0 to 2"),
         (lambda: SomeOf((2, 1), [FLIP, INVERT]), "some_of: n=\\(2, 1\\) of 2 parts"),
+        (lambda: SomeOf((0, 1, 2), [FLIP, INVERT]), "some_of: n=\\(0, 1, 2\\) is not valid"),
+        (lambda: OneOf([FLIP], weights=3), "one_of: weights=3 is not valid; allowed: 1 numbers"),
         (lambda: OneOf([ops.Mixup()]), "one_of: mixup mixes the samples of a batch"),
         (lambda: OneOf([3]), "Chain: a chain with a int"),
         (
             lambda: Chain(ops.ElementExtract(element_map=(0, 1)), FLIP),
-            "Chain: element_extract gives several values, and",
+            "Chain: element_extract returns several values, and",
         ),
         (lambda: Chain(ops.BbFlip()), "Chain: a chain with bb_flip, which acts on boxes"),
         (lambda: Chain(ops.Stack()), "Chain: a chain with stack, which acts on arrays"),
@@ -203,7 +208,7 @@ def test_operators_on_slices_stand_between_those_on_volumes_and_all_are_in_the_h
     assert [line.split(":")[0] for line in chain.explain().splitlines()] == [
         "1. random_affine3d", "2. flip", "3. gaussian_noise3d",
     ]  # fmt: skip
-    with pytest.raises(ParameterError, match="known of operators on volumes alone"):
+    with pytest.raises(ParameterError, match="only operators on volumes can be explained"):
         chain.explain(volume)
 
 
@@ -221,7 +226,7 @@ def test_a_chain_is_a_value_with_members_by_number():
     assert Chain.from_json(Chain(chain, Chain(TURN, fuse="compose")).to_json())[-1].fuse == "compose"
     with pytest.raises(ParameterError, match="there is no 'blur' in the chain; allowed: flip, flip3d"):
         chain.without("blur")
-    with pytest.raises(ParameterError, match="Graph of it goes to JSON"):
+    with pytest.raises(ParameterError, match=r"Serialize a seqpipe\.pipeline\.Graph"):
         Chain(OneOf([FLIP, None])).to_json()
     for text in (
         "{",
@@ -231,8 +236,20 @@ def test_a_chain_is_a_value_with_members_by_number():
         "[]",
         Chain(FLIP).to_json().replace("exact", "all"),
     ):
-        with pytest.raises(ParameterError, match=r"is no chain; allowed: what to_json\(\) gives"):
+        with pytest.raises(ParameterError, match=r"is no chain; allowed: the result of to_json\(\)"):
             Chain.from_json(text)
+    with pytest.raises(ParameterError, match=r"there is no operator 'flop'; allowed: .*flip"):
+        Chain.from_json(Chain(FLIP).to_json().replace('"flip"', '"flop"'))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Chain(FLIP) + INVERT
+
+
+def test_named_tuples_stay_what_they_are_where_samples_choose():
+    pair = namedtuple("pair", ["left", "right"])(*images(2))
+    made = OneOf([INVERT, None], seed=3)(pair, index=INDICES[:2])
+    assert type(made) is type(pair)
+    for one, single, index in zip(made, pair, INDICES, strict=False):
+        np.testing.assert_array_equal(one, OneOf([INVERT, None], seed=3)(single, index=index))
 
 
 # ---------------------------------------------------------------------- nodes, texts

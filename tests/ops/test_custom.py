@@ -92,12 +92,14 @@ def test_functions_cannot_take_what_all_operators_have(name):
     "name", ["x", "layout", "epoch", "index", "acts", "op", "name", "traits", "sample", "reference", "self"]
 )
 def test_names_of_parameters_that_mean_something_else_are_refused(name):
-    with pytest.raises(ParameterError, match=rf"^Own\.{name} has the name of something else of the operator"):
+    with pytest.raises(
+        ParameterError, match=rf"^Own\.{name} has the name of another attribute of the operator"
+    ):
         made(eval(f"lambda images, {name}: images"), **{name: param(1.0, "factor")})
 
 
 def test_parameters_and_what_is_derived_have_different_names():
-    with pytest.raises(ParameterError, match=r"Derived\.level has the name of something else"):
+    with pytest.raises(ParameterError, match=r"Derived\.level has the name of another attribute"):
         type("Derived", (Level,), {"__module__": __name__, "derived": ("level",)})
 
 
@@ -137,7 +139,7 @@ def test_parameters_that_cannot_be_are_refused(default, more, said):
         ),
         (
             {"dtypes": ("int64",)},
-            r"Stated\.dtypes=\('int64',\) .* Operators that only move values, .* take others",
+            r"Stated\.dtypes=\('int64',\) .* Operators that only move values, .* accept others",
         ),
         (
             {"channels": 3},
@@ -153,9 +155,9 @@ def test_what_is_stated_in_the_wrong_form_is_refused(stated, said):
         "Moved", (Level,), {"values": "moved", "dtypes": ("int64",)}, register=False
     ).traits.dtypes == ("int64",)
     with pytest.raises(
-        ParameterError, match="an operator with the name 'to the left'; allowed: names as Python's"
+        ParameterError, match="an operator with the name 'to the left'; allowed: Python identifiers"
     ):
-        type("Stated", (Level,), {"__module__": __name__}, called="to the left")
+        type("Stated", (Level,), {"__module__": __name__}, function_name="to the left")
 
 
 def test_results_of_types_that_nothing_is_rounded_to_are_refused():
@@ -231,10 +233,10 @@ def test_results_that_do_not_fit_are_refused_by_name(function, said):
     for x, form in ((X[0], r"\(3, 6, 8, 3\)"), (X[0, :1], "")):
         if form or x.shape != X[0].shape:
             with pytest.raises(
-                ParameterError, match=rf"^own: it makes .*; allowed: a numpy\.ndarray of shape {form}"
+                ParameterError, match=rf"^own: it returns .*; allowed: a numpy\.ndarray of shape {form}"
             ):
                 op(x)
-    with pytest.raises(ParameterError, match=f"^own: it makes {said}"):
+    with pytest.raises(ParameterError, match=f"^own: it returns {said}"):
         op(X[0])
 
 
@@ -249,7 +251,7 @@ class Tint(Op, register=False):
 
 
 def test_results_that_do_not_fit_are_refused_where_tables_are_made_too():
-    with pytest.raises(ParameterError, match=r"tint: it makes float32 of shape \(1, 256, 1, 3\)"):
+    with pytest.raises(ParameterError, match=r"tint: it returns float32 of shape \(1, 256, 1, 3\)"):
         Tint(level=(0.0, 1.0, 2.0))(np.zeros((64, 64, 3), np.uint8))
 
 

@@ -34,6 +34,7 @@ from seqpipe.ops import (
 )
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.core.declaration import Declaration
+from seqpipe.ops.core.distributions import Table
 from tests.support.operators import compare, images
 from tests.support.own_operators import Shift
 
@@ -211,16 +212,20 @@ def test_a_distribution_of_ones_own(monkeypatch):
         (lambda: Flip(horizontal=(0, 1)), "horizontal=.*allowed: True, False, or a Choice of both"),
         (lambda: Flip(horizontal=Choice([0, 2])), "flip: horizontal=2 is not valid; allowed: True or False"),
         (lambda: Op.from_json('{"op": "flop"}'), "there is no operator 'flop'; allowed: .*flip"),
-        (lambda: Op.from_json('{"op": "fl'), "is no JSON .*; allowed: what to_json"),
-        (lambda: Op.from_json('["flip"]'), "flip.* is no operator; allowed: what to_json"),
+        (lambda: Op.from_json('{"op": "fl'), "is no JSON .*; allowed: the result of to_json"),
+        (lambda: Op.from_json('["flip"]'), "flip.* is no operator; allowed: the result of to_json"),
         (lambda: Op.from_json('{"op": "flip", "horizontal": {}}'), "{} is no distribution"),
         (
             lambda: Op.from_json('{"op": "brightness", "brightness": {"Uniform": [0, 1]}}'),
-            r"\[0, 1\] are no arguments of the distribution 'Uniform'",
+            r"\[0, 1\] are not arguments of Uniform",
         ),
         (
             lambda: Op.from_json('{"op": "brightness", "brightness": {"Uniform": {"a": 1}}}'),
-            "are no arguments of the distribution 'Uniform'",
+            "are not arguments of Uniform",
+        ),
+        (
+            lambda: Op.from_json('{"op": "brightness", "range": {"Percentiles": {"low": 1}}}'),
+            "{'low': 1} are not arguments of Percentiles",
         ),
     ],
 )
@@ -370,7 +375,7 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
         """Raise."""
 
     of_all, of_none = param(1.0, "of all"), param(1.0, "of none")
-    for declared, names in (({}, "nothing"), ({"level": of_all, "other": of_none}, "level, other")):
+    for declared, names in (({}, "none"), ({"level": of_all, "other": of_none}, "level, other")):
         with pytest.raises(ParameterError, match=rf"undeclared takes level, but {names} is declared"):
             seqpipe.operator(**declared)(undeclared)
     with pytest.raises(
@@ -385,11 +390,11 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
 def test_names_are_taken_once(unregistered):
     with pytest.raises(
         ParameterError,
-        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.crop_flip\.Flip\. Name it otherwise",
+        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.crop_flip\.Flip\. Choose another name",
     ):
         type("Flip", (Flip,), CLEAR)
     assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"
-    assert type("Other", (Flip,), CLEAR, called="mirror").name == "mirror"
+    assert type("Other", (Flip,), CLEAR, function_name="mirror").name == "mirror"
     assert REGISTRY["flip"] is Flip
 
 
@@ -455,3 +460,8 @@ def test_operators_are_light_and_know_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_equal_tables_have_one_hash():
+    assert Table([0.0, 1.0]) == Table([-0.0, 1.0])
+    assert hash(Table([0.0, 1.0])) == hash(Table([-0.0, 1.0]))

@@ -176,7 +176,7 @@ def test_what_is_one_value_for_all_samples_is_no_node(name):
     for q in REGISTRY[name].parameters:
         if not q.drawn:
             for value in (Input("value"), per_frame(Input("value"))):
-                said = rf"^{name}: {q.name} is given a node, value; allowed: .*: it is one for all samples"
+                said = rf"^{name}: {q.name} is the node value; allowed: .*: it is one value for all samples"
                 with pytest.raises(ParameterError, match=said):
                     built((name, 0), **{q.name: value})
 
@@ -209,7 +209,7 @@ def test_values_that_no_parameter_has_are_refused_as_by_a_call_and_the_node_is_n
             wanted = outcome(lambda: built(case_of(name, q), **{q.name: value})(x))  # noqa: B023  called at once
             assert wanted.startswith(f"{name}: ")
             found = outcome(lambda: graph(x=x, value=value))  # noqa: B023  likewise
-            assert found == f"{wanted.removesuffix('.')}. Here {q.name} is what value gave."
+            assert found == f"{wanted.removesuffix('.')}. Here {q.name} is the value of value."
 
 
 # ------------------------------------------------------------------------------------------ what follows from it
@@ -281,7 +281,7 @@ def test_functions_made_operators_take_nodes():
     graph = Graph(lifted(Input("x"), amount=Input("amount")))
     same(graph(x=x, amount=amount), (lifted(x, amount=amount),))
     with pytest.raises(
-        ParameterError, match=r"lifted: amount=10.0 is not valid; .*Here amount is what amount gave"
+        ParameterError, match=r"lifted: amount=10.0 is not valid; .*Here amount is the value of amount"
     ):
         graph(x=x, amount=amount + 6)
 

@@ -12,7 +12,7 @@ from seqpipe.ops import REGISTRY, apply, per_frame
 from seqpipe.ops.call.ranged import Ranged
 from seqpipe.ops.core.body import WORK, Work
 from seqpipe.ops.core.declaration import _warned
-from seqpipe.ops.core.spec import FAST
+from seqpipe.ops.core.spec import KERNEL_DTYPES
 from seqpipe.ops.resize.base import Scaled
 from tests.support.marks import NAMES, some
 from tests.support.operators import (
@@ -75,7 +75,7 @@ def test_backends_agree_with_the_reference(place, case, dtype):
     op = built(case)
     if not place.takes(op):
         pytest.skip("it has no kernel")
-    if place.name in ("emulated", "gpu") and op.traits.values != "moved" and dtype not in FAST:
+    if place.name in ("emulated", "gpu") and op.traits.values != "moved" and dtype not in KERNEL_DTYPES:
         pytest.skip("of this type it has no kernel")
     x = images(op, dtype)
     compare(place(op, x, epoch=2, index=5), reference(op, x, epoch=2, index=5), place.tolerance(op))

@@ -109,6 +109,8 @@ def test_a_volume_stays_where_it_was():
 
 def test_a_volume_whose_slices_would_go_astray_is_refused():
     volume = Sequence(np.zeros((4, 5, 6), np.int16), "DHW", affine=np.eye(4))
-    with pytest.raises(ValueError, match=r"flip: each slice of a volume .*Give one value for all slices"):
+    with pytest.raises(
+        ValueError, match=r"flip: different mappings for the slices .*Use one value for all slices"
+    ):
         fn.flip(volume, horizontal=per_frame([0, 1, 0, 1]))
     assert fn.flip(volume, horizontal=per_frame([1, 1, 1, 1])).affine[2, 2] == -1

@@ -45,7 +45,7 @@ def test_help_of_an_own_class_without_a_docstring_is_that_of_its_base() -> None:
         ),
         (
             lambda: fn.crop(X, (112, 112)),
-            r"crop: 2 values are given by place; allowed: x by place, .*fn.crop\(…, crop=\(112, 112\)\)",
+            r"crop: 2 positional arguments; allowed: x by position, .*fn.crop\(…, crop=\(112, 112\)\)",
         ),
         (lambda: ops.Rotate(angel=3), "rotate: there is no parameter 'angel'.*Perhaps 'angle' is meant"),
         (

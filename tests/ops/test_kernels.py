@@ -7,7 +7,7 @@ import pytest
 
 from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, apply, per_frame
 from seqpipe.ops.core import body
-from seqpipe.ops.core.spec import FAST
+from seqpipe.ops.core.spec import KERNEL_DTYPES
 from seqpipe.ops.cuda import kernel
 from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, source_of
 from seqpipe.ops.labels import one_hot_values
@@ -40,7 +40,7 @@ def test_every_kernel_compiles_without_spilling(architecture, cls):
 def test_every_kernel_compiles_for_every_gpu_and_type(cls):
     op = cls(**cls.traits.examples[0])
     channels = (op.traits.channels or (3,))[0]
-    types = [dtype for dtype in op.traits.dtypes if dtype in FAST or op.traits.values == "moved"]
+    types = [dtype for dtype in op.traits.dtypes if dtype in KERNEL_DTYPES or op.traits.values == "moved"]
     first, last = types[0], types[-1]
     if cls in FOR_ALL:
         every = [(architecture, dtype, channels) for architecture, dtype in spread(types)]

@@ -340,7 +340,7 @@ def test_labels_that_do_not_fit_are_refused(op):
         (
             op,
             [[0.5, 0.5], [1.0]] * 2,
-            "labels that are no array .*; allowed: as many numbers for each sample",
+            "labels that cannot be an array .*; allowed: equal shapes for all samples",
         ),
         (op, ["a", "b", "c", "d"], r"labels of <U1 of shape \(4,\)"),
         (free, [0, 1, 2, 3], "num_classes is not given"),

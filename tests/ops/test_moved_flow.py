@@ -175,7 +175,7 @@ def test_each_frame_by_itself():
     assert (found[0, 5, :, 0] == 13 - 2 * columns).all()
     assert (found[1, 5, :, 0] == 13 - 2 * columns).all()
     with pytest.raises(
-        ParameterError, match="each frame is moved by itself, but there are 3 flows for 3 frames"
+        ParameterError, match="each frame is moved independently, but there are 3 flows for 3 frames"
     ):
         together(op)(frames, flow=np.zeros((3, 12, 14, 2), np.float32))
 

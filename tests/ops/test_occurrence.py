@@ -122,8 +122,8 @@ def test_a_graph_counts_over_all_its_nodes_and_chains() -> None:
     )
     assert once.fingerprint != twice.fingerprint
     angle = ops.random.Uniform(range=(-9.0, 9.0)).drawn(epoch=2, index=range(5, 69))
-    other = ops.random.Uniform(range=(-9.0, 9.0)).occurring(1).drawn(epoch=2, index=range(5, 69))
-    turn = ops.Rotate(angle=other, keep_size=True, fill_value=0, p=0.5).occurring(1)
+    other = ops.random.Uniform(range=(-9.0, 9.0)).with_occurrence(1).drawn(epoch=2, index=range(5, 69))
+    turn = ops.Rotate(angle=other, keep_size=True, fill_value=0, p=0.5).with_occurrence(1)
     wanted = turn(fn.rotate(X, angle=angle, keep_size=True, fill_value=0, p=0.5, **WHERE), **WHERE)
     np.testing.assert_array_equal(twice(x=X, **WHERE)[0], wanted)
 
@@ -134,3 +134,14 @@ def test_an_occurrence_of_json_is_checked() -> None:
         ParameterError, match="flip: occurrence=-1 is not valid; allowed: a whole number of at least 0"
     ):
         Op.from_json(text)
+
+
+def test_operators_that_follow_from_their_inputs_know_the_occurrence() -> None:
+    images = [X[0, 0], X[0, 0, :, :3]]  # of two widths: the second one is padded, somewhere
+    pad = ops.Pad(pad_pos_x=(0.0, 1.0), seed=1)
+    normalize = ops.Normalize(axis_names="HW", scale=(0.5, 2.0), seed=1)
+    batch = ops.Normalize(axis_names="HW", scale=(0.5, 2.0), batch=True, seed=1)
+    for op, x in ((pad, images), (normalize, X[:1]), (batch, X[:1])):
+        first, second = Chain(op, op).ops
+        pairs = [(first(x, index=n), second(x, index=n)) for n in range(8)]
+        assert not all(np.array_equal(one[-1], other[-1]) for one, other in pairs), op

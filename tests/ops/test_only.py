@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused(sample):
         ops.Only("t3", BLUR)(sample)
     with pytest.raises(ParameterError, match="'label' is no image"):
         ops.Only("label", BLUR)(sample)
-    with pytest.raises(ParameterError, match="is given: Sequence; allowed: a sample of several parts"):
+    with pytest.raises(ParameterError, match="not on: Sequence; allowed: a sample of several parts"):
         ops.Only("t1", BLUR)(sample["t1"])
     with pytest.raises(
         ParameterError, match="rotate moves pixels, and all parts of a sample are moved together"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Crop, Pad, Paste, Slice, per_frame
-from seqpipe.ops.core.spec import MOVED
+from seqpipe.ops.core.spec import MOVED_DTYPES
 from seqpipe.padding import FILL_MODES
 from tests.support.operators import compare, images
 from tests.support.together import together
@@ -86,7 +86,7 @@ def test_a_crop_takes_padding_back(anywhere):
         compare(anywhere(Crop(crop=(5, 7), crop_pos_x=place, crop_pos_y=place), large), x)
 
 
-@pytest.mark.parametrize("dtype", MOVED)
+@pytest.mark.parametrize("dtype", MOVED_DTYPES)
 def test_levels_of_every_type_saturate(anywhere, dtype):
     x = np.zeros((1, 2, 3), dtype)
     found = anywhere(Pad(shape=(2, 2), fill_value=(-70000.5, 2.5, 1e6)), x)[1, 0]

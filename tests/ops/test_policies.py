@@ -297,7 +297,7 @@ def test_draws_are_those_of_numpys_generator(op):
 
 
 def test_a_class_that_draws_otherwise_draws_so():
-    class Upwards(RandAugment, register=False, called="rand_augment"):
+    class Upwards(RandAugment, register=False, function_name="rand_augment"):
         def sample(self, rng, spec):
             return {**super().sample(rng, spec), "signs": 1}
 
@@ -455,7 +455,7 @@ def test_floats_are_refused(dtype):
 
 
 def test_a_chain_says_how_policies_are_done():
-    assert "1. rand_augment: a kernel for each step, of all samples" in Chain(RandAugment()).explain()
+    assert "1. rand_augment: one kernel for each step, for all samples" in Chain(RandAugment()).explain()
 
 
 def test_sixteen_bits_are_as_eight():

@@ -205,7 +205,7 @@ def test_they_are_values_that_are_kept_as_json():
         ),
         (
             lambda: fn.reductions.mean(X[0, 0], axis_names="W"),
-            "axis_names='W' of an array of layout unknown; allowed: letters of the layout. Give the layout of arrays",
+            "axis_names='W' of an array of layout unknown; allowed: letters of the layout. Pass the layout of arrays",
         ),
         (
             lambda: fn.reductions.mean(X, layout="HW"),

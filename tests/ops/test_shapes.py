@@ -190,11 +190,11 @@ def test_letters_go_with_their_axes():
         ),
         (
             lambda: fn.transpose(Sequence(X, "FHW", frames=[1, 2]), perm=(1, 0, 2), transpose_layout=False),
-            "frames would be along another axis, .*, than their numbers and times. Give the array",
+            "frames would be along another axis, .*, than frame numbers and timestamps. Pass the array",
         ),
         (
             lambda: fn.transpose(Sequence(X, "HWC", affine=AFFINE), perm=(2, 1, 0), transpose_layout=False),
-            "axes that change their meaning, .*, of a volume with an affine. Give the array without",
+            "axes that change their meaning, .*, of a volume with an affine. Pass the array without",
         ),
         (
             lambda: fn.transpose(
@@ -202,7 +202,7 @@ def test_letters_go_with_their_axes():
                 perm=(0, 2, 1, 3),
                 transpose_layout=False,
             ),
-            "other axes of pixels than those of the batch's mask. Give the batch without",
+            "pixels with other axes than the batch's mask. Pass the batch without",
         ),
         (
             lambda: fn.reshape(X, shape=(5, -1)),
@@ -211,13 +211,13 @@ def test_letters_go_with_their_axes():
         (lambda: fn.reshape(X, shape=(0, -1)), r"24 values of shape .* for the shape \(0, -1\)"),
         (
             lambda: fn.reshape(X, shape=(24,), layout="HW"),
-            "layout='HW' of 1 axes; allowed: a letter for each",
+            "layout='HW' of 1 axes; allowed: one letter for each",
         ),
         (lambda: fn.reshape(X, src_dims=(3,)), r"src_dims=\(3,\) of 3 axes; allowed: -1 to 2"),
         (lambda: fn.reshape(X, rel_shape=(1, 1, 1, 1)), r"rel_shape=.* of 3 axes; allowed: not more numbers"),
         (
             lambda: fn.reshape(Sequence(X, "FHW", frames=[1, 2]), shape=(3, 2, 4)),
-            "reshape: 2 frames for 3 frames. Give the array of the sequence",
+            "reshape: 2 frames for 3 frames. Pass the array of the sequence",
         ),
         (
             lambda: fn.reshape(Sequence(X, "DHW", affine=AFFINE), shape=(2, 4, 3)),

@@ -173,7 +173,7 @@ def test_kernels_add_up_what_the_reference_does(emulated, names, dtype, channels
     [("sm_75", "uint8", 3), ("sm_90", "float32", 0), ("sm_120", "float16", 4)],
 )
 def test_its_kernels_compile(architecture, dtype, channels):
-    computed = Normalize(axis_names="HW").among([])
+    computed = Normalize(axis_names="HW").for_inputs([])
     defines = defines_of(computed, dtype, "float32", channels)
     assert_compiles_well(source_of(type(computed)), architecture, defines)
 

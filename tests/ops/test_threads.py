@@ -14,7 +14,7 @@ from seqpipe import ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import apply
 from seqpipe.ops.call import backends, threads
-from seqpipe.ops.call.threads import side_by_side
+from seqpipe.ops.call.threads import parallel_for
 from tests.support.deep import deep
 from tests.support.operators import compare
 
@@ -64,7 +64,7 @@ def test_results_are_those_of_one_thread(images, op, samples, threads):
 
 
 def test_frames_are_made_by_several_threads(images, monkeypatch):
-    seen, plain, another = set(), backends._made, threading.Event()
+    seen, plain, another = set(), backends._compute, threading.Event()
 
     def made(*given, **options):
         seen.add(threading.current_thread())
@@ -73,7 +73,7 @@ def test_frames_are_made_by_several_threads(images, monkeypatch):
         assert another.wait(20)  # the first waits for a second
         return plain(*given, **options)
 
-    monkeypatch.setattr(backends, "_made", made)
+    monkeypatch.setattr(backends, "_compute", made)
     apply(ops.GaussianBlur(sigma=1.5), images[:1])
     assert len(seen) > 1
 
@@ -98,7 +98,7 @@ def test_operators_of_ones_own_are_called_by_the_thread_that_calls(images):
 
 
 def test_little_work_is_done_by_the_thread_that_calls(images, monkeypatch):
-    monkeypatch.setattr(backends, "side_by_side", lambda *_: pytest.fail("threads were asked"))
+    monkeypatch.setattr(backends, "parallel_for", lambda *_: pytest.fail("threads were asked"))
     apply(ops.GaussianBlur(sigma=1.5), images[:1, :4, :150, :150])
 
 
@@ -117,10 +117,10 @@ def test_the_first_error_is_raised_when_nobody_works_any_more():
         done.append(number)
 
     with pytest.raises(ValueError, match="number 0"):
-        side_by_side(work, 10_000)
+        parallel_for(work, 10_000)
     before = len(done)
     assert before < 9_998
-    side_by_side(nothing, 4)
+    parallel_for(nothing, 4)
     assert len(done) == before
 
 
@@ -134,7 +134,7 @@ def test_a_ctrl_c_ends_all():
 
     pressed, done = threading.Event(), []
     with pytest.raises(KeyboardInterrupt):
-        side_by_side(work, 1_000_000)
+        parallel_for(work, 1_000_000)
     assert len(done) < 999_999
 
 
@@ -148,7 +148,7 @@ def test_all_of_them_heed_what_the_caller_has_numpy_do():
     found: list[str] = []
     ops.set_threads(2)
     with np.errstate(invalid="raise"):
-        side_by_side(work, 2)
+        parallel_for(work, 2)
     assert found == ["raise", "raise"]
 
 
@@ -157,15 +157,15 @@ def test_what_is_asked_for_within_is_done_by_the_same_thread():
 
     def work(number):
         me = threading.current_thread()
-        side_by_side(lambda _: found.append(threading.current_thread() is me), 5)
+        parallel_for(lambda _: found.append(threading.current_thread() is me), 5)
 
-    side_by_side(work, 8)
+    parallel_for(work, 8)
     assert found == [True] * 40
 
 
 def test_a_forked_process_has_threads_of_its_own():
-    side_by_side(nothing, 4)
-    child = multiprocessing.get_context("fork").Process(target=side_by_side, args=(nothing, 4))
+    parallel_for(nothing, 4)
+    child = multiprocessing.get_context("fork").Process(target=parallel_for, args=(nothing, 4))
     child.start()
     child.join(20)
     assert child.exitcode == 0
@@ -182,7 +182,7 @@ def test_several_callers_share_them():
                 totals[caller] += number
 
         for _ in range(50):
-            side_by_side(work, 20)
+            parallel_for(work, 20)
 
     callers = [threading.Thread(target=call, args=(number,)) for number in range(len(totals))]
     for caller in callers:

@@ -45,7 +45,7 @@ def test_boxes_of_frames_that_are_flipped_by_themselves():
     found = each(x, boxes=np.tile(BOX, (3, 1, 1)))
     assert found.boxes[:, 0, 0].tolist() == [1, 3, 1]
     with pytest.raises(
-        ParameterError, match=r"each frame is moved by itself, but boxes, boxes, have the shape \(1, 4\)"
+        ParameterError, match=r"each frame is moved independently, but boxes, boxes, have the shape \(1, 4\)"
     ):
         each(x, boxes=BOX)
 

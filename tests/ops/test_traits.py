@@ -99,8 +99,8 @@ def test_traits_are_inherited_over_all_bases_and_stated_anew_with_methods():
         False,
         False,
     )
-    assert not Base.traits.of_seqpipe
-    assert ops.Flip.traits.of_seqpipe
+    assert not Base.traits.is_builtin
+    assert ops.Flip.traits.is_builtin
 
 
 def test_what_an_operator_does_with_its_parameters_is_stated_by_that_one():

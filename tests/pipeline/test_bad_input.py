@@ -47,12 +47,12 @@ def different_sizes():
 CASES = {
     "an operator without a source": (
         lambda: Pipeline(fn.flip(Input("x"))),
-        r"nothing gives the input 'x' its values; allowed: values of read\(\) and external_source\(\)",
+        r"the input 'x' belongs to no source; allowed: values of read\(\) and external_source\(\)",
     ),
-    "an operator of nothing": (lambda: dali(dali_fn.flip), r"fn\.flip: .*there is nothing that it acts on"),
+    "an operator of nothing": (lambda: dali(dali_fn.flip), r"fn\.flip: .*the input is missing"),
     "a node of another pipeline": (
         node_of_another,
-        "a node of another pipeline. Make all nodes of a pipeline within its own definition",
+        "a node of another pipeline. Create all nodes of a pipeline within its own definition",
     ),
     "feed_input before build": (
         lambda: dali(lambda: dali_fn.external_source(name="x")).feed_input("x", images()),
@@ -64,7 +64,7 @@ CASES = {
     ),
     "a name that is not fed": (
         lambda: Pipeline(external_source(batch_size=2, name="x")).feed("y", images()),
-        "there is no source 'y' that is fed by hand; allowed: 'x'",
+        r"there is no source 'y' for feed\(\); allowed: 'x'",
     ),
     "nothing was fed": (
         lambda: next(Pipeline(external_source(batch_size=2, name="x"))),

@@ -8,7 +8,7 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
 from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline.external import BatchInfo, SampleInfo
+from seqpipe.pipeline.external import BatchInfo, SampleInfo, StarvedError
 
 
 def made(source, batch_size=3, **options):
@@ -271,3 +271,15 @@ def test_states():
 
 def _of_two(one, other):
     return one, other
+
+
+def test_a_source_that_was_not_fed_takes_no_batch_from_the_others():
+    """What the first source had begun was lost when the second one had nothing."""
+    numbers = external_source(lambda number: np.full((2, 1), number), batch_size=2, name="numbers")
+    fed = external_source(batch_size=2, name="fed")
+    with Pipeline(numbers, fed, prefetch=2) as pipe:
+        for step in range(3):
+            with pytest.raises(StarvedError):
+                next(pipe)
+            pipe.feed("fed", np.full((2, 1), step))
+            assert [int(one[0, 0]) for one in next(pipe)] == [step, step]

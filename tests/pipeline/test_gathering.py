@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from seqpipe import fn
 from seqpipe.dali import fn as dali
-from seqpipe.dali import pipeline_def
+from seqpipe.dali import pipeline_def, types
 from seqpipe.errors import ParameterError
 from seqpipe.pipeline import Pipeline, external_source
 from seqpipe.pipeline import staging as staging_module
@@ -56,6 +56,38 @@ def test_a_crop_is_copied_alone_and_gives_what_a_crop_of_all_gives(images, place
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"crop": (20, 30), "mean": [120.0], "std": [50.0]},
+        {"crop": (20, 30), "mirror": 1, "crop_pos_x": 0.2, "dtype": types.FLOAT16},
+        {"crop": (20, 30), "mirror": "drawn", "output_layout": "HWC", "crop_pos_y": 0.9},
+        {"mirror": "drawn"},
+    ],
+)
+def test_operators_that_crop_first_read_only_the_crop(options, tmp_path):
+    def function(x):
+        drawn = (
+            dali.random.coin_flip(seed=6) if options.get("mirror") == "drawn" else options.get("mirror", 0)
+        )
+        return dali.crop_mirror_normalize(x, **{**options, "mirror": drawn})
+
+    pipe, cropped = built(function)
+    _, whole = built(lambda x: (function(x), x))  # another user, so that all is copied
+    assert "CropMirrorNormalize" in remarks(pipe, tmp_path)[0]
+    side = 30 if "crop" in options else 60
+    (source,) = sources(pipe)
+    shape = source.gatherings[0]._cuts[(40, 60, 3), np.dtype(np.uint8), "HWC"].window[1]
+    assert shape.stop - shape.start == side
+    for (found,), (expected, _) in zip(cropped, whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+
+
+def sources(pipe):
+    return [one for one in pipe.executor.sources if hasattr(one, "gatherings")]
+
+
 def test_images_of_different_sizes_are_one_array_behind_a_crop(tmp_path):
     images = [IMAGES[n, : 40 - n, : 60 - 3 * n] for n in range(5)]
     pipe, ((found,), *_) = built(lambda x: dali.crop(x, crop=(20, 30)), images)
@@ -88,7 +120,7 @@ def test_a_window_larger_than_the_images_is_refused_where_it_stands():
 def test_the_native_pipeline_tells_and_gives_the_same():
     node = external_source(lambda: IMAGES, batch_size=5, layout="HWC")
     pipe = Pipeline(fn.flip(fn.crop(node, crop=(20, 30), crop_pos_x=0.2)))
-    assert "Crop(crop=(20, 30), crop_pos_x=0.2) takes of samples, gathered in main memory" in pipe.explain()
+    assert "Crop(crop=(20, 30), crop_pos_x=0.2) reads of samples, gathered in main memory" in pipe.explain()
     ((batch,), _) = (next(pipe), next(pipe))
     np.testing.assert_array_equal(
         batch.data, fn.flip(fn.crop(IMAGES, crop=(20, 30), crop_pos_x=0.2, layout="NHWC"), layout="NHWC")

@@ -29,40 +29,43 @@ def refused(call, said):
 WRITTEN = {
     "truth": (
         lambda: bool(NUMBER),
-        r"random.uniform\(seed=1\) has no truth value yet.*Decide by a parameter: fn.flip\(x",
+        r"random.uniform\(seed=1\) has no truth value yet.*Pass it as a parameter: fn.flip\(x",
     ),
     "a chain of comparisons": (lambda: 0 < NUMBER < 1, "random.uniform > 0 has no truth value yet"),
     "membership": (lambda: NUMBER in [1, 2], "has no truth value yet"),
     "length": (lambda: len(TURNED), r"rotate\(images, angle=random.uniform\) has no length yet"),
-    "iteration": (lambda: list(IMAGES), "images has no parts to go through yet.*Give the node whole"),
-    "unpacking": (lambda: fn.stack(*IMAGES), "images has no parts to go through yet"),
+    "iteration": (lambda: list(IMAGES), "images has no elements yet.*Pass the node itself"),
+    "unpacking": (lambda: fn.stack(*IMAGES), "images has no elements yet"),
     "an array of it": (lambda: np.asarray(IMAGES), "images has no values yet.*Call the graph"),
     "arithmetic of pixels": (
         lambda: TURNED * 2,
-        r"rotate\(.*\) holds pixels, with which there is no '\*'; allowed: nodes of numbers. Operators change",
+        r"rotate\(.*\) holds pixels, which have no '\*'; allowed: nodes of numbers. Change pixels by operators",
     ),
-    "arithmetic with text": (lambda: NUMBER + "1", r"'1' beside '\+' and a node; allowed: a number, or a"),
+    "arithmetic with text": (
+        lambda: NUMBER + "1",
+        r"'1' and a node as operands of '\+'; allowed: a number, or a",
+    ),
     "arithmetic with an array": (
         lambda: np.ones(3) - NUMBER,
-        "beside '-' and a node; allowed: a number, or a",
+        "and a node as operands of '-'; allowed: a number, or a",
     ),
     "a sign that is none": (
         lambda: Computed("**", (NUMBER, 2)),
-        r"'\*\*' is no sign of arithmetic; allowed: \+",
+        r"'\*\*' is not an arithmetic operator; allowed: \+",
     ),
     "a size": (
         lambda: fn.resize(IMAGES, size=NUMBER),
-        r"resize: size is given a node, random.uniform\(seed=1\); allowed: 2 values.*it is one for all samples",
+        r"resize: size is the node random.uniform\(seed=1\); allowed: 2 values.*it is one value for all samples",
     ),
     "an interpolation": (
         lambda: fn.resize(IMAGES, size=(3, 3), interp_type=NUMBER),
-        "resize: interp_type is given a node.*; allowed: 'nearest', 'linear'.*it is one for all samples",
+        "resize: interp_type is the node .*; allowed: 'nearest', 'linear'.*it is one value for all samples",
     ),
     "a probability": (
         lambda: ops.Flip(p=IMAGES),
-        "flip: p is given a node, images; allowed: a number from 0 to",
+        "flip: p is the node images; allowed: a number from 0 to",
     ),
-    "a layout": (lambda: fn.flip(IMAGES, layout=NUMBER), "flip: layout is given a node; allowed: a string"),
+    "a layout": (lambda: fn.flip(IMAGES, layout=NUMBER), "flip: layout is a node; allowed: a string"),
     "a node within a vector": (
         lambda: fn.erase(IMAGES, anchor=(NUMBER, NUMBER)),
         r"erase: anchor=.*in main memory \(DataNode: random.uniform\(seed=1\) has no values yet",
@@ -73,7 +76,7 @@ WRITTEN = {
     ),
     "nodes in a list": (
         lambda: fn.stack([IMAGES, MASKS]),
-        r"stack: the node images among arrays; allowed: arrays. Give .*fn.stack\(a, b\): each",
+        r"stack: the node images among arrays; allowed: arrays. Pass nodes .*fn.stack\(a, b\): each",
     ),
     "images in a list": (
         lambda: fn.flip([IMAGES]),
@@ -83,26 +86,26 @@ WRITTEN = {
         lambda: fn.paste(IMAGES, ratio=fn.random.uniform(range=(1.0, 2.0), per_frame=True)),
         "paste: ratio asks for a value for each frame; allowed: one for a sequence",
     ),
-    "an epoch": (lambda: fn.flip(IMAGES, epoch=3), r"flip: epoch is given to .*graph\(…, epoch=3\)"),
+    "an epoch": (lambda: fn.flip(IMAGES, epoch=3), r"flip: epoch is an argument of .*graph\(…, epoch=3\)"),
     "indices": (
         lambda: ops.Rotate(angle=NUMBER)(X, index=[1, 2]),
-        r"rotate: index is given to a call that makes a node. Give it to the graph: graph\(…, index=\[1, 2\]\)",
+        r"rotate: index is an argument of a call that returns a node. Pass it to the graph: graph\(…, index=\[1, 2\]\)",
     ),
     "a backend": (
         lambda: Chain(ops.Flip())(IMAGES, backend="cpu"),
-        "flip: backend is given to a call that makes",
+        "flip: backend is an argument of a call that returns",
     ),
     "a device": (
         lambda: Chain(ops.Flip())({"image": IMAGES}, device=1),
-        "flip: device is given to a call that makes a",
+        "flip: device is an argument of a call that returns a",
     ),
     "to act at once": (
         lambda: apply(ops.Rotate(angle=NUMBER), X),
-        r"rotate: angle is what random.uniform\(seed=1\) is to give. Call the operator, which gives a node",
+        r"rotate: angle is the node random.uniform\(seed=1\), whose value is not known yet. Call the",
     ),
     "JSON of an operator": (
         lambda: ops.Rotate(angle=NUMBER).to_json(),
-        r"rotate: random.uniform\(seed=1\) is a node among the parameters. Take the JSON of the graph",
+        r"rotate: random.uniform\(seed=1\) is a node among the parameters. Serialize the graph instead",
     ),
     "no name": (lambda: Input(""), "Input: name='' is not valid; allowed: a name that an argument can have"),
     "a word of Python": (lambda: Input("class"), "Input: name='class' is not valid"),
@@ -178,21 +181,21 @@ CALLED = {
     ),
     "no frames in common": (
         lambda: Graph(fn.rotate(IMAGES, angle=fn.random.uniform(per_frame=True)))(images=[X[0], X[1, :2]]),
-        "random.uniform: per_frame=True, and the number of frames is not known; allowed: sequences with as",
+        "random.uniform: per_frame=True, and the number of frames is not known; allowed: sequences of one length",
     ),
     "frames that are gone": (
         lambda: Graph(fn.rotate(fn.subsample(IMAGES, stride=2), angle=fn.random.uniform(per_frame=True)))(
             images=X
         ),
-        r"rotate: angle has values for \(2, 3\); allowed: \(2, 2\), the samples and frames given. Here angle is what",
+        r"rotate: angle has values for \(2, 3\); allowed: \(2, 2\), the samples and frames given. Here angle is the",
     ),
     "a batch for numbers": (
         lambda: Graph(fn.rotate(IMAGES, angle=MASKS))(images=X, masks=batches(0, 1)),
-        "rotate: angle is a Batch where numbers are needed; allowed: arrays. fn.reductions make .*what masks gave",
+        "rotate: angle is a Batch where numbers are needed; allowed: arrays. fn.reductions .*value of masks",
     ),
     "a batch in arithmetic": (
         lambda: Graph(fn.rotate(IMAGES, angle=MASKS * 2))(images=X, masks=sequences(1)[0]),
-        "DataNode: a Sequence where numbers are needed; allowed: arrays. fn.reductions make",
+        "DataNode: a Sequence where numbers are needed; allowed: arrays. fn.reductions compute",
     ),
     "texts in arithmetic": (
         lambda: Graph(fn.rotate(IMAGES, angle=MASKS * 2))(images=X, masks=np.array(["a", "b"])),
@@ -208,15 +211,15 @@ CALLED = {
     ),
     "what became no number": (
         lambda: Graph(fn.rotate(IMAGES, angle=NUMBER * 0 / (NUMBER * 0)))(images=X),
-        r"^rotate: angle=nan is not valid; allowed: a number. .*Here angle is what \(random.uniform \* 0\) / ",
+        r"^rotate: angle=nan is not valid; allowed: a number. .*Here angle is the value of \(random.uniform \* 0\) / ",
     ),
     "what is out of bounds": (
         lambda: Graph(fn.brightness(fn.reverse(IMAGES), brightness=fn.random.choice(of=(-1.0,))))(images=X),
-        r"brightness: brightness=-1.0 is not valid; allowed: .*Here brightness is what random.choice\(of=",
+        r"brightness: brightness=-1.0 is not valid; allowed: .*Here brightness is the value of random.choice\(of=",
     ),
     "images for an angle": (
         lambda: Graph(fn.rotate(IMAGES, angle=per_frame(fn.reductions.mean(IMAGES, axes=-1))))(images=X),
-        r"rotate: angle is an array of float32 of shape \(2, 3, 6, 7\); .* is what reductions.mean\(images, axes=",
+        r"rotate: angle is an array of float32 of shape \(2, 3, 6, 7\); .* the value of reductions.mean\(images, ",
     ),
 }
 

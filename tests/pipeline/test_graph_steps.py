@@ -180,7 +180,7 @@ def test_threads_may_call_one_graph_at_once():
 def test_operators_that_await_nothing_stay_the_same_with_what_they_keep():
     waits, rests = ops.Brightness(brightness=Input("b")), ops.Flip(horizontal=True)
     chain = Chain(waits, rests)
-    settled = chain.settled([np.array([2.0])])
+    settled = chain.bound([np.array([2.0])])
     assert settled == Chain(ops.Brightness(brightness=np.array([2.0])), rests)
     assert settled.ops[1] is rests
-    assert settled.settled([]) is settled
+    assert settled.bound([]) is settled

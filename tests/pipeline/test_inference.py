@@ -190,7 +190,7 @@ def test_errors_name_the_line_and_the_nodes():
         (lambda: fn.flip(node_of(Type("images", "FC", "uint8"))), "without rows and columns"),
         (
             lambda: OneOf([ops.Cast(dtype="float32"), None])(node_of(CLIP)),
-            "one_of: parts give different dtypes, float32, uint8",
+            "one_of: parts return different dtypes, float32, uint8",
         ),
     ],
 )

@@ -140,7 +140,7 @@ def test_sources_of_different_sizes_are_refused_by_name():
 
 
 def test_it_needs_sources():
-    with pytest.raises(ParameterError, match=r"nothing gives the input 'images' its values"):
+    with pytest.raises(ParameterError, match=r"the input 'images' belongs to no source"):
         Pipeline(fn.flip(Input("images"), horizontal=True))
     with pytest.raises(ParameterError, match="outputs that depend on no source"):
         Pipeline(fn.random.uniform())

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from seqpipe import OutputSpec, fn, ops
-from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from seqpipe.errors import (
+    ManifestError,
+    ParameterError,
+    SourceNotFoundError,
+    StateError,
+    UnreadableSourceError,
+)
 from seqpipe.pipeline import Augmented, Pipeline, read
 from seqpipe.readers import FrameFolders, published
 
@@ -122,6 +128,9 @@ def test_an_epoch_is_resumed_and_divided_as_that_of_videos(root):
         again.load_state_dict(state)
         for expected, batch in zip(rest, again, strict=True):
             np.testing.assert_array_equal(batch.data, expected)
+    other = FrameFolders(file_root=root, sequence_length=4, **options)
+    with other, pytest.raises(StateError):
+        other.batches(2).load_state_dict(state)
     ranks = [frames(root, **options, shard=(rank, 2)) for rank in range(2)]
     assert sorted(one.index for reader in ranks for one in reader) == list(range(9))
 

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,10 +45,15 @@ class Module:
         self.tree = ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imported(self) -> list[tuple[int, str]]:
         """(line, absolute dotted name) of everything that is imported anywhere in the file."""
         found = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 found += [(node.lineno, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -56,17 +61,17 @@ class Module:
                 found += [
                     (node.lineno, f"{base}.{alias.name}" if base else alias.name) for alias in node.names
                 ]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            elif isinstance(node, ast.Call) and _last_name(node.func).endswith("import_module"):
                 found += [(node.lineno, a.value) for a in node.args[:1] if isinstance(a, ast.Constant)]
         return found
 
     @cached_property
     def used(self) -> list[tuple[int, str]]:
         """(line, absolute dotted name) of every attribute that is taken of an imported module."""
-        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import)]
+        imports = [node for node in self.nodes if isinstance(node, ast.Import)]
         modules = {a.asname or a.name: a.name for node in imports for a in node.names}
         found = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes if modules else ():
             if isinstance(node, ast.Attribute):
                 head, _, rest = ast.unparse(node).partition(".")
                 found += [(node.lineno, f"{modules[head]}.{rest}")] if head in modules else []
@@ -107,11 +112,17 @@ class Package:
                     yield module, line, target
 
 
+def _last_name(node: ast.expr) -> str:
+    """``c`` of ``a.b.c``, or of ``c`` alone; "" for what is no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def inside(name: str, prefix: str) -> bool:
     """Whether a dotted name is the prefix or lies below it; only the front page lies in ""."""
     return name == prefix or (prefix != "" and name.startswith(prefix + "."))
 
 
+@cache
 def room_of(name: str, rooms: tuple[Room, ...]) -> int | None:
     """The position of a module's room; the longest prefix wins."""
     fits = [(len(p), i) for i, room in enumerate(rooms) for p in room.modules if inside(name, p)]
@@ -226,7 +237,7 @@ def sizes_are_small(package: Package, *, file_lines: int, function_lines: int) -
         lines = len(module.text.splitlines())
         if lines > file_lines:
             faults.append(f"{module.label}: {lines} lines, more than {file_lines}")
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, FunctionNode) and (size := _body_lines(node)) > function_lines:
                 faults.append(
                     f"{module.label}:{node.lineno}: {node.name} has {size} lines, more than {function_lines}"
@@ -277,7 +288,7 @@ def classes_are_made_by_any_python(package: Package) -> list[str]:
     return [
         f"{module.label}:{node.lineno}: class {node.name} is given {keyword.arg}=, which Python 3.10 cannot take"
         for module in package.modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
         for keyword in node.keywords
         if keyword.arg in taken
@@ -287,7 +298,7 @@ def classes_are_made_by_any_python(package: Package) -> list[str]:
 def nothing_is_swallowed_or_unfinished(package: Package) -> list[str]:
     faults = []
     for module in package.modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ExceptHandler):
                 kind = ast.unparse(node.type) if node.type else ""
                 silent = all(isinstance(n, (ast.Pass, ast.Continue)) for n in node.body)
@@ -310,7 +321,7 @@ def nothing_is_swallowed_or_unfinished(package: Package) -> list[str]:
 
 
 def public_names_are_documented(package: Package) -> list[str]:
-    classes = {n.name: n for m in package.modules for n in ast.walk(m.tree) if isinstance(n, ast.ClassDef)}
+    classes = {n.name: n for m in package.modules for n in m.nodes if isinstance(n, ast.ClassDef)}
     faults = []
     for module in package.modules:
         if not ast.get_docstring(module.tree):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.kernel import CudaDevice, KernelDevice
+from seqpipe.kernel import KernelDevice
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 
@@ -82,7 +82,7 @@ class CudaBench(Bench):
     """The machine's first GPU."""
 
     def __init__(self) -> None:
-        super().__init__(CudaDevice(0))
+        super().__init__(KernelDevice(0))
 
     def array(self, array: NDArray[Any]) -> Any:
         import cupy

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from data_scripts.make_videos import ITEMS, make
+from data_scripts.make_videos import ITEMS, make, sample
 from data_scripts.media_item import Entry, State
 
 from .kept import kept_folder
@@ -26,6 +26,7 @@ __all__ = [
     "made",
     "made_all",
     "names",
+    "sampled",
     "shared_manifest",
     "shared_media",
 ]
@@ -86,6 +87,14 @@ def entries() -> dict[str, Entry]:
     """Every item of the table, made once; processes wait for each other."""
     with _lock(MADE_DIR / ".lock"):
         return {found.name: found for found in make(MADE_DIR)}
+
+
+def sampled(size: tuple[int, int] = (640, 360)) -> Path:
+    """The README's sample, (columns, rows) large."""
+    path = MADE_DIR / f"sample_{size[0]}x{size[1]}.mp4"
+    if not path.exists():
+        sample(path, size=size)
+    return path
 
 
 def shared_media() -> Path:

@@ -67,7 +67,7 @@ class SoftwareGpu:
         patch.setitem(sys.modules, "cupy", SoftwareCupy())
         for user in (cuvid, session, caps):
             patch.setattr(user, "load", lambda: self.cuvid)
-        patch.setattr(converter, "CudaDevice", lambda _number: self._device)
+        patch.setattr(converter, "KernelDevice", lambda _number: self._device)
         patch.setattr(driver, "launch_functions", self._launching.addresses)
         for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()

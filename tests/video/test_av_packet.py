@@ -55,12 +55,18 @@ def test_no_headers_are_none():
 
 def lenders(source: str) -> list[int]:
     """The lines in which a packet of PyAV is made of something, or a decoder is given headers."""
+    if "Packet" not in source and "extradata" not in source:
+        return []
     named = {"av.Packet", "av.packet.Packet", "packet.Packet"}
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("av", "av.packet"):
             named |= {name.asname or name.name for name in node.names if name.name == "Packet"}
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
+    calls = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.func, (ast.Name, ast.Attribute))
+    )
     found = [call.lineno for call in calls if ast.unparse(call.func) in named]
     attributes = (
         node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "extradata"

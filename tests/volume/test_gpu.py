@@ -58,6 +58,26 @@ def test_patches_of_a_dataset_are_the_same_on_any_device():
                     assert np.array_equal(one[name].numpy(), other[name].numpy())
 
 
+@pytest.mark.parametrize("cache_device", ["cpu", "cuda"])
+def test_samples_come_whole_while_the_device_works_on_others(cache_device):
+    """Memory of samples that were dropped is written only behind the kernels that read it."""
+    import cupy
+
+    options = {"files": [phantom_path("nii_gz")] * 3, "dtype": "float32", "cache_gib": 1, "shuffle": True}
+    sums, wanted = [], []
+    with Volume(**options, device="cuda", cache_device=cache_device) as there, Volume(**options) as here:
+        for epoch in range(20):
+            there.set_epoch(epoch)
+            here.set_epoch(epoch)
+            for one, other in zip(here.batches(1), there.batches(1), strict=True):
+                values = other["image"].data
+                for _ in range(30):  # the default stream is behind
+                    values = cupy.sort(values.ravel())
+                sums.append(values.sum(dtype=cupy.float64) + other["image"].data.sum(dtype=cupy.float64))
+                wanted.append(2 * one["image"].data.sum(dtype=np.float64))
+    assert np.allclose([float(one) for one in sums], wanted, rtol=1e-6)
+
+
 def test_a_grid_is_put_together_on_the_device():
     with seqpipe.open(phantom_path("nii_gz"), device="cuda") as volume:
         sampler = GridSampler(volume, 12, overlap=0.5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -214,3 +216,58 @@ def test_labels_on_an_oblique_grid_are_found_in_the_box(case, tmp_path):
             patches = [dataset.sample(index) for index in range(20)]
         assert all((one["label"].data == 5).any() for one in patches)
         assert all(np.array_equal(one["label"].affine, one["image"].affine) for one in patches)
+
+
+class _There(np.ndarray):
+    """Memory of a GPU that is NumPy's."""
+
+    def set(self, array, stream):
+        assert stream.admitted
+        self[...] = array
+
+
+class _Streams:
+    """Streams of a GPU that is not there, which know who has used them."""
+
+    users: ClassVar[set[str]] = set()
+
+    def __init__(self, device):
+        self.device, self.admitted, self.waited = device, False, 0
+
+    ready = staticmethod(contextlib.nullcontext)
+
+    def allocate(self, shape, dtype):
+        return np.full(shape, 77, dtype).view(_There)
+
+    def admit(self):
+        self.admitted = True
+
+    def current(self):
+        return self
+
+    def synchronize(self):
+        self.users.add(threading.current_thread().name)
+
+
+@pytest.mark.parametrize("patch_size", [6, None])
+def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, patch_size, monkeypatch):
+    monkeypatch.setattr(volume_fetch, "Streams", _Streams)
+    monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
+    monkeypatch.setattr("seqpipe.readers.volume.parse_device", lambda name: Device(name, 0))
+    options = {"files": [case, case], "patch_size": patch_size, "dtype": "float32", "prefetch_gib": 1}
+    with Volume(**options) as here, Volume(**options, device="cuda") as there:
+        for one, other in zip(here.batches(2), there.batches(2), strict=True):
+            for name in ("image", "label"):
+                for a, b in zip(one[name], other[name], strict=True):
+                    assert np.array_equal(a.data, b.data)
+    assert _Streams.users
+    assert threading.main_thread().name not in _Streams.users
+
+
+@pytest.mark.parametrize("dtype", ["float32", None])
+def test_whole_volumes_that_were_changed_leave_the_next_ones_as_they_are(case, dtype):
+    with Volume(files=[case], dtype=dtype, cache_gib=1) as dataset:
+        first = dataset.sample(0)["image"].data
+        kept = first.copy()
+        first[...] = 0
+        assert np.array_equal(dataset.sample(0)["image"].data, kept)

@@ -1,4 +1,4 @@
-"""``seqpipe export``: frames and sequences of videos as picture or array files."""
+"""``seqpipe export``: frames and sequences of videos as image or array files."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ __all__ = ["export"]
         help="For volumes: center and width of the values to show, such as 40,400 in Hounsfield units. "
         "Default: the file's own, else percentiles 0.5 to 99.5.",
     ),
-    click.option(
-        "--mip", is_flag=True, help="For volumes: one picture of the largest values along the axis."
-    ),
+    click.option("--mip", is_flag=True, help="For volumes: one image of the largest values along the axis."),
     click.option(
         "--montage",
         type=options.GRID,
-        help="For volumes: one picture of slices in columns and rows, such as 6x4.",
+        help="For volumes: one image of slices in columns and rows, such as 6x4.",
     ),
     click.option("--time", type=int, help="For 4-D volumes: the time step; default 0."),
 )
 def export(**given: Any) -> None:
     """Write frames or sequences of videos, or slices of volumes, to files.
 
-    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
     with a dash.
+
+    What comes through a pipe is streamed in constant memory and disk, by the CPU, and left when all that was asked for
+    is there. Requiring a file, to which the stream is to be saved first: --num without a range in frames, negative
+    --frames, --min-motion, --contact-sheet, --dry-run, --resume, MP4 of more than 32 MiB with its index at the end.
 
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as pictures, or with
     --format npy, npz or nii.gz the whole volume; --every, --frames and --num choose slices.

@@ -1,4 +1,4 @@
-"""``seqpipe flow``: the motion between frames of videos, as files of vectors or as colors."""
+"""``seqpipe flow``: optical flow between frames of videos, as files of vectors or colors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 from ...flow.params import BACKEND, DIRECTION, OUTPUT_GRID, PRESET
 from ...param import Param, choice
 from ..output.images import QUALITY
-from ..terminal import options
+from ..terminal.options import option
 from .shared_options import exporting
 
 __all__ = ["flow"]
 
 _FORMAT: Final = choice(
     "format",
-    "What the files are: vectors (flo of Middlebury, 16-bit png of KITTI, npz), or their colors (jpg, mp4).",
+    "Vectors (Middlebury's flo, KITTI's 16-bit png, npz), or their colors (jpg, mp4).",
     ("flo", "png", "npz", "jpg", "mp4"),
 )
 _MAX_MOTION: Final = Param(
@@ -35,25 +35,26 @@ _ONE_WAY: Final = replace(
 
 @click.command()
 @exporting(
-    options.option(_FORMAT, default="flo", show_default=True),
-    options.option(replace(QUALITY, doc="Quality of jpg; default 95.")),
-    options.option(PRESET, default="medium", show_default=True),
-    options.option(OUTPUT_GRID, default=1, show_default=True),
-    options.option(_ONE_WAY, default="forward", show_default=True),
-    options.option(BACKEND, default="auto", show_default=True),
-    options.option(_MAX_MOTION),
+    option(_FORMAT, default="flo", show_default=True),
+    option(replace(QUALITY, doc="Quality of jpg; default 95.")),
+    option(PRESET, default="medium", show_default=True),
+    option(OUTPUT_GRID, default=1, show_default=True),
+    option(_ONE_WAY, default="forward", show_default=True),
+    option(BACKEND, default="auto", show_default=True),
+    option(_MAX_MOTION),
 )
-def flow(**given: Any) -> None:
-    """Write the motion between frames of videos to files.
+def flow(**options: Any) -> None:
+    """Write the optical flow between frames of videos to files.
 
-    PATH is a file, a folder (searched through) or a URL; write -- before names that begin with a dash.
+    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
+    with a dash.
 
-    For each selected frame, the motion to the next selected frame is written, in pixels of the output frames: --every 2
-    gives that over two frames, --fps 10 that over a tenth of a second. Everything else is as in
-    seqpipe export: the choice of frames, names, manifest, --resume, and the exit codes. npz holds all of a sequence in
-    one file where --sequence-length is given; mp4 does, and all of a video where it is not.
+    For each selected frame, the flow to the next selected frame is written, in pixels of the output frames: --every 2
+    gives the motion over two frames, --fps 10 over a tenth of a second. Frame selection, names, manifest, --resume,
+    what standard input allows and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
+    sequence in each file; without it, mp4 holds a whole video.
     """
     from ..export.flow import FlowOptions
     from ..export.run import run
 
-    click.get_current_context().exit(run(FlowOptions(**given, dtype="uint8", encode="auto")))
+    click.get_current_context().exit(run(FlowOptions(**options, dtype="uint8", encode="auto")))

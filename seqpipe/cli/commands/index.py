@@ -58,7 +58,7 @@ def index(
     With --register, indices are collected in one file for a team or a cluster, where a data set of these videos finds
     them. What it has is left alone, so an interrupted run goes on where it was, and several may add to one file.
 
-    PATH is a file, a folder (searched through), a URL, or - for standard input; write -- before names that begin
+    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
     with a dash.
     """
     from ...video.index.cache import cache_directory, check_writable

@@ -43,7 +43,7 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
     """Write one HTML page that shows volumes and videos; it needs no network.
 
     A volume is shown as three orthogonal planes with sliders, window, labels and a legend, a video as frames with their
-    times; both with the facts of seqpipe probe. PATH is a file, a folder (searched through) or a URL.
+    times; both with the facts of seqpipe probe. PATH is a file, a folder (searched recursively) or a URL.
 
     A file that cannot be shown is named, and left out of the page; the exit code is 1 then.
     """

@@ -1,8 +1,8 @@
-"""Note of the options that files in an output folder were made with; ``--resume`` compares its options.
+"""Record of the export options in an output folder, for ``--resume``.
 
-``DIR/.seqpipe-export.json`` has an entry for each source. The manifest is no substitute: it is optional, and states
-which frame a file holds, but not how its pixels were made. The note is a file, because image-folder data sets take
-sub-folders for classes.
+``DIR/.seqpipe-export.json`` has an entry for each source. The manifest is no substitute: it is optional, and lists
+which frame a file holds, but not the options of its pixels. The record is a file, because image-folder datasets treat
+subfolders as classes.
 """
 
 from __future__ import annotations

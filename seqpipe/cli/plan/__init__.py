@@ -1,6 +1,6 @@
-"""What an export will do, decided before a frame is decoded: options, selection, file names, plan of each source.
+"""Planning of exports before a frame is decoded: options, frame selection, file names, the plan of each source.
 
-Imports `terminal`, `input` and `output`.
+Imports ``terminal``, ``input`` and ``output``.
 """
 
 __all__: list[str] = []

@@ -31,8 +31,8 @@ class SourcePlan:
 
     Attributes:
         input: the source.
-        pattern: gives the files their names.
-        ending: of the files.
+        pattern: pattern of the file names.
+        ending: extension of the files.
         frames: the frame numbers that each file holds, ``(files, frames in a file)``, ascending within a
             file.
         sequence: the sequence that each file belongs to, or None where frames are exported.
@@ -248,21 +248,21 @@ def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePla
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
     return OutputError(
         f"the outputs of two inputs would have the name {printable(name)}: {sides[0]} and {sides[1]}",
-        advice=_apart(first[0], second[0]),
+        advice=_collision_advice(first[0], second[0]),
     )
 
 
-def _apart(first: SourcePlan, second: SourcePlan) -> str:
+def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
     """Advice on how to give two files different names."""
-    begin, way = "Give", "tell the sources apart with {parent}"
+    begin, advice = "Give", "tell the sources apart with {parent}"
     if first is second:
-        way = "tell the frames apart with {index} or {frame}"
-        way += "" if second.sequence is None else ", and sequences with {sequence}"
+        advice = "tell the frames apart with {index} or {frame}"
+        advice += "" if second.sequence is None else ", and sequences with {sequence}"
     elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
         if "://" in first.source + second.source or _folder(first) == _folder(second):
             return "No --pattern tells these two apart: rename one, or export it to another --out"
         begin = "Pass one folder that contains both, and use"
-    return f"{begin} a --pattern that can {way}; now it is '{first.pattern.text}'"
+    return f"{begin} a --pattern that can {advice}; now it is '{first.pattern.text}'"
 
 
 def _folder(plan: SourcePlan) -> Path:

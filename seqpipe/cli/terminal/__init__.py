@@ -1,6 +1,3 @@
-"""What every command shares with the terminal: options, times, progress, error messages.
-
-Imports nothing else of `cli`.
-"""
+"""Options, times, progress and error messages, which all commands share. Imports nothing else of ``cli``."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Click options made from :class:`~seqpipe.param.Param`, and option types of the command line's own."""
+"""Click options derived from :class:`~seqpipe.param.Param`, and further option types."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Checked(ParamType):
 
 
 class _Pattern(ParamType):
-    """Whole numbers in a fixed form, such as ``640x360``."""
+    """Integers in a fixed form, such as ``640x360``."""
 
     def __init__(self, name: str, form: str, example: str) -> None:
         self.name, self._form, self._example = name, re.compile(form), example
@@ -70,7 +70,7 @@ class _Pattern(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
             return value
-        with contextlib.suppress(ValueError):  # of more digits than Python reads
+        with contextlib.suppress(ValueError):  # int() refuses more than 4300 digits
             if self._form.fullmatch(value):
                 return tuple(int(number) for number in re.findall(r"-?\d+", value))
         return self.fail(
@@ -79,7 +79,7 @@ class _Pattern(ParamType):
 
 
 class _WindowType(ParamType):
-    """Center and width of a window of values."""
+    """Center and width of a window of intensities."""
 
     name = "C,W"
 
@@ -87,8 +87,8 @@ class _WindowType(ParamType):
         if isinstance(value, tuple):
             return value
         numbers = [_number(part) for part in str(value).split(",")]
-        whole = len(numbers) == 2 and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
-        if not whole or numbers[1] <= 0:
+        is_pair = len(numbers) == 2 and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
+        if not is_pair or numbers[1] <= 0:
             self.fail(
                 f"{value!r} does not have the form C,W with a width above 0, such as 40,400.", param, ctx
             )
@@ -103,12 +103,12 @@ FRAMES = _Pattern("a,b,c", r"-?\d+(,-?\d+)*", "0,10,-1")
 
 
 def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
-    """A Click option made from a parameter's declaration: name, help and range.
+    """Return a Click option with the name, help and range of a parameter.
 
     Args:
         param: the declaration; underscores in its name become dashes.
-        *flags: the option's name where it differs from the parameter's.
-        **settings: passed on to :func:`click.option`.
+        *flags: the option's name if it differs from the parameter's.
+        **settings: arguments of :func:`click.option`.
     """
     kind = _Checked(param)
     allowed = "" if param.choices else f" ({param.allowed.removesuffix(' or None')})"
@@ -118,7 +118,7 @@ def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], C
 
 
 def sentence(param: Param) -> str:
-    """A parameter's description as a sentence, for help texts."""
+    """Return a parameter's description as a sentence, for help texts."""
     return f"{param.doc[:1].upper()}{param.doc[1:].rstrip('.')}."
 
 
@@ -146,8 +146,8 @@ def cache_dir(command: CommandT) -> CommandT:
 
 
 def register(command: CommandT) -> CommandT:
-    """Add ``--register``: the path of a register of indexes that is there, or None."""
-    text = "Register of indexes to look in where the cache has none, as seqpipe index --register makes them."
+    """Add ``--register``: the path of an existing register of indexes, or None."""
+    text = "Register of indexes, made by seqpipe index --register, for videos without an index in the cache."
     kind = click.Path(exists=True, dir_okay=False)
     return click.option("--register", type=kind, help=text)(command)
 

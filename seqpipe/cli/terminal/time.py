@@ -44,7 +44,7 @@ class _MarkType(ParamType):
             return value
         try:
             mark = _parse(value.strip())
-        except ValueError:  # of more digits than Python reads
+        except ValueError:  # int() refuses more than 4300 digits
             mark = None
         if mark is None:
             self.fail(f"{value!r} is not a time; allowed: {_FORMS}, none of them negative.", param, ctx)
@@ -63,7 +63,7 @@ def _parse(text: str) -> Mark | None:
     if match is None:
         return None
     hours, minutes, seconds = match.groups()
-    # 60 seconds or, after hours, 60 minutes are a typing error.
+    # 60 seconds or more, or 60 minutes or more after hours, are typing errors
     if float(seconds) >= 60 or (hours is not None and int(minutes) >= 60):
         return None
     return Mark(int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds))

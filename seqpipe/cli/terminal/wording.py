@@ -19,7 +19,7 @@ _BETWEEN = re.compile(r"(,? or )(?=[a-z])")
 
 
 def option_names(command: click.Command | None = None) -> frozenset[str]:
-    """The Python names of a command's options; by default the running command's, none if no command runs."""
+    """Return the Python names of a command's options; by default of the running command, none if no command runs."""
     context = click.get_current_context(silent=True)
     command = command or (None if context is None else context.command)
     parameters = [] if command is None else command.params
@@ -27,7 +27,7 @@ def option_names(command: click.Command | None = None) -> frozenset[str]:
 
 
 def worded(error: SeqpipeError | str, options: Collection[str] | None = None) -> str:
-    """A message for the terminal; advice about options that the command lacks is left out.
+    """Return an error's message for the terminal, without advice about options that the command lacks.
 
     Args:
         error: the error.
@@ -36,17 +36,17 @@ def worded(error: SeqpipeError | str, options: Collection[str] | None = None) ->
     if not isinstance(error, SeqpipeError) or not error.advice:
         return str(error)
     known = option_names() if options is None else options
-    parts, said = _BETWEEN.split(error.advice.rstrip(".")), ""
+    parts, advice = _BETWEEN.split(error.advice.rstrip(".")), ""
     for between, clause in zip(["", *parts[1::2]], parts[::2], strict=True):
         if clause := _as_options(clause, known):
-            said += (between if said else "") + clause
-    return f"{str(error).removesuffix(f'. {error.advice}.')}. {said[:1].upper()}{said[1:]}".rstrip(". ") + "."
+            advice += (between if advice else "") + clause
+    message = str(error).removesuffix(f". {error.advice}.")
+    return f"{message}. {advice[:1].upper()}{advice[1:]}".rstrip(". ") + "."
 
 
 def _as_options(clause: str, known: Collection[str]) -> str:
-    """A clause with arguments written as options; "" if the command lacks one of them."""
-    found = list(_ARGUMENT.finditer(clause))
-    if any((match["name"] or match["bare"]) not in known for match in found):
+    """Return a clause with arguments written as options; "" if the command lacks one of them."""
+    if any((match["name"] or match["bare"]) not in known for match in _ARGUMENT.finditer(clause)):
         return ""
     return _ARGUMENT.sub(_option, clause)
 

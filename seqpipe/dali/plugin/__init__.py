@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin``: iterators that give what a framework trains with."""
+"""``nvidia.dali.plugin``: iterators over pipelines that return the arrays of a framework."""
 
 from __future__ import annotations
 

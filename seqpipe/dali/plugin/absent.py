@@ -1,4 +1,4 @@
-"""DALI plugins that seqpipe does not have."""
+"""Errors for DALI plugins that seqpipe does not provide."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["absent"]
 
 
 def absent(plugin: str, framework: str, advice: str) -> Callable[[str], NoReturn]:
-    """The ``__getattr__`` of a plugin's module that refuses every name.
+    """Return a module's ``__getattr__`` that raises an error for every name.
 
     Args:
-        plugin: the module's name.
-        framework: what DALI's plugin serves.
-        advice: what to use instead.
+        plugin: name of the module.
+        framework: framework of DALI's plugin.
+        advice: the alternative, for the message.
     """
 
     def refuse(name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin.jax``: iterators that give JAX's arrays, as dictionaries."""
+"""``nvidia.dali.plugin.jax``: iterators that return dictionaries of JAX arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DALIGenericIterator", "LastBatchPolicy", "data_iterator"]
 
 
 class DALIGenericIterator(DALIIterator):
-    """Batches of one pipeline as dictionaries of JAX's arrays; see :class:`DALIIterator`.
+    """Batches of one pipeline as dictionaries of JAX arrays; see :class:`DALIIterator`.
 
     Raises:
         BackendError: JAX is not installed.
@@ -27,7 +27,7 @@ class DALIGenericIterator(DALIIterator):
             raise ParameterError(
                 "sharding",
                 source="jax.DALIGenericIterator",
-                advice="Place the arrays by jax.device_put(batch, sharding)",
+                advice="Shard the arrays with jax.device_put(batch, sharding)",
             )
         try:
             self._jax: Any = importlib.import_module("jax.numpy")
@@ -39,43 +39,44 @@ class DALIGenericIterator(DALIIterator):
                 f"{len(self._pipes)} pipelines",
                 source="jax.DALIGenericIterator",
                 allowed="one",
-                advice="Make an iterator for each",
+                advice="Create an iterator for each",
             )
 
-    def converted(self, value: Value, name: str) -> Any:
-        """An array ``(N, …)``: of a GPU's memory without a copy, of main memory a copy.
+    def converted(self, value: Value, name: str, title: str) -> Any:  # noqa: ARG002  the base class'
+        """Return an array ``(N, …)``: from a GPU without a copy, from main memory as a copy.
 
         Raises:
             ParameterError: the samples have different shapes.
         """
-        array = value.stacked(f"the output {name}")
+        array = value.stacked(title)
         return self._jax.from_dlpack(array) if value.on_gpu else self._jax.array(array)
 
     def __next__(self) -> Any:
-        """A dictionary."""
+        """Return the next batch as a dictionary."""
         return super().__next__()[0]
 
 
 def data_iterator(pipeline_fn: Any = None, *args: Any, **options: Any) -> Callable[..., Any]:
-    """A decorator: a function that gives nodes becomes one that gives an iterator.
+    """Decorate a function that returns nodes; the result returns an iterator over its pipeline.
 
     Args:
-        pipeline_fn: the function; or the first argument of the iterator, when the decorator is called.
-        *args: of :class:`DALIGenericIterator`, from ``output_map`` on.
-        **options: likewise by name.
+        pipeline_fn: the function; or ``output_map``, if the decorator is called with arguments.
+        *args: further arguments of :class:`DALIGenericIterator`.
+        **options: arguments of :class:`DALIGenericIterator` by name.
     """
     from ..definition import pipeline_def
 
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         defined = pipeline_def(function)
 
         @functools.wraps(function)
-        def create(*given: Any, **named: Any) -> DALIGenericIterator:
-            return DALIGenericIterator(defined(*given, **named), *args, **options)
+        def create(*arguments: Any, **named: Any) -> DALIGenericIterator:
+            return DALIGenericIterator(defined(*arguments, **named), *args, **options)
 
         return create
 
-    if pipeline_fn is None or callable(pipeline_fn):
-        return decorated if pipeline_fn is None else decorated(pipeline_fn)
-    args = (pipeline_fn, *args)
-    return decorated
+    if callable(pipeline_fn):
+        return decorate(pipeline_fn)
+    if pipeline_fn is not None:
+        args = (pipeline_fn, *args)
+    return decorate

@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin.mxnet`` does not exist here; every name asked of it raises an error that says what to use."""
+"""``nvidia.dali.plugin.mxnet`` is not available; every name raises an error with an alternative."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from .absent import absent
 
 __all__: list[str] = []
 
-__getattr__ = absent("mxnet", "MXNet", "MXNet is retired: take NumPy's arrays, by pipe.run() and as_array()")
+__getattr__ = absent("mxnet", "MXNet", "MXNet is retired: use NumPy arrays, by pipe.run() and as_array()")

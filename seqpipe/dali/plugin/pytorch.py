@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin.pytorch``: iterators that give torch's tensors, on the device where outputs are."""
+"""``nvidia.dali.plugin.pytorch``: iterators that return torch tensors, on the device of each output."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = [
 
 
 class DALIGenericIterator(DALIIterator):
-    """Batches as dictionaries of torch's tensors; see :class:`seqpipe.dali.plugin.base_iterator.DALIIterator`."""
+    """Batches as dictionaries of torch tensors; see :class:`seqpipe.dali.plugin.base_iterator.DALIIterator`."""
 
-    def converted(self, value: Value, name: str) -> Any:
-        """A tensor ``(N, …)``.
+    def converted(self, value: Value, name: str, title: str) -> Any:  # noqa: ARG002  the base class'
+        """Return a tensor ``(N, …)``.
 
         Raises:
             ParameterError: the samples have different shapes.
         """
         try:
-            return to_torch(value.stacked(f"the output {name}"))
+            return to_torch(value.stacked(title))
         except ParameterError as error:
-            error.advice = f"{error.advice}; DALIRaggedIterator gives lists of tensors"
+            error.advice = f"{error.advice}; DALIRaggedIterator returns lists of tensors"
             raise
 
 
 class DALIClassificationIterator(DALIGenericIterator):
-    """The same with two outputs, ``data`` and ``label``."""
+    """A :class:`DALIGenericIterator` with two outputs, ``data`` and ``label``."""
 
     def __init__(
         self, pipelines: Pipeline | Seq[Pipeline], size: int = -1, *args: Any, **options: Any
@@ -46,15 +46,15 @@ class DALIClassificationIterator(DALIGenericIterator):
 
 
 class DALIRaggedIterator(DALIIterator):
-    """The same for samples of different shapes: lists of tensors, sparse tensors, or one tensor.
+    """Batches whose samples may differ in shape, as lists of tensors or of sparse tensors.
 
     Args:
-        pipelines: one, or a list.
+        pipelines: one pipeline, or a list.
         output_map: a name for each output.
-        size: as in :class:`DALIGenericIterator`, and so are all others.
-        *args: as in :class:`DALIGenericIterator`.
-        output_types: for each output DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG; by default all are dense.
-        **options: as in :class:`DALIGenericIterator`.
+        size: see :class:`DALIGenericIterator`.
+        *args: further arguments of :class:`DALIGenericIterator`.
+        output_types: DENSE_TAG, SPARSE_LIST_TAG or SPARSE_COO_TAG for each output; by default all are dense.
+        **options: arguments of :class:`DALIGenericIterator` by name.
     """
 
     DENSE_TAG: Final = "dense"
@@ -70,37 +70,29 @@ class DALIRaggedIterator(DALIIterator):
         output_types: Seq[str] | None = None,
         **options: Any,
     ) -> None:
-        kinds = list(output_types) if output_types is not None else [self.DENSE_TAG] * len(output_map)
-        known = (self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG)
-        if len(kinds) != len(output_map) or any(kind not in known for kind in kinds):
+        tags = list(output_types) if output_types is not None else [self.DENSE_TAG] * len(output_map)
+        allowed = (self.DENSE_TAG, self.SPARSE_LIST_TAG, self.SPARSE_COO_TAG)
+        if len(tags) != len(output_map) or any(tag not in allowed for tag in tags):
             raise ParameterError(
-                f"output_types={kinds!r}",
+                f"output_types={tags!r}",
                 source="DALIRaggedIterator",
-                allowed=f"{len(output_map)} of {', '.join(known)}",
+                allowed=f"{len(output_map)} of {', '.join(allowed)}",
             )
-        self._kinds = dict(zip(output_map, kinds, strict=True))
+        self._tags = dict(zip(output_map, tags, strict=True))
         super().__init__(pipelines, output_map, size, *args, **options)
 
-    def converted(self, value: Value, name: str) -> Any:
-        """What the tag of the output says."""
-        kind = self._kinds[name.partition(" ")[0]]
-        if kind == self.DENSE_TAG:
-            return to_torch(value.stacked(f"the output {name}"))
+    def converted(self, value: Value, name: str, title: str) -> Any:
+        """Return a tensor, a list of tensors or a list of sparse tensors, by the tag of the output."""
+        tag = self._tags[name]
+        if tag == self.DENSE_TAG:
+            return to_torch(value.stacked(title))
         tensors = [to_torch(part) for part in value.data]
-        if kind == self.SPARSE_LIST_TAG:
-            return tensors
-        import torch
-
-        return [tensor.to_sparse() if isinstance(tensor, torch.Tensor) else tensor for tensor in tensors]
+        return tensors if tag == self.SPARSE_LIST_TAG else [tensor.to_sparse() for tensor in tensors]
 
 
-def feed_ndarray(dali_tensor: Any, arr: Any, cuda_stream: Any = None) -> Any:  # noqa: ARG001  it is in order
-    """Copy a tensor of a pipeline's outputs into a torch tensor of the same shape and type; returns that."""
+def feed_ndarray(dali_tensor: Any, arr: Any, cuda_stream: Any = None) -> Any:  # noqa: ARG001  DALI's signature
+    """Copy an output tensor of a pipeline into a torch tensor of the same shape and dtype, and return the latter."""
     import torch
 
-    found = (
-        torch.from_dlpack(dali_tensor)
-        if not hasattr(dali_tensor, "as_tensor")
-        else torch.from_dlpack(dali_tensor.as_tensor())
-    )
-    return arr.copy_(found)
+    dense = dali_tensor.as_tensor() if hasattr(dali_tensor, "as_tensor") else dali_tensor
+    return arr.copy_(torch.from_dlpack(dense))

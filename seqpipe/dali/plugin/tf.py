@@ -1,4 +1,4 @@
-"""``nvidia.dali.plugin.tf`` does not exist here; every name asked of it raises an error that says what to use."""
+"""``nvidia.dali.plugin.tf`` is not available; every name raises an error with an alternative."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__: list[str] = []
 __getattr__ = absent(
     "tf",
     "TensorFlow",
-    "Make a data set of the pipeline: tf.data.Dataset.from_generator, of pipe.run() and as_array()",
+    "Build a tf.data.Dataset.from_generator from pipe.run() and as_array()",
 )

@@ -21,7 +21,9 @@ from .session import Buffer, EngineKind, FlowSession, caps_of
 
 __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
-_IN_FLIGHT: Final = 4  # pairs that are begun before the first of them is waited for
+# Pairs that are begun before the first of them is waited for. The engine works on them while this thread waits for
+# Python, which threads that decode hold for milliseconds, and while it begins with the next batch.
+_IN_FLIGHT: Final = 8
 _BOTH_SINCE: Final = 0x30  # the interface that gives both directions at once
 
 

@@ -1,4 +1,4 @@
-"""Operators on arrays as a whole: reshape, transpose, stack, cat, cast, lookup table.
+"""Operators on whole arrays: reshape, transpose, stack, cat, cast, lookup table.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""Arrays: operators on arrays as a whole, whatever their axes are; nothing is drawn for them."""
+"""Arrays: base of operators on whole arrays with any axes; nothing is sampled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...errors import ParameterError
 from ...layout import LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
-from ..call.inputs import admitted, gathered, like, naming
+from ..call.inputs import as_array, error_source, like_container, like_library
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.parameters import ANY, at_most_one, param
-from ..core.spec import MOVED
+from ..core.spec import MOVED_DTYPES
 from ..core.views import DEFAULT_LAYOUTS
 
 __all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
@@ -24,17 +24,17 @@ __all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axe
 X = TypeVar("X")
 
 VOXEL: Final = {"D": 0, "F": 0, "H": 1, "W": 2}
-"""The column of an affine that belongs to an axis."""
+"""Column of an affine for each spatial axis."""
 
 
 class HeldArray(NamedTuple):
     """An array of a call.
 
     Attributes:
-        value: what the user gave.
-        array: its values, NumPy or CuPy.
-        letters: of its axes; empty where they are not known.
-        first: the first axis that belongs to a sample: 1 where the axis before it counts samples, else 0.
+        value: the user's value.
+        array: its array, NumPy or CuPy.
+        letters: layout; empty if it is unknown.
+        first: first axis of a sample: 1 if the axis before it counts samples, else 0.
     """
 
     value: Any
@@ -44,34 +44,34 @@ class HeldArray(NamedTuple):
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """The shape of a sample."""
+        """Shape of a sample."""
         return tuple(self.array.shape[self.first :])
 
     @property
     def names(self) -> str:
-        """The letters of its axes, or those of arrays that come without a layout."""
+        """Layout, or the default for the number of axes."""
         return self.letters or DEFAULT_LAYOUTS.get(self.array.ndim, "")
 
 
 class Arrays(Declaration, register=False):
-    """An operator on arrays as a whole.
+    """Base of operators on whole arrays.
 
-    Numbers of axes count those of what is given: of an array as it stands; of a Sequence; of each sample of a Batch, or
-    of an array whose ``layout`` is given and has N, as DALI counts them.
+    Numbers of axes count the axes of an array; of a Sequence; of each sample of a Batch, or of an array with a
+    ``layout`` that has N, as in DALI.
     """
 
     takes: ClassVar[Takes] = "arrays"
-    dtypes: ClassVar[tuple[str, ...]] = MOVED
-    # nothing of it is random
-    p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant, where others have a parameter
+    dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES
+    # nothing is random
+    p: ClassVar[float] = 1.0  # type: ignore[misc]  # a constant instead of a parameter
     per_frame: ClassVar[bool] = False  # type: ignore[misc]  # likewise
     seed: ClassVar[int] = 0  # type: ignore[misc]  # likewise
 
     def held(self, value: Any, layout: str | None = None) -> HeldArray:
-        """A value as an operator sees it.
+        """Return the held array for a value.
 
         Raises:
-            ParameterError: it is not one that the operator takes.
+            ParameterError: the operator does not accept the value.
         """
         if isinstance(value, (Sequence, Batch)):
             if layout not in (None, value.layout):
@@ -79,22 +79,22 @@ class Arrays(Declaration, register=False):
                     f"layout={layout!r} of what has the layout {value.layout}", source=self.name
                 )
             return HeldArray(value, value.data, value.layout, int(isinstance(value, Batch)))
-        array = admitted(self, value)
+        array = as_array(self, value)
         if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
             raise ParameterError(
                 f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.traits.dtypes)
             )
-        with naming(self):
+        with error_source(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
         return HeldArray(value, array, letters, int(letters.startswith("N")))
 
     def axes_of(
         self, held: HeldArray, axes: Seq[int] | None, names: str | None, what: str = "axes"
     ) -> tuple[int, ...]:
-        """Axes of an array from 0 on, by their numbers within a sample or by their letters; all if neither is given.
+        """Return axes of the array, from their numbers within a sample or their letters; all axes if neither is given.
 
         Raises:
-            ParameterError: there is no such axis, or one is named twice.
+            ParameterError: there is no such axis, or an axis is repeated.
         """
         count = held.array.ndim - held.first
         if names is not None:
@@ -104,28 +104,28 @@ class Arrays(Declaration, register=False):
                     f"axis_names={names!r} of an array of layout {held.names or 'unknown'}",
                     source=self.name,
                     allowed="letters of the layout",
-                    advice="" if held.letters else "Give the layout of arrays",
+                    advice="" if held.letters else "Pass the layout of arrays",
                 )
             found = tuple(letters.index(name) for name in names)
         else:
             given = range(count) if axes is None else axes
             return tuple(held.first + axis for axis in axes_from_0(self, given, count, what))
         if len(set(found)) < len(found):
-            raise _twice(self, "axis_names", names)
+            raise _repeated(self, "axis_names", names)
         return found
 
     def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
-        """A sequence with other axes.
+        """Return a sequence with other axes.
 
         Raises:
-            ParameterError: it cannot have them.
+            ParameterError: a sequence cannot have them.
         """
         if letters not in LAYOUTS or letters[0] == "N":
             raise ParameterError(
                 f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
                 source=self.name,
                 allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
-                advice="Give the array of the sequence",
+                advice="Pass the array of the sequence",
             )
         frames = frame_axis(letters)
         count = 1 if frames is None else data.shape[frames]
@@ -135,13 +135,13 @@ class Arrays(Declaration, register=False):
                 raise ParameterError(
                     f"{len(clock)} {name} for {count} frames",
                     source=self.name,
-                    advice="Give the array of the sequence, or a sequence without them",
+                    advice="Pass the array of the sequence, or a sequence without them",
                 )
         return replace(given, data=data, layout=letters, **known)
 
 
 def check_letter(op: Arrays, axis_name: str | None) -> None:
-    """See that the name of one axis is that of one.
+    """Check that the name of an axis is one letter.
 
     Raises:
         ParameterError: it is not.
@@ -151,10 +151,10 @@ def check_letter(op: Arrays, axis_name: str | None) -> None:
 
 
 class OnAxes(Arrays, register=False):
-    """An operator that is told axes, by their numbers or by their letters."""
+    """Base of operators with axes as a parameter, by number or by letter."""
 
     axes: tuple[int, ...] | None = param(
-        None, "numbers of the axes, from 0 on, or from -1 backwards", kind=int, size=ANY
+        None, "numbers of the axes, from 0, or from -1 backwards", kind=int, size=ANY
     )
     axis_names: str | None = param(None, "axes by their letters in the layout, instead of numbers", kind=str)
 
@@ -164,7 +164,7 @@ class OnAxes(Arrays, register=False):
 
 
 class AddsAxis(Arrays, register=False):
-    """An operator whose results have one axis more; which one, it declares itself."""
+    """Base of operators whose results have one more axis; subclasses declare its position."""
 
     axis_name: str | None = param(None, "letter of the new axis", kind=str)
 
@@ -173,10 +173,10 @@ class AddsAxis(Arrays, register=False):
         check_letter(self, self.axis_name)
 
     def new_axis(self, held: HeldArray, axis: int) -> tuple[int, str]:
-        """The place of the new axis by its number in the result, and the result's letters, empty if not known.
+        """Return the position of the new axis and the layout of the result, empty if it is unknown.
 
         Raises:
-            ParameterError: there is no such place.
+            ParameterError: there is no such position.
         """
         count = int(held.array.ndim) - held.first + 1
         if not -count <= axis < count:
@@ -191,45 +191,45 @@ class AddsAxis(Arrays, register=False):
 
 
 class Shaping(Arrays, register=False):
-    """An operator that gives arrays other axes; it states :meth:`shaped`."""
+    """Base of operators that change the axes of arrays; they define :meth:`shaped`."""
 
     @abstractmethod
     def shaped(self, held: HeldArray) -> tuple[Array, str]:
-        """An array with its new axes, a view where that is possible, and their letters, empty if they are not known."""
+        """Return an array with its new axes, as a view if possible, and its layout, empty if it is unknown."""
 
-    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """The array with its new axes."""
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
+        """Return the array with its new axes."""
         return self.shaped(self.held(x))[0]
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None) -> X:
-        """What is given with other axes.
+        """Change the axes of an array.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
-            layout: of arrays; where it has N, axes are counted without that one.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
+            layout: layout of arrays; if it has N, numbers of axes do not count that one.
 
         Returns:
-            What came in, of the same type; its memory is shared where no values have to move.
+            The result, of the same type as ``x``; it shares memory with ``x`` if no values have to move.
 
         Raises:
-            ParameterError: there are no such axes, or a Sequence cannot have the axes that are left.
+            ParameterError: there are no such axes, or a Sequence cannot have the resulting axes.
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            made: Any = gathered(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            made: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
             parts = [Shaping.__call__(self, one) for one in value.sequences]
             made = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             held = self.held(value, layout)
             with on_device_of(held.array):
-                made = self.finished(value, *self.shaped(held))
+                made = self.wrap_result(value, *self.shaped(held))
         result: X = made
         return result
 
-    def finished(self, value: Any, array: Array, letters: str) -> Any:
-        """An array as the type that was given, with what that knows."""
+    def wrap_result(self, value: Any, array: Array, letters: str) -> Any:
+        """Return an array as the type of the value, with its metadata."""
         if isinstance(value, Batch):
             pairs = zip(value.sequences, array, strict=True)
             parts = tuple(self.sequence(one, data, letters[1:]) for one, data in pairs)
@@ -240,23 +240,27 @@ class Shaping(Arrays, register=False):
                 raise ParameterError(
                     f"a mask of shape {mask.shape} for values of shape {tuple(array.shape)}",
                     source=self.name,
-                    advice="Give the batch without its mask",
+                    advice="Pass the batch without its mask",
                 )
             return replace(value, sequences=parts, stacked=array)
-        return self.sequence(value, array, letters) if isinstance(value, Sequence) else like(value, array)
+        return (
+            self.sequence(value, array, letters)
+            if isinstance(value, Sequence)
+            else like_library(value, array)
+        )
 
 
 def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes") -> tuple[int, ...]:
-    """Numbers of axes, of which some may count backwards, from 0 on.
+    """Return axes as numbers from 0, where some count backwards.
 
     Args:
-        op: the operator that they are given to.
+        op: the operator, for messages.
         axes: the numbers.
-        count: how many axes there are.
-        what: the parameter that has them.
+        count: number of axes.
+        what: name of the parameter.
 
     Raises:
-        ParameterError: there is no such axis, or one is named twice.
+        ParameterError: there is no such axis, or an axis is repeated.
     """
     for axis in axes:
         if not -count <= axis < count:
@@ -267,9 +271,9 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
             )
     found = tuple(axis % count for axis in axes)
     if len(set(found)) < len(found):
-        raise _twice(op, what, tuple(axes))
+        raise _repeated(op, what, tuple(axes))
     return found
 
 
-def _twice(op: Declaration, what: str, given: Any) -> ParameterError:
+def _repeated(op: Declaration, what: str, given: Any) -> ParameterError:
     return ParameterError(f"{what}={given!r} has an axis twice", source=op.name, allowed="each once")

@@ -1,4 +1,4 @@
-"""Operators that make one array of several."""
+"""Operators that combine several arrays into one."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from ...array import Array, device_of
 from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
-from ..call.inputs import like
+from ..call.inputs import like_library
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
 from .base import VOXEL, AddsAxis, Arrays, HeldArray, check_letter
-from .joined import joined
+from .concatenated import concatenated
 
 __all__ = ["Cat", "Stack"]
 
 
 class _Joining(Arrays, register=False):
-    """An operator that makes one array of several."""
+    """Base of operators that combine several arrays into one."""
 
     @abstractmethod
     def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
-        """The array, the letters of its axes, empty if they are not known, and the axis along which they lie."""
+        """Return the array, its layout, empty if it is unknown, and the axis along which the parts lie."""
 
-    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """Arrays as one."""
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
+        """Return the combined array."""
         return self.joined([self.held(one) for one in x])[0]
 
     @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
-        """What is given as one.
+        """Combine arrays into one.
 
         Args:
-            *arrays: NumPy, CuPy or torch arrays, Sequences, or Batches, of which the samples are joined; or one list.
-            layout: of arrays; where it has N, axes are counted without that one.
+            *arrays: NumPy, CuPy or torch arrays, Sequences, or Batches, whose samples are combined; or one list.
+            layout: layout of arrays; if it has N, numbers of axes do not count that one.
 
         Returns:
-            One of what came in.
+            One value of the type of the arguments.
 
         Raises:
-            ParameterError: they do not go together, or there is no such axis.
+            ParameterError: the arguments differ in kind, dtype or axes, or there is no such axis.
         """
         given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
         kinds = {next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in given}
@@ -62,7 +62,7 @@ class _Joining(Arrays, register=False):
             array, letters, axis = self.joined(parts)
         if kinds == {Sequence}:
             return self._sequences(given, array, letters, axis)
-        return like(given[0], array)
+        return like_library(given[0], array)
 
     def _batches(self, given: Seq[Batch]) -> Batch:
         if len({len(batch) for batch in given}) > 1:
@@ -76,7 +76,7 @@ class _Joining(Arrays, register=False):
                 "batches with masks",
                 source=self.name,
                 allowed="batches without",
-                advice="Take them away with dataclasses.replace(batch, mask=None), and join them by themselves",
+                advice="Remove them by dataclasses.replace(batch, mask=None), and combine the masks separately",
             )
         made = [self(*parts) for parts in zip(*given, strict=True)]
         return Batch.of(made, labels=given[0].labels, indices=given[0].indices)
@@ -109,18 +109,18 @@ class _Joining(Arrays, register=False):
         return self.sequence(given[0], array, letters, **known)
 
     def _check_affines(self, given: Seq[Sequence], along: str, axis: int) -> None:
-        """See that each volume goes on where the one before it ends; along channels, that it is where that is."""
+        """Check that each volume starts where the one before it ends; along channels, that all have one position."""
         first, at = given[0].affine, 0
         for one in given:
             step = np.eye(4)
             if along in VOXEL:
                 step[VOXEL[along], 3] = at
             if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
-                what = "go on where the one before them ends" if along in VOXEL else "lie in one place"
+                what = "start where the one before them ends" if along in VOXEL else "have one position"
                 raise ParameterError(
                     f"volumes that do not {what}, along {along}",
                     source=self.name,
-                    advice="Give them without their affines",
+                    advice="Pass them without their affines",
                 )
             at += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
 
@@ -139,7 +139,7 @@ class Stack(AddsAxis, _Joining):
     )
 
     def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
-        """The arrays along an axis of their own."""
+        """Stack the arrays along the new axis."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
             raise ParameterError(
@@ -150,7 +150,7 @@ class Stack(AddsAxis, _Joining):
         axis, letters = self.new_axis(parts[0], self.axis)
         (shape,) = shapes
         return (
-            joined([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
+            concatenated([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
             letters,
             axis,
         )
@@ -159,8 +159,8 @@ class Stack(AddsAxis, _Joining):
 class Cat(_Joining):
     """Join arrays along one of their axes.
 
-    Sequences that are joined along their frames keep numbers and times; volumes are joined where one goes on from the
-    other.
+    Sequences that are joined along their frames keep frame numbers and timestamps; volumes are joined if each starts
+    where the one before it ends.
     """
 
     axis: int | None = param(
@@ -181,7 +181,7 @@ class Cat(_Joining):
         check_letter(self, self.axis_name)
 
     def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
-        """The arrays one after the other."""
+        """Concatenate the arrays."""
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]
         if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
@@ -191,7 +191,7 @@ class Cat(_Joining):
                 allowed=f"one extent for all but axis {axis}",
             )
         extent = sum(shape[axis] for shape in shapes)
-        made = joined(
+        made = concatenated(
             [part.array for part in parts], axis, (*shapes[0][:axis], extent, *shapes[0][axis + 1 :])
         )
         return made, parts[0].letters, axis

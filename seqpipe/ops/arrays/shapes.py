@@ -1,4 +1,4 @@
-"""Operators that give arrays other axes."""
+"""Operators that change the axes of arrays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Reshape", "Squeeze", "Transpose"]
 
 
 class Transpose(Shaping):
-    """Put axes into another order; no value moves in memory.
+    """Permute axes; no value moves in memory.
 
     In a Sequence the letters of its layout move with the axes, unless ``transpose_layout`` is False: then slices, rows
-    and columns change places, and a volume's affine follows. DALI gives ``output_layout`` without ``perm`` another
-    meaning: it turns all axes round and names them so.
+    and columns are exchanged, and a volume's affine follows. In DALI, ``output_layout`` without ``perm`` reverses all
+    axes and only names them.
     """
 
     perm: tuple[int, ...] | None = param(
@@ -41,43 +41,43 @@ class Transpose(Shaping):
     )
 
     def shaped(self, held: HeldArray) -> tuple[Array, str]:
-        """A view with its axes in another order."""
+        """Return a view with permuted axes."""
         order, letters = self._order(held)
         return held.array.transpose(order), letters
 
-    def finished(self, value: Any, array: Array, letters: str) -> Any:
-        """An array as the type that was given, with what that knows."""
+    def wrap_result(self, value: Any, array: Array, letters: str) -> Any:
+        """See :meth:`Shaping.wrap_result`."""
         if isinstance(value, Batch) and value.mask is not None and self._moved(self.held(value), letters):
             raise ParameterError(
-                "other axes of pixels than those of the batch's mask",
+                "pixels with other axes than the batch's mask",
                 source=self.name,
-                advice="Give the batch without its mask",
+                advice="Pass the batch without its mask",
             )
-        return super().finished(value, array, letters)
+        return super().wrap_result(value, array, letters)
 
     def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
-        """A sequence with its axes in another order, and what it knows of them.
+        """Return a sequence with permuted axes and metadata.
 
         Raises:
-            ParameterError: it cannot have such axes, or what it knows does not belong to them.
+            ParameterError: a sequence cannot have such axes, or its metadata does not fit them.
         """
         moved = self._moved(HeldArray(given, given.data, given.layout, 0), letters)
         if set(moved) & {"D", "F"} and (given.frames is not None or given.timestamps is not None):
             raise ParameterError(
-                f"frames would be along another axis, {moved}, than their numbers and times",
+                f"frames would be along another axis, {moved}, than frame numbers and timestamps",
                 source=self.name,
-                advice="Give the array of the sequence",
+                advice="Pass the array of the sequence",
             )
         if given.affine is not None and moved:
             known["affine"] = self._turned(given.affine, moved)
         return super().sequence(given, data, letters, **known)
 
     def _order(self, held: HeldArray) -> tuple[tuple[int, ...], str]:
-        """For each axis of the result that of what is given, and the letters of the result."""
+        """Return the input axis of each axis of the result, and the layout of the result."""
         first = tuple(range(held.first))
         wanted = self.output_layout
         if wanted is not None and (held.first or isinstance(held.value, Sequence)):
-            wanted = wanted.removeprefix("N")  # which stays where it is
+            wanted = wanted.removeprefix("N")  # the axis of samples stays first
         if self.perm is None and wanted is not None:
             own = held.names[held.first :]
             if sorted(own) != sorted(wanted):
@@ -85,7 +85,7 @@ class Transpose(Shaping):
                     f"output_layout={self.output_layout!r} of an array of layout {held.names or 'unknown'}",
                     source=self.name,
                     allowed="the same letters",
-                    advice="" if held.letters else "Give the layout of arrays",
+                    advice="" if held.letters else "Pass the layout of arrays",
                 )
             return (*first, *(held.first + own.index(letter) for letter in wanted)), held.names[
                 : held.first
@@ -105,7 +105,7 @@ class Transpose(Shaping):
         return (*first, *order), held.letters[: held.first] + (letters if wanted is None else wanted)
 
     def _moved(self, held: HeldArray, letters: str) -> dict[str, str]:
-        """The letters that now name another axis, each with the one that the axis had."""
+        """Return the letters that now name another axis, each with the axis's former letter."""
         order, _ = self._order(held)
         pairs = zip(letters, (held.letters[axis] for axis in order), strict=True)
         return {new: old for new, old in pairs if new != old}
@@ -115,7 +115,7 @@ class Transpose(Shaping):
             raise ParameterError(
                 f"axes that change their meaning, {moved}, of a volume with an affine",
                 source=self.name,
-                advice="Give the array without its affine",
+                advice="Pass the array without its affine",
             )
         turned = affine.copy()
         for new, old in moved.items():
@@ -124,9 +124,9 @@ class Transpose(Shaping):
 
 
 class Reshape(Shaping):
-    """Give values other axes, in the order in which they are read.
+    """Reshape arrays in memory order.
 
-    What has as many axes as before keeps its letters, unless others are given.
+    A result with as many axes as the input keeps the layout, unless another one is given.
     """
 
     shape: tuple[int, ...] | None = param(
@@ -177,21 +177,21 @@ class Reshape(Shaping):
 
     @or_node
     def __call__(self, x: Any) -> Any:  # type: ignore[override]  # its layout is that of the result, as in DALI
-        """What is given with other axes.
+        """Reshape an array.
 
         Args:
-            x: a NumPy, CuPy or torch array, which is one sample, a Sequence, a Batch, or a list of such.
+            x: a NumPy, CuPy or torch array, which is one sample, a Sequence, a Batch, or a list of these.
 
         Returns:
-            What came in, of the same type; its memory is shared where values lie in a row.
+            The result, of the same type as ``x``; it shares memory with ``x`` if the values are contiguous.
 
         Raises:
-            ParameterError: there are more or fewer values, or a Sequence cannot have such axes.
+            ParameterError: the number of values differs, or a Sequence cannot have such axes.
         """
         return super().__call__(x)
 
     def shaped(self, held: HeldArray) -> tuple[Array, str]:
-        """Values with other axes."""
+        """Return the reshaped array."""
         extents = self._extents(held.samples)
         count = prod(held.samples)
         if -1 in extents:
@@ -210,22 +210,22 @@ class Reshape(Shaping):
                 raise ParameterError(
                     f"layout={self.layout!r} of {len(extents)} axes",
                     source=self.name,
-                    allowed="a letter for each",
+                    allowed="one letter for each",
                 )
         shape = (*held.array.shape[: held.first], *extents)
         return held.array.reshape(shape), held.letters[: held.first] + letters
 
     def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
-        """A sequence with other axes.
+        """Return a reshaped sequence.
 
         Raises:
-            ParameterError: it cannot have them.
+            ParameterError: a sequence cannot have the axes.
         """
         if given.affine is not None and data.shape != given.data.shape:
             raise ParameterError(
                 f"another shape, {tuple(data.shape)}, of a volume with an affine",
                 source=self.name,
-                advice="Give the array without its affine",
+                advice="Pass the array without its affine",
             )
         return super().sequence(given, data, letters, **known)
 
@@ -253,7 +253,7 @@ class Reshape(Shaping):
 
 
 class Squeeze(OnAxes, Shaping):
-    """Leave out axes that have one value each."""
+    """Remove axes of length 1."""
 
     examples = ({"axes": 0}, {"axis_names": "C"})
     errors = (
@@ -270,7 +270,7 @@ class Squeeze(OnAxes, Shaping):
             raise ParameterError("no axes are given", source=self.name, allowed="axes or axis_names")
 
     def shaped(self, held: HeldArray) -> tuple[Array, str]:
-        """A view without them."""
+        """Return a view without the axes."""
         axes = self.axes_of(held, self.axes, self.axis_names)
         lengths = [held.array.shape[axis] for axis in axes]
         if any(length != 1 for length in lengths):

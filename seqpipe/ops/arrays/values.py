@@ -1,4 +1,4 @@
-"""Operators that change what values are, and of which type, rather than how an image looks."""
+"""Operators that convert values: dtype and lookup table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from ..core.value_map import ValueMap
 
 __all__ = ["Cast", "LookupTable"]
@@ -22,38 +22,37 @@ _KEYS: Final = 256
 
 
 class Cast(Op):
-    """Change the type of values.
+    """Convert values to another dtype.
 
-    Whole numbers are rounded half to even and saturate, as all results are. DALI rounds halves away from 0 on CPUs.
+    Integers are rounded half to even and saturate, as all results are. DALI rounds halves away from 0 on CPUs.
     """
 
-    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
 
     pointwise = True
     converted = ("levels",)
     examples = ({"dtype": "uint8"}, {"dtype": "float32"}, {"dtype": "int16"})
     errors = (({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),)
 
-    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
-        """The type that is asked for."""
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
+        """Return the parameter ``dtype``."""
         return self.dtype
 
     def value_map(self) -> ValueMap:
         """See :meth:`Op.value_map`."""
         return ValueMap(self.dtype)
 
-    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  the type of the result is all there is
-        """The values."""
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  only the dtype changes
+        """Return the values."""
         return x
 
     body = Body("value")
 
 
 class LookupTable(Op):
-    """Replace values by those of a table.
+    """Replace values by entries of a table.
 
-    ``out = values[i]`` where ``in`` is ``keys[i]``, else ``default_value``, as in DALI; keys are whole numbers up to
-    255.
+    ``out = values[i]`` where ``in`` is ``keys[i]``, else ``default_value``, as in DALI; keys are integers up to 255.
     """
 
     keys: tuple[int, ...] | None = param(
@@ -66,7 +65,7 @@ class LookupTable(Op):
     )
     values: tuple[float, ...] | None = param(None, "output value for each key", kind=float, size=ANY)
     default_value: Number = param(0.0, "output for all other values")
-    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
 
     pointwise = True
     derived = (("table", _KEYS),)
@@ -100,19 +99,19 @@ class LookupTable(Op):
                 f"keys={self.keys} are not different", source=self.name, allowed="each key once"
             )
 
-    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
-        """The type that is asked for."""
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
+        """Return the parameter ``dtype``."""
         return self.dtype
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
-        """What each of the levels becomes."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
+        """Compute the table of all 256 values."""
         values = self.values or ()
         table = np.repeat(rows["default_value"][:, None], _KEYS, axis=1)
         table[:, range(len(values)) if self.keys is None else self.keys] = values
         return {"table": table}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Where a value is one that the table has, that of the table."""
+        """Look up integers from 0 to 255; other values become the default."""
         library = namespace(x)
         known = (x >= 0) & (x < _KEYS) & (x == library.floor(x))
         return library.where(known, p.table[library.where(known, x, 0).astype(np.int32)], p.default_value)

@@ -1,4 +1,4 @@
-"""Mixup and CutMix: operators that mix the samples of a batch, pictures, videos or volumes, and their labels."""
+"""Mixup and CutMix: operators that mix the samples of a batch, images, videos or volumes, and their labels."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ __all__ = ["CutMix", "CutMix3d", "Mixed", "Mixup"]
 
 
 class Mixup(Mixing):
-    """Blend each sample with the one before it, and labels with theirs.
+    """Blend each sample with the preceding one, and labels likewise.
 
-    ``out = weight * in + (1 - weight) * in of the sample before``, labels likewise, where ``weight`` has the
-    distribution Beta(alpha, alpha): H. Zhang and others, "mixup: Beyond empirical risk minimization", 2018. All frames
-    of a sequence, or slices of a volume, have one weight. Labels of voxels become an image of float32 with a channel
-    for each class, blended likewise.
+    ``out = weight * in + (1 - weight) * preceding``, where ``weight`` has the distribution Beta(alpha, alpha): H. Zhang
+    and others, "mixup: Beyond empirical risk minimization", 2018. All frames of a sequence, or slices of a volume, have
+    one weight. Labels of voxels become a float32 image with a channel for each class, blended likewise.
     """
 
     alpha: float = param(
-        0.2, "of the Beta distribution: the greater, the more samples are blended", lo=1e-3, drawn=False
+        0.2, "of the Beta distribution; greater values blend more samples", lo=1e-3, drawn=False
     )
 
     softens = True
-    cpu_tolerance = (1, 0.001)  # of whole numbers: OpenCV does not round products before it adds them
+    cpu_tolerance = (1, 0.001)  # OpenCV does not round the products of integers before it adds them
     examples = (
         {"alpha": 0.4, "num_classes": 5, "seed": 1},
         {"alpha": 1.0, "per_sample": True, "p": 0.7, "seed": 2},
@@ -45,16 +44,16 @@ class Mixup(Mixing):
         ({"per_frame": True}, "per_frame asks for a value for each frame"),
     )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
-        """The weight."""
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
+        """Sample the weight."""
         return {"weight": rng.beta(self.alpha, self.alpha)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the weighted mean."""
         return x * p.weight + p.other * (np.float32(1) - p.weight)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Whole numbers by OpenCV."""
+        """Compute integers by OpenCV."""
         if x.dtype.kind == "f":
             p.other = p.other.astype(np.float32)
             return self.reference(x.astype(np.float32), p)
@@ -64,26 +63,26 @@ class Mixup(Mixing):
         weight = float(p.weight)
         return cv2.addWeighted(own, weight, other, 1 - weight, 0).reshape(x.shape)
 
-    def masked(self, mask: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  the weight does not matter
-        """Where one of both is real."""
+    def mixed_mask(self, mask: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  independent of the weight
+        """Return where either sample is valid."""
         return mask | other
 
-    def label_maps(self, part: Labels, values: Array, other: Array, p: Any) -> Array:
-        """A channel for each class, blended."""
+    def mixed_voxel_labels(self, part: Labels, values: Array, other: Array, p: Any) -> Array:
+        """Blend one-hot labels."""
         own, others = self._one_hot(part, values), self._one_hot(part, other)
         weight = np.float32(p.weight if p.acts else 1)
         return own * weight + others * (1 - weight)
 
     def _one_hot(self, part: Labels, values: Array) -> Array:
-        """Floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``.
+        """Return floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``.
 
         Raises:
-            ParameterError: it is not known how many classes there are.
+            ParameterError: the number of classes is unknown.
         """
         classes = self.num_classes if part.classes is None else part.classes
         if classes is None:
             raise ParameterError(
-                "labels of voxels, and it is not known how many classes there are",
+                "labels of voxels without a number of classes",
                 source=self.name,
                 advice=f"{type(self).__name__}(num_classes=…), or Labels(…, classes=…)",
             )
@@ -94,17 +93,17 @@ class Mixup(Mixing):
     body = Body("mixed", "value = own * row.weight + other * (Real(1.0f) - row.weight);")
 
 
-class CutMix(Mixing, called="cutmix"):
-    """Paste a box of the sample before into each one, in all of its frames, and mix labels by its area.
+class CutMix(Mixing, function_name="cutmix"):
+    """Paste a box of the preceding sample into each sample, in all frames, and mix labels by its area.
 
-    The center of the box is uniform over the image, its height and width are ``sqrt(1 - ratio)`` of the image's, where
-    ``ratio`` has the distribution Beta(alpha, alpha), as far as it lies within: S. Yun and others, "CutMix:
+    The center of the box is uniform over the image; its height and width are ``sqrt(1 - ratio)`` of the image's, where
+    ``ratio`` has the distribution Beta(alpha, alpha), and it is clipped to the image: S. Yun and others, "CutMix:
     Regularization strategy to train strong classifiers with localizable features", 2019. Labels are mixed by the area
-    that the box has indeed; labels of voxels are pasted with the image.
+    of the clipped box; labels of voxels are pasted with the image.
     """
 
     alpha: float = param(
-        1.0, "of the Beta distribution: the greater, the nearer the area to a half", lo=1e-3, drawn=False
+        1.0, "of the Beta distribution; greater values make areas closer to a half", lo=1e-3, drawn=False
     )
 
     sides: ClassVar[tuple[str, ...]] = ("height", "width")
@@ -118,12 +117,12 @@ class CutMix(Mixing, called="cutmix"):
         ({"per_sample": 3}, "per_sample=3 is not valid; allowed: True or False"),
     )
 
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all
-        """The ratio, and the center in parts of the image."""
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
+        """Sample the ratio, and the center relative to the image."""
         return {"ratio": rng.beta(self.alpha, self.alpha), "center": rng.random(len(self.sides))}
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The box, its first corner and then its end, and how much is left of the image."""
+        """Compute the box, its first corner and then its end, and the remaining share of the image."""
         sides = [getattr(spec, name) for name in self.sides]
         drawn = zip(rows["ratio"].tolist(), rows["center"].tolist(), strict=True)
         spans = [_spans(ratio, center, sides) for ratio, center in drawn]
@@ -134,11 +133,11 @@ class CutMix(Mixing, called="cutmix"):
         }
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The other sample within the box."""
+        """Paste the box of the other sample."""
         return _pasted(x, p.other, p.box)
 
     def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:
-        """Values as they are, into the result at once."""
+        """Copy values directly into the result."""
         if not fast:
             super()._mix(x, others, out, p, fast=fast)
             return
@@ -146,12 +145,12 @@ class CutMix(Mixing, called="cutmix"):
         within = _within(p.box)
         out[within] = others[within]
 
-    def masked(self, mask: Array, other: Array, p: Any) -> Array:
-        """That of the other sample within the box."""
+    def mixed_mask(self, mask: Array, other: Array, p: Any) -> Array:
+        """Paste the box of the other mask."""
         return _pasted(mask, other, p.box)
 
-    def label_maps(self, part: Labels, values: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  as they are
-        """Labels with the box of the other sample's."""
+    def mixed_voxel_labels(self, part: Labels, values: Array, other: Array, p: Any) -> Array:  # noqa: ARG002  not blended
+        """Paste the box of the other labels."""
         return _pasted(values, other, p.box) if p.acts else values.copy()
 
     body: ClassVar[Body | None] = Body(
@@ -164,15 +163,15 @@ class CutMix(Mixing, called="cutmix"):
     )
 
 
-class CutMix3d(CutMix, called="cutmix3d"):
-    """Paste a box of the volume before into each one, and mix labels by the part of the volume that it takes.
+class CutMix3d(CutMix, function_name="cutmix3d"):
+    """Paste a box of the preceding volume into each volume, and mix labels by its share of the volume.
 
-    As :class:`CutMix`, with a box that begins and ends within the slices, too: each side is the cube root of
-    ``1 - ratio`` of the volume's.
+    Like :class:`CutMix`, with a box that is limited along the slices, too: each side is the cube root of ``1 - ratio``
+    of the volume's.
     """
 
     sides = ("frames", "height", "width")
-    alone = {3: "DHW", 4: "DHWC"}  # noqa: RUF012  a ClassVar of the base
+    sample_layouts = {3: "DHW", 4: "DHWC"}  # noqa: RUF012  a ClassVar of the base
     derived = ("ratio", ("center", 3), ("box", 6), *Mixing.traits.derived)
     examples = ({"num_classes": 5, "seed": 1}, {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2})
     errors = (
@@ -181,36 +180,36 @@ class CutMix3d(CutMix, called="cutmix3d"):
     )
 
     def check_sample(self, spec: Spec) -> None:
-        """Refuse what has no slices.
+        """Check that there are several slices.
 
         Raises:
-            ParameterError: it has one.
+            ParameterError: there is one.
         """
         if spec.frames < 2:
             raise ParameterError(
                 "volumes of 1 slice", source=self.name, allowed="2 slices or more", advice="Use CutMix"
             )
 
-    def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:  # noqa: ARG002  one form
+    def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:  # noqa: ARG002  one implementation
         super()._mix(x, others, out, p, fast=True)
 
     body = None
 
 
 def _spans(ratio: float, center: Seq[float], sides: Seq[int]) -> list[tuple[int, int]]:
-    """Where a box around a place begins and ends along each side, as far as it lies within the image."""
+    """Return first index and end of a box around a center along each side, clipped to the image."""
     part = 0.5 * (1 - ratio) ** (1 / len(sides))
     return [_span(part, place, side) for place, side in zip(center, sides, strict=True)]
 
 
 def _span(part: float, place: float, side: int) -> tuple[int, int]:
-    """Where it begins and ends along a side, of which it takes a part before its place and one behind it."""
+    """Return first index and end along one side; ``part`` is half of the box relative to the side."""
     reach, middle = math.floor(part * side), min(math.floor(place * side), side - 1)
     return max(middle - reach, 0), min(middle + reach, side)
 
 
 def _within(box: npt.NDArray[Any]) -> tuple[slice, ...]:
-    """The part of an array ``(F, H, W, …)`` in a box, which has all frames if it says none."""
+    """Return the index of a box in an array ``(F, H, W, …)``, with all frames if the box has none."""
     corners = [int(place) for place in box.tolist()]
     half = len(corners) // 2
     spans = [slice(first, end) for first, end in zip(corners[:half], corners[half:], strict=True)]
@@ -218,7 +217,7 @@ def _within(box: npt.NDArray[Any]) -> tuple[slice, ...]:
 
 
 def _pasted(x: Array, other: Array, box: npt.NDArray[Any]) -> Array:
-    """Images ``(F, H, W, …)`` with a box of others."""
+    """Return images ``(F, H, W, …)`` with a box of other ones."""
     out = x.copy()
     within = _within(box)
     out[within] = other[within]

@@ -1,4 +1,4 @@
-"""From what the user holds to arrays and back: inputs, dispatch, backends, threads.
+"""Calls of operators, from the user's values to arrays and back: inputs, dispatch, backends, threads.
 
 Imports `core` and `cuda`.
 """

@@ -1,4 +1,4 @@
-"""Images and a block of parameters in, results out: on the host sample by sample, on a GPU in one launch."""
+"""Execution of an operator on images: sample by sample on the host, in one launch on a GPU."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
 from ..core.rounding import put
 from ..core.sampling import alike
-from ..core.spec import BACKENDS, FAST, WIDE, Backend, Spec
+from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec
 from ..cuda.kernel import Item, cuda_device, run_kernel
 from .inputs import has_fast_form
-from .threads import side_by_side, threads
+from .threads import parallel_for, threads
 
 __all__ = [
-    "applied",
+    "apply_table",
     "check_backend",
     "cuda_device_of",
-    "looked_up",
     "on_device_of",
-    "on_host",
-    "on_images",
     "run",
+    "run_form",
+    "run_on_host",
+    "run_same_shape",
 ]
 
-_TABLE_PAYS: Final = 4096  # values from which a table of 256 results is quicker than the results themselves
-_SHARED: Final = 1 << 20  # values from which threads pay
-_CACHED: Final = 1 << 16  # values of a frame from which what is between must be small to stay in the cache
-# to ask a type for its name takes longer than to look for it among others
-_WIDE: Final = frozenset(map(np.dtype, WIDE))
+_TABLE_PAYS: Final = 4096  # from so many values, a table of 256 results is faster than computing each result
+_THREADS_PAY: Final = 1 << 20  # from so many values, threads are faster
+_CACHED: Final = (
+    1 << 16
+)  # frames with more values are processed one by one, so that temporaries stay in the cache
+# comparing dtypes is faster than asking for their names
+_FLOAT64: Final = frozenset(map(np.dtype, FLOAT64_DTYPES))
 
 BackendForm: TypeAlias = Callable[[Array, Any], Array]
 
@@ -51,34 +53,35 @@ def run(
     backend: Backend | None = None,
     device: KernelDevice | None = None,
 ) -> None:
-    """Write an operator's results.
+    """Write the results of an operator.
 
     Args:
         op: the operator.
-        items: images and the memory of their results, on one device and of one type.
+        items: input images and output arrays, on one device and of one dtype.
         specs: the samples.
         block: their parameters.
-        backend: who does it; None for the kernel on a GPU, and for the fast form on the CPU.
-        device: what the kernel runs on; None for the GPU that holds the images.
+        backend: implementation; None for the kernel on a GPU, and for the fast implementation on the CPU.
+        device: device that runs the kernel; None for the GPU that holds the images.
     """
-    here = isinstance(items[0].x, np.ndarray)
+    on_cpu = isinstance(items[0].x, np.ndarray)
     if not has_fast_form(op, items[0].x.dtype, items[0].out.dtype):
         if backend == "cuda":
-            types = " and ".join(sorted({items[0].x.dtype.name, items[0].out.dtype.name} - {*FAST}))
+            types = " and ".join(sorted({items[0].x.dtype.name, items[0].out.dtype.name} - {*KERNEL_DTYPES}))
             raise ParameterError(
                 f"a kernel for {types}",
                 source=op.name,
-                allowed=", ".join(FAST),
-                advice="Give backend=None, which does these by the reference",
+                allowed=", ".join(KERNEL_DTYPES),
+                advice="Pass backend=None, which computes these dtypes by the reference",
             )
-        if not here and (op.traits.body or op.traits.composed) and backend is None:
-            _through_main_memory(op, items, block)
+        if not on_cpu and (op.traits.body or op.traits.composed) and backend is None:
+            _run_through_main_memory(op, items, block)
             return
         backend = "reference"
-    backend = backend or ("cpu" if here else "cuda" if op.traits.body or op.traits.composed else "reference")
+    has_kernel = op.traits.body or op.traits.composed
+    backend = backend or ("cpu" if on_cpu else "cuda" if has_kernel else "reference")
     if backend != "cuda":
         for item in items:
-            on_host(op, item, block, fast=backend == "cpu")
+            run_on_host(op, item, block, fast=backend == "cpu")
         return
     if op.traits.body is None:
         op.compose(items, specs, block, device)
@@ -86,26 +89,26 @@ def run(
         run_kernel(op, items, _kernel_block(op, specs, block), device or cuda_device_of(items[0].x))
 
 
-def _through_main_memory(op: Declaration, items: Seq[Item], block: Block) -> None:
-    """Write the results of images on a GPU, of a type that kernels do not have, by the reference in main memory.
+def _run_through_main_memory(op: Declaration, items: Seq[Item], block: Block) -> None:
+    """Compute images on a GPU whose dtype kernels do not support by the reference in main memory.
 
-    Where an operator has a kernel, its reference need not run on CuPy's arrays.
+    The reference of an operator with a kernel may not support CuPy arrays.
     """
     for item in items:
         made = Item(to_numpy(item.x), np.empty(item.out.shape, item.out.dtype), item.sample)
-        on_host(op, made, block, fast=False)
+        run_on_host(op, made, block, fast=False)
         item.out[...] = namespace(item.out).asarray(made.out)
 
 
 def check_backend(backend: Backend | None, source: str) -> None:
-    """Refuse a backend that is none.
+    """Check the name of a backend.
 
     Args:
-        backend: what was given.
-        source: the operator it was given to, for the message.
+        backend: the argument.
+        source: name of the operator, for the message.
 
     Raises:
-        ParameterError: there is no such backend.
+        ParameterError: the backend is unknown.
     """
     if backend is not None and backend not in BACKENDS:
         raise ParameterError(
@@ -116,10 +119,10 @@ def check_backend(backend: Backend | None, source: str) -> None:
 
 
 def cuda_device_of(array: Array) -> KernelDevice:
-    """The GPU that holds an array.
+    """Return the GPU that holds an array.
 
     Raises:
-        ParameterError: it is in main memory.
+        ParameterError: the array is in main memory.
     """
     if isinstance(array, np.ndarray):
         raise ParameterError(
@@ -127,15 +130,11 @@ def cuda_device_of(array: Array) -> KernelDevice:
             allowed="arrays on a GPU",
             advice="Move it there first",
         )
-    return cuda_device(_number(array))
-
-
-def _number(array: Array) -> int:
-    return int(array.device.id)
+    return cuda_device(int(array.device.id))
 
 
 def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
-    """The rows that a kernel is given: for each sample one, or one for each frame of its result."""
+    """Return the rows that a kernel gets: for each sample one, or one for each frame of its result."""
     constant = block.constant
     if constant is not None:
         rows = constant.for_kernel(op, specs[0])
@@ -156,92 +155,92 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
     return Block(joined(parts), tuple(accumulate(counts, initial=0))[:-1], int(max(counts) > 1))
 
 
-def on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
-    """Write an operator's results, sample by sample.
+def run_on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
+    """Write the results of an operator, sample by sample.
 
     Args:
         op: the operator.
-        item: images and the memory of their results.
+        item: input images and output array.
         block: the parameters.
-        fast: whether by its form for CPUs, instead of the reference.
+        fast: whether to use the CPU implementation instead of the reference.
     """
     form, count = op.cpu if fast else op.reference, item.x.shape[0]
 
-    def make(place: int) -> None:
+    def compute(place: int) -> None:
         x, out, sample = item.x[place], item.out[place], item.sample + place
         if block.constants:
-            on_images(op, form, x, out, block.constants[sample].p, fast=fast)
+            run_form(op, form, x, out, block.constants[sample].p, fast=fast)
             return
         rows = block.of(sample, len(x))
         if len(rows) == 1 or not op.traits.keeps_frames:
-            on_images(op, form, x, out, values_of_all(rows), fast=fast)
+            run_form(op, form, x, out, values_of_all(rows), fast=fast)
             return
         for frame, row in enumerate(rows):
-            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
+            run_form(op, form, x[frame : frame + 1], out[frame : frame + 1], values_of(row), fast=fast)
 
-    if fast and count > 1 and _share(op, item.x) and count >= threads():
-        side_by_side(make, count)
+    if fast and count > 1 and _uses_threads(op, item.x) and count >= threads():
+        parallel_for(compute, count)
         return
-    # to enumerate pairs takes longer than to make a view of each
+    # indexing is faster than iterating over pairs of arrays
     for place in range(count):
-        make(place)
+        compute(place)
 
 
 def _computed(x: Array) -> Array:
-    """Values as references are given them: in float32, or in float64 if that does not hold them."""
-    return x.astype(np.float64 if x.dtype in _WIDE else np.float32)
+    """Return values in the dtype that references get: float32, or float64 if float32 is not exact."""
+    return x.astype(np.float64 if x.dtype in _FLOAT64 else np.float32)
 
 
-def _share(op: Declaration, x: Array) -> bool:
-    """Whether threads share the work: where there is much, and by operators of seqpipe, whose forms keep nothing."""
-    return op.traits.of_seqpipe and x.size >= _SHARED and not op.traits.threads_within
+def _uses_threads(op: Declaration, x: Array) -> bool:
+    """Return whether to use threads: for large input, and for builtin operators, which keep no state."""
+    return op.traits.is_builtin and x.size >= _THREADS_PAY and not op.traits.threads_within
 
 
-def on_images(
+def run_form(
     op: Declaration, form: BackendForm, x: Array, out: Array, p: SimpleNamespace, *, fast: bool
 ) -> None:
     """Write the results of images with the same parameters, or of a sequence whose frames move.
 
     Args:
         op: the operator.
-        form: what it is done by, of the operator's reference and its form for CPUs.
+        form: implementation to call, ``op.cpu`` or ``op.reference``.
         x: the images.
-        out: the memory of their results.
+        out: the output array.
         p: the parameters.
-        fast: whether it is the form for CPUs.
+        fast: whether the form is ``op.cpu``.
     """
     if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
 
-        def make(frame: int) -> None:
-            on_images(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
+        def compute(frame: int) -> None:
+            run_form(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
 
-        if _share(op, x):
-            side_by_side(make, len(x))
+        if _uses_threads(op, x):
+            parallel_for(compute, len(x))
             return
         for frame in range(len(x)):
-            make(frame)
+            compute(frame)
     else:
-        _write(op, out, _made(op, form, x, out.dtype, p, fast=fast))
+        _write(op, out, _compute(op, form, x, out.dtype, p, fast=fast))
 
 
-def applied(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
-    """The results of images with the same parameters, by an operator of seqpipe's own that keeps their size and type.
+def run_same_shape(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
+    """Return the results of images with the same parameters, by a builtin operator that keeps their size and dtype.
 
     Args:
-        op: the operator; what it makes is not looked at.
-        form: as :func:`on_images` takes it, and likewise the others.
+        op: the operator; its result is not validated.
+        form: see :func:`run_form`, also for the other arguments.
         x: the images.
         p: the parameters.
-        fast: whether it is the form for CPUs.
+        fast: whether the form is ``op.cpu``.
 
     Returns:
-        Memory of their own, or that of the images if nothing changes.
+        A new array, or the images themselves if nothing changes.
     """
-    if len(x) > 1:  # perhaps frame by frame
+    if len(x) > 1:  # run_form may process frame by frame
         out = namespace(x).empty(x.shape, x.dtype)
-        on_images(op, form, x, out, p, fast=fast)
+        run_form(op, form, x, out, p, fast=fast)
         return out
-    made = _made(op, form, x, x.dtype, p, fast=fast)
+    made = _compute(op, form, x, x.dtype, p, fast=fast)
     if made.dtype == x.dtype:
         return made
     out = namespace(x).empty(x.shape, x.dtype)
@@ -249,29 +248,29 @@ def applied(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *,
     return out
 
 
-def _made(
+def _compute(
     op: Declaration, form: BackendForm, x: Array, dtype: np.dtype[Any], p: SimpleNamespace, *, fast: bool
 ) -> Array:
-    """What a form makes: floats, or values of the type of the result."""
+    """Call an implementation; return floats, or values of the dtype of the result."""
     if not isinstance(x, np.ndarray):
-        p = _there(p, namespace(x))
-    lent = x if op.traits.of_seqpipe else _lent(x)
+        p = _vectors_on_device(p, namespace(x))
+    protected = x if op.traits.is_builtin else _read_only(x)
     if not op.traits.keeps_frames:
         raw = op.traits.values == "moved" or (fast and op.traits.takes_raw)
-        return form(lent if raw else _computed(x), p)
+        return form(protected if raw else _computed(x), p)
     if op.traits.values == "moved":
-        return form(lent, p) if p.acts else x
+        return form(protected, p) if p.acts else x
     if not p.acts:
         return _computed(x)
     if fast and op.traits.takes_raw:
-        return form(lent, p)
+        return form(protected, p)
     if fast and op.traits.pointwise and x.size > _TABLE_PAYS and x.dtype == np.uint8:
         return _by_table(op, x, dtype, p)
     return form(x.astype(np.float32) if fast else _computed(x), p)
 
 
-def _lent(x: Array) -> Array:
-    """Images that are not an operator's to change."""
+def _read_only(x: Array) -> Array:
+    """Return a read-only view of images in main memory."""
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
@@ -279,18 +278,18 @@ def _lent(x: Array) -> Array:
 
 
 def _write(op: Declaration, out: Array, made: Any) -> None:
-    """Write what a form of an operator made; NumPy would repeat what is too little, and give none of the names.
+    """Write what an implementation returned, after a check: NumPy would broadcast wrong shapes.
 
     Raises:
-        ParameterError: it is not an array where the images are, of another shape, or neither floats nor of the type of
-            the result.
+        ParameterError: the result is not an array of the library of the images, has another shape, or holds neither
+            floats nor values of the dtype of the result.
     """
     fits = type(made) is type(out) and made.shape == out.shape
     if not (fits and (made.dtype.kind == "f" or made.dtype == out.dtype)):
         alike = type(made) is type(out)
         kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (type(made), type(out))]
         raise ParameterError(
-            f"it makes {f'{made.dtype} of shape {made.shape}' if alike else f'a {kinds[0]}'}",
+            f"it returns {f'{made.dtype} of shape {made.shape}' if alike else f'a {kinds[0]}'}",
             source=op.name,
             allowed=f"a {kinds[1]} of shape {out.shape}, of floats or {out.dtype}",
         )
@@ -300,15 +299,15 @@ def _write(op: Declaration, out: Array, made: Any) -> None:
 def _by_table(
     op: Declaration, x: npt.NDArray[Any], dtype: np.dtype[Any], p: SimpleNamespace
 ) -> npt.NDArray[Any]:
-    """Images of 8 bits by the results of all 256 levels."""
-    levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
-    table = np.empty(levels.shape, dtype)
-    _write(op, table, op.cpu(levels, p))
-    return looked_up(x, table.reshape(256))
+    """Compute uint8 images by a table of the results of all 256 values."""
+    values = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+    table = np.empty(values.shape, dtype)
+    _write(op, table, op.cpu(values, p))
+    return apply_table(x, table.reshape(256))
 
 
-def looked_up(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Images of 8 bits ``(F, H, W, C)`` by the results of all 256 levels."""
+def apply_table(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return uint8 images ``(F, H, W, C)`` with each value replaced by its entry in a table."""
     if x.size <= _TABLE_PAYS or not x.flags.c_contiguous:
         return table.take(x)
     import cv2
@@ -318,7 +317,7 @@ def looked_up(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return found
 
 
-def _there(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:
-    """Parameters for images on a GPU: numbers as they are, vectors there."""
+def _vectors_on_device(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:
+    """Return parameters for images on a GPU, with vectors copied there."""
     values = vars(p).items()
     return type(p)(**{name: library.asarray(v) if np.ndim(v) else v for name, v in values})

@@ -1,20 +1,19 @@
-"""``@seqpipe.operator``: a function on arrays made an operator."""
+"""``@seqpipe.operator``: an operator defined by a function on arrays."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, overload
+from typing import Any, overload
 
 from ...array import Array
 from ...errors import ParameterError
+from ..core.fields import COMMON
 from .functions import function_of
 from .op import Op
 
 __all__ = ["operator"]
-
-_COMMON: Final = frozenset(q.name for q in Op.parameters)
 
 
 @overload
@@ -22,11 +21,11 @@ def operator(function: Callable[..., Array], /) -> Callable[..., Any]: ...
 @overload
 def operator(**parameters: Any) -> Callable[[Callable[..., Array]], Callable[..., Any]]: ...
 def operator(function: Callable[..., Array] | None = None, /, **parameters: Any) -> Any:
-    """Make an operator of a function, as a decorator.
+    """Define an operator by a function, as a decorator.
 
-    The function is given images ``(F, H, W, C)`` in float32 (NumPy, or CuPy on a GPU) and its parameters by name, as
-    numbers, texts or arrays with the numbers of a vector; None, where one may be drawn, is NaN. It returns floats of
-    the same shape, which are rounded to the type that came in::
+    The function gets images ``(F, H, W, C)`` in float32 (NumPy, or CuPy on a GPU) and its parameters by keyword, as
+    numbers, strings or arrays with the numbers of a vector; None is NaN for parameters that can be sampled. It returns
+    floats of the same shape, which are rounded to the dtype of the input::
 
         @seqpipe.operator(strength=seqpipe.ops.param(0.5, "how dark the corners become", lo=0, hi=1, identity=0.0))
         def vignette(x, strength):
@@ -36,29 +35,29 @@ def operator(function: Callable[..., Array] | None = None, /, **parameters: Any)
         vignette(clip, strength=(0.2, 0.6), seed=7)          # seqpipe.fn.vignette is the same function
 
     Args:
-        function: what it does; its first argument are the images.
-        **parameters: each of the others, declared by :func:`seqpipe.ops.param`.
+        function: implementation; its first argument is the array of images.
+        **parameters: each of the other arguments, declared by :func:`seqpipe.ops.param`.
 
     Returns:
         A function as those of :mod:`seqpipe.fn`; its attribute ``op`` is the operator's class.
 
     Raises:
-        ParameterError: there is an operator of that name, or the parameters are not those of the function.
+        ParameterError: an operator has that name already, or the parameters are not those of the function.
     """
-    return partial(_made, parameters) if function is None else _made(parameters, function)
+    return partial(_defined, parameters) if function is None else _defined(parameters, function)
 
 
-def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callable[..., Any]:
+def _defined(parameters: dict[str, Any], function: Callable[..., Array]) -> Callable[..., Any]:
     name, taken = _signature_of(function)
     if set(taken) != set(parameters):
         raise ParameterError(
-            f"{name} takes {', '.join(taken) or 'nothing'}, but {', '.join(parameters) or 'nothing'} is declared",
+            f"{name} takes {', '.join(taken) or 'no parameters'}, but {', '.join(parameters) or 'none'} is declared",
             advice=f"Declare its parameters: @seqpipe.operator({', '.join(f'{q}=param(…)' for q in taken)})",
         )
-    if common := _COMMON.intersection(taken):
+    if common := set(COMMON).intersection(taken):
         raise ParameterError(
             f"{name} takes {', '.join(sorted(common))}",
-            allowed="other names: all operators have these parameters, and they are not given to functions",
+            allowed="other names: all operators have these parameters, and functions do not get them",
         )
 
     def reference(self: Op, images: Array, p: Any) -> Array:
@@ -72,8 +71,8 @@ def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callabl
         **parameters,
     }
     kind: Any = type(Op)
-    cls = kind("".join(part.title() for part in name.split("_")), (Op,), body, called=name)
-    # what rows of a block hold; texts, and what is one value for all, are the operator's own
+    cls = kind("".join(part.title() for part in name.split("_")), (Op,), body, function_name=name)
+    # a block's rows hold these; strings and values common to all samples are attributes of the operator
     drawn = {q.name for q in cls.drawable}
     made: Any = function_of(name)
     made.__module__ = function.__module__
@@ -81,10 +80,10 @@ def _made(parameters: dict[str, Any], function: Callable[..., Array]) -> Callabl
 
 
 def _signature_of(function: Any) -> tuple[str, list[str]]:
-    """The name of a function, and of what it takes besides the images.
+    """Return the name of a function, and of its arguments after the images.
 
     Raises:
-        ParameterError: it is none, or cannot be called with images by place and all else by name.
+        ParameterError: it is not a function, or cannot be called with the images by position and all others by keyword.
     """
     name = getattr(function, "__name__", "")
     if not (callable(function) and function.__doc__ and name.isidentifier()) or isinstance(function, type):
@@ -94,13 +93,13 @@ def _signature_of(function: Any) -> tuple[str, list[str]]:
         )
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:  # of some that are written in C
-        raise ParameterError(f"{name} does not say what it takes", allowed="a function that does") from error
+    except (TypeError, ValueError) as error:  # functions written in C may have no signature
+        raise ParameterError(f"{name} has no signature", allowed="a function with a signature") from error
     images, others = [*signature.parameters.values()][:1], [*signature.parameters.values()][1:]
-    by_place = any(q.kind not in (q.KEYWORD_ONLY, q.VAR_KEYWORD) for q in images)
-    if not by_place or any(q.kind not in (q.POSITIONAL_OR_KEYWORD, q.KEYWORD_ONLY) for q in others):
+    positional = any(q.kind not in (q.KEYWORD_ONLY, q.VAR_KEYWORD) for q in images)
+    if not positional or any(q.kind not in (q.POSITIONAL_OR_KEYWORD, q.KEYWORD_ONLY) for q in others):
         raise ParameterError(
             f"{name}{signature} cannot be an operator",
-            allowed="a function that takes the images by place, and each of its parameters by name",
+            allowed="a function that takes the images by position, and each of its parameters by keyword",
         )
     return name, [q.name for q in others]

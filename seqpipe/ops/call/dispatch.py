@@ -1,4 +1,4 @@
-"""An operator applied to whatever the user holds: arrays, sequences, batches, lists."""
+"""Application of an operator to arrays, sequences, batches, lists and samples."""
 
 from __future__ import annotations
 
@@ -20,137 +20,126 @@ from ..core.declaration import Declaration
 from ..core.sampling import alike
 from ..core.spec import Backend, Spec
 from ..cuda.kernel import Item
-from .backends import check_backend, on_device_of, on_host, run
-from .inputs import Given, check, check_size, check_some, gathered, given
+from .backends import check_backend, on_device_of, run, run_on_host
+from .inputs import CallInput, as_input, check, check_not_empty, check_size, like_container
 
-__all__ = ["BoundCall", "apply", "as_list", "indices_of", "moving_samples", "window_taken"]
+__all__ = ["BoundCall", "apply", "as_list", "handles_samples", "indices_of"]
 
-_moving: list[Callable[..., Any]] = []
+_sample_handlers: list[Callable[..., Any]] = []
 
 
-def moving_samples(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have :func:`apply` call a function, with its own arguments, for samples that are mappings of names to parts.
+def handles_samples(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register the function that :func:`apply` calls for samples that are mappings of names to parts.
 
-    What moves their parts knows geometry and flow, which are built on calls.
+    It needs geometry and flow, which import this module.
     """
-    _moving.append(function)
+    _sample_handlers.append(function)
     return function
 
 
 class BoundCall(NamedTuple):
-    """An operator and what it is about to act on, its parameters resolved.
+    """An operator with its inputs and sampled parameters.
 
     Attributes:
         op: the operator.
-        parts: what was given, one for each array.
-        specs: each sample.
-        block: their parameters.
+        parts: inputs, one for each array.
+        specs: spec of each sample.
+        block: parameters of the samples.
     """
 
     op: Declaration
-    parts: Seq[Given]
+    parts: Seq[CallInput]
     specs: list[Spec]
     block: Block
 
     @classmethod
     def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> BoundCall:
-        """A call for some values.
+        """Bind an operator to some values.
 
         Raises:
-            ParameterError: a value is not one that the operator takes, or they do not go together.
+            ParameterError: the operator does not accept a value, or the values differ in dtype or device.
         """
         _check_takes(op)
-        parts = [given(op, value, layout) for value in values]
+        parts = [as_input(op, value, layout) for value in values]
         if len(parts) > 1:
             _check_alike(op, parts)
-        op = op.among(parts)
+        op = op.for_inputs(parts)
         specs: list[Spec] = []
         for part in parts:
             specs += op.specs_of(part)
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> BoundCall:
-        """Another operator's call, for what this one makes.
+        """Bind another operator to the results of this call.
 
         Raises:
-            ParameterError: it does not take that.
+            ParameterError: it does not accept them.
         """
         for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
         return BoundCall(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
 
     def results(
-        self, backend: Backend | None, device: KernelDevice | None, *, passing: bool = False
+        self, backend: Backend | None, device: KernelDevice | None, *, allow_view: bool = False
     ) -> list[Array]:
-        """The results' pixels, an array for each part.
+        """Compute the results, an array for each input.
 
         Args:
-            backend: who does it.
-            device: what kernels run on.
-            passing: whether they are only passed on, and so may be views of what is given.
+            backend: implementation.
+            device: device that runs kernels.
+            allow_view: whether results may be views of the input, because another operator reads them.
         """
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:
-                out = self._view(part, sample) if passing else None
+                out = self._view(part, sample) if allow_view else None
                 if out is None:
                     out = part.result(part.form.dtype, _extent(self.op, part, self.block, sample))
-                    items.append(Item(part.five, part.seen(out), sample))
+                    items.append(Item(part.nfhwc, part.result_nfhwc(out), sample))
                 outs.append(out)
                 sample += part.samples
             if items:
                 run(self.op, items, self.specs, self.block, backend, device)
         return outs
 
-    def window(self, part: Given, sample: int) -> tuple[slice, ...] | None:
-        """The part of an array that the result is, if that is the same window of every image; else None.
-
-        Args:
-            part: the array.
-            sample: the number of its first sample in the call.
-        """
+    def _view(self, part: CallInput, sample: int) -> Array | None:
+        """Return the result as a view if it is the same crop of every image, else None."""
         rows = self.block.of_all(sample, sample + part.samples, part.spec.frames)
-        window = self.op.part_taken(rows, part.spec)
-        if window is None:
-            return None
-        places = part.view.places
-        cut = [slice(None)] * len(places)
-        cut[places.index(2)], cut[places.index(3)] = window
-        return tuple(cut)
+        window = self.op.crop_window(rows, part.spec)
+        return None if window is None else part.array[part.view.window(*window)]
 
-    def _view(self, part: Given, sample: int) -> Array | None:
-        """The result as a view, if it is the same window of every image."""
-        window = self.window(part, sample)
-        return None if window is None else part.array[window]
-
-    def finished(self, outs: Seq[Array]) -> list[Any]:
-        """The results as the types that were given, their metadata moved along."""
+    def wrap_results(self, outs: Seq[Array]) -> list[Any]:
+        """Return the results as the types of the inputs, with transformed metadata."""
         results, sample = [], 0
         for part, out in zip(self.parts, outs, strict=True):
-            result = part.back(out)
+            result = part.like_value(out)
             is_sequence = isinstance(part.value, Sequence)
             results.append(self.sequence(part.value, result, sample) if is_sequence else result)
             sample += part.samples
         return results
 
     def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
-        """The result of a sequence: its pixels with what the sequence knows, moved along."""
+        """Return the result of a sequence: its pixels with the sequence's metadata, transformed."""
         layout = self.op.result_layout(given.layout)
         if self.op.traits.keeps_frames and given.affine is None:
             return given.with_pixels(data, layout)
+        return replace(given, data=data, layout=layout, **self.metadata(given, sample))
+
+    def metadata(self, given: Sequence, sample: int) -> dict[str, Any]:
+        """Return the affine, frame numbers and timestamps of the result of a sequence, where they change."""
         spec = self.specs[sample]
         rows = self.block.of(sample, spec.frames)
-        moved: dict[str, Any] = {"data": data, "layout": layout}
+        moved: dict[str, Any] = {}
         if given.affine is not None:
             moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
         if not self.op.traits.keeps_frames and "D" not in given.layout:
             order = self.op.frame_order(rows, spec)
             clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
             moved |= {name: values[order] for name, values in clocks.items() if values is not None}
-        return replace(given, **moved)
+        return moved
 
     def mask(self, mask: Array) -> Array:
-        """Masks ``(N, F, H, W)`` moved along."""
+        """Apply the motion of the images to masks ``(N, F, H, W)``."""
         specs = [spec._replace(channels=1, dtype="bool") for spec in self.specs]
         return self.op.moved_mask(mask[..., None], specs, self.block)[..., 0]
 
@@ -164,70 +153,52 @@ def apply(
     index: Any = None,
     backend: Backend | None = None,
     device: KernelDevice | None = None,
-    passing: bool = False,
+    allow_view: bool = False,
 ) -> Any:
-    """The result of an operator; see :meth:`seqpipe.ops.Op.__call__`.
+    """Apply an operator; see :meth:`seqpipe.ops.Op.__call__`.
 
     Args:
         op: the operator.
-        x: what it is to act on.
-        layout: of arrays.
-        epoch: the epoch that draws are for.
-        index: the samples' indices, or that of the first.
-        backend: who does it; None for the kernel on a GPU and the fast form on the CPU.
-        device: what the kernel runs on; None for the GPU that holds the images.
-        passing: whether the result is only passed on to another operator, and so may be a view.
+        x: the input.
+        layout: layout of arrays.
+        epoch: epoch that parameters are sampled for.
+        index: indices of the samples, or the index of the first.
+        backend: implementation; None for the kernel on a GPU and the fast implementation on the CPU.
+        device: device that runs the kernel; None for the GPU that holds the images.
+        allow_view: whether the result may be a view of the input, because another operator reads it.
     """
     if type(x) is np.ndarray and backend is None:
-        return _here(op, given(op, x, layout), epoch, index)
+        return _apply_to_array(op, as_input(op, x, layout), epoch, index)
     check_backend(backend, op.name)
     if isinstance(x, Mapping):
-        (moved,) = _moving
-        return moved(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        (handler,) = _sample_handlers
+        return handler(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
     if isinstance(x, Batch):
         indices = x.indices if index is None else index
-        return _batch(op, x, layout, epoch, indices, backend, device, passing=passing)
+        return _batch(op, x, layout, epoch, indices, backend, device, allow_view=allow_view)
     many = isinstance(x, (list, tuple))
     if many:
-        check_some(op, x)
+        check_not_empty(op, x)
     call = BoundCall.of(op, x if many else (x,), layout, epoch, index)
-    results = call.finished(call.results(backend, device, passing=passing))
-    return gathered(x, results) if many else results[0]
+    results = call.wrap_results(call.results(backend, device, allow_view=allow_view))
+    return like_container(x, results) if many else results[0]
 
 
-def window_taken(
-    op: Declaration, shape: tuple[int, ...], dtype: np.dtype[Any], layout: str
-) -> tuple[slice, ...] | None:
-    """The part of an array that an operator of constant parameters gives as its result; None if it does more.
-
-    Args:
-        op: the operator.
-        shape: of the array.
-        dtype: of its values.
-        layout: of its axes.
-
-    Raises:
-        ParameterError: the operator does not take such an array.
-    """
-    call = BoundCall.of(op, (np.broadcast_to(np.zeros((), dtype), shape),), layout, 0, None)
-    return call.window(call.parts[0], 0)
-
-
-def _here(op: Declaration, part: Given, epoch: int, index: Any) -> Array:
-    """What :class:`BoundCall` does, in fewer steps: for tiny arrays, these steps are all that takes time."""
+def _apply_to_array(op: Declaration, part: CallInput, epoch: int, index: Any) -> Array:
+    """Do what :class:`BoundCall` does, in fewer steps: the overhead of a call dominates for small arrays."""
     _check_takes(op)
-    op = op.among((part,))
+    op = op.for_inputs((part,))
     form = part.form
     series = form.view.is_series
     indices = _indices(op, (part,), index) if series else indices_of(op, index, form.samples)
     block = resolve(op, op.specs_of(part), epoch, indices)
     out = part.result(form.dtype, _extent(op, part, block, 0))
-    on_host(op, Item(form.view(part.array), form.seen(out), 0), block, fast=form.fast)
+    run_on_host(op, Item(form.view(part.array), form.result_view(out), 0), block, fast=form.fast)
     return out
 
 
-def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
-    """Frames, rows and columns of the results of an array, whose first sample has a number."""
+def _extent(op: Declaration, part: CallInput, block: Block, sample: int) -> tuple[int, int, int]:
+    """Return frames, height and width of the results of an input whose first sample is number ``sample``."""
     if op.traits.keeps_size and op.traits.keeps_frames:
         return part.form.spec[:3]
     constant = block.constant
@@ -236,8 +207,8 @@ def _extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[in
     return extent
 
 
-def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> tuple[int, int, int]:
-    """That of samples with parameters of their own, which is one for all of them."""
+def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) -> tuple[int, int, int]:
+    """Return the one extent of samples with varying parameters; raise an error if they differ."""
     found = block.extents(op, range(sample, sample + part.form.samples), part.form.spec)
     if len(found) > 1:
         extents = sorted(found)
@@ -252,7 +223,7 @@ def _common_extent(op: Declaration, part: Given, block: Block, sample: int) -> t
 
 
 def as_list(op: Declaration) -> str:
-    """What to do where the results of an operator differ in size."""
+    """Return the advice for results of different sizes."""
     keeps = ", or keep_size=True" if any(q.name == "keep_size" for q in op.parameters) else ""
     return f"Give the samples as a list{keeps}"
 
@@ -266,18 +237,18 @@ def _batch(
     backend: Backend | None,
     device: KernelDevice | None,
     *,
-    passing: bool,
+    allow_view: bool,
 ) -> Batch:
     if batch.stacked is None:
         if layout not in (None, batch.layout):
             raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
         call = BoundCall.of(op, batch.sequences, None, epoch, index)
-        results = call.results(backend, device, passing=passing)
-        fresh = Batch.of(call.finished(results))  # stacked, if they have one shape now
+        results = call.results(backend, device, allow_view=allow_view)
+        fresh = Batch.of(call.wrap_results(results))  # stacked, if the results have one shape
         sequences, stacked = fresh.sequences, fresh.stacked
     else:
         call = BoundCall.of(op, (batch,), layout, epoch, index)
-        stacked = call.results(backend, device, passing=passing)[0]
+        stacked = call.results(backend, device, allow_view=allow_view)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
         sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
     mask = None if batch.mask is None else call.mask(batch.mask)
@@ -289,7 +260,7 @@ def _check_takes(op: Declaration) -> None:
         raise ParameterError(f"an operator on {op.traits.takes}", source=op.name, advice="Call it by itself")
 
 
-def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
+def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
     for what, found in (
         ("types", {part.spec.dtype for part in parts}),
         ("devices", {device_of(part.array) for part in parts}),
@@ -302,8 +273,8 @@ def _check_alike(op: Declaration, parts: Seq[Given]) -> None:
             )
 
 
-def _indices(op: Declaration, parts: Seq[Given], index: Any) -> Seq[int]:
-    """The index of each sample of some parts; the time points of a volume have one."""
+def _indices(op: Declaration, parts: Seq[CallInput], index: Any) -> Seq[int]:
+    """Return the index of each sample; the time points of a volume share one."""
     count, series = 0, False
     for part in parts:
         count += part.form.samples
@@ -322,10 +293,10 @@ def _indices(op: Declaration, parts: Seq[Given], index: Any) -> Seq[int]:
 
 
 def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
-    """The index of each sample, of what a call is given: those of all, that of the first, or none.
+    """Return the index of each sample, from the indices of all, the index of the first, or None.
 
     Raises:
-        ParameterError: these are not whole numbers from 0 on, or not as many as there are samples.
+        ParameterError: these are not integers from 0, or not one for each sample.
     """
     if index is None:
         return range(samples)

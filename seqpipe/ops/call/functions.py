@@ -1,4 +1,4 @@
-"""fn.name(x, …): an operator's class as a function, built and checked once for each set of arguments."""
+"""Functions of :mod:`seqpipe.fn`: operator classes as functions, with a cache of operators by arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .op import Op
 
 __all__ = ["Group", "call_of", "function_of", "functions"]
 
-_KEPT: Final = 4096  # operators that calls with plain arguments reuse
+_KEPT: Final = 4096  # operators that are cached for calls with constant arguments
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 _operators: dict[Any, Op] = {}
 _functions: dict[str, Any] = {}
@@ -24,30 +24,30 @@ _groups: dict[str, Group] = {}
 
 _CALL: Final = """
     Args:
-        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such with one shape each; or a DataNode.
+        x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these with one shape each; or a DataNode.
 {parameters}
-        layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
-        epoch: the epoch that random parameters are drawn for.
-        index: the index of the first sample within its dataset, or of each one; draws depend on it.
+        layout: layout of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
+        epoch: epoch that random parameters are sampled for.
+        index: index of the first sample within its dataset, or of each sample; sampled parameters depend on it.
 
     Returns:
-        What came in, of the same type and on the same device, in memory of its own. A DataNode, if x or a parameter is
-        one; a seqpipe.pipeline.Graph is then given the epoch and the index.
+        The result, of the type of x and on the same device, in its own memory. A DataNode, if x or a parameter is
+        one; epoch and index are then arguments of the seqpipe.pipeline.Graph.
 """
 
 
 def functions(group: str = "") -> tuple[str, ...]:
-    """The names of all functions, or of those of a group such as ``reductions``; groups are among the names."""
+    """Return the names of all functions and groups, or of the functions of a group such as ``reductions``."""
     before = f"{group}." if group else ""
     inside = (name.removeprefix(before) for name in REGISTRY if name.startswith(before))
     return tuple(sorted({name.partition(".")[0] for name in inside}))
 
 
 class Group:
-    """Functions with a name in common, as ``fn.reductions``.
+    """Namespace of functions, such as ``fn.reductions``.
 
     Args:
-        name: what they have in common.
+        name: name of the group.
     """
 
     def __init__(self, name: str) -> None:
@@ -64,10 +64,10 @@ class Group:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """The function of an operator, or the group of functions whose names begin with that and a dot.
+    """Return the function of an operator, or the group of that name.
 
     Raises:
-        AttributeError: there is no such operator.
+        AttributeError: there is no such operator or group.
     """
     cls = REGISTRY.get(name)
     if cls is None:
@@ -87,27 +87,27 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 def _made(name: str, cls: Any) -> Any:
-    inputs, options = call_of(cls)
-    by_name = [option.name for option in options]
+    inputs, keywords = call_of(cls)
+    by_name = [option.name for option in keywords]
     several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
     most = sys.maxsize if several else len(inputs)
 
     def function(*given: Any, **arguments: Any) -> Any:
-        called = {key: arguments.pop(key) for key in by_name if key in arguments}
+        options = {key: arguments.pop(key) for key in by_name if key in arguments}
         if len(given) > most > 0:
             shown = "…" if hasattr(given[most], "shape") else repr(given[most])
             raise ParameterError(
-                f"{len(given)} values are given by place",
+                f"{len(given)} positional arguments",
                 source=name,
-                allowed=f"{', '.join(q.name for q in inputs)} by place, parameters by name",
+                allowed=f"{', '.join(q.name for q in inputs)} by position, parameters by keyword",
                 advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
             )
-        return _operator(cls, arguments)(*given, **called)
+        return _operator(cls, arguments)(*given, **options)
 
     parameters = cls.__signature__.parameters.values()
     described: Any = function
     described.op = cls
-    described.__signature__ = inspect.Signature([*inputs, *parameters, *options])
+    described.__signature__ = inspect.Signature([*inputs, *parameters, *keywords])
     function.__name__ = name.rpartition(".")[2]
     function.__qualname__ = name
     function.__module__ = "seqpipe.fn"
@@ -115,14 +115,14 @@ def _made(name: str, cls: Any) -> Any:
     if cls.traits.takes == "images":
         call = _CALL.format(parameters=lines)
     else:
-        nodes = "\nWhat is given a DataNode gives one.\n" if inputs else ""
+        nodes = "\nThe result for a DataNode is a DataNode.\n" if inputs else ""
         call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n{nodes}"
     function.__doc__ = f"{cls.summary}\n{call}"
     return function
 
 
 def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
-    """What an operator is called with: what it acts on, by place alone, and options, by name alone."""
+    """Return the positional and the keyword arguments of an operator's call."""
     _, *all_of_them = inspect.signature(cls.__call__).parameters.values()
     inputs = [q for q in all_of_them if q.kind is not q.KEYWORD_ONLY]
     options = [q for q in all_of_them if q.kind is q.KEYWORD_ONLY]
@@ -130,7 +130,7 @@ def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]
 
 
 def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
-    """The operator with some arguments; the same one where they are plain."""
+    """Return the operator with some arguments; cached if these are constants."""
     values = tuple(arguments.values())
     kinds: tuple[Any, ...] = tuple(map(type, values))
     if not _PLAIN.issuperset(kinds):
@@ -138,11 +138,11 @@ def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
         inner = chain.from_iterable(kind if type(kind) is tuple else (kind,) for kind in kinds)
         if not _PLAIN.issuperset(inner):
             return cls(**arguments)
-    # types, because True, 1 and 1.0 are equal and hash alike
-    place = cls, tuple(arguments), values, kinds
-    found = _operators.get(place)
+    # with the types, because True, 1 and 1.0 are equal and have one hash
+    key = cls, tuple(arguments), values, kinds
+    found = _operators.get(key)
     if found is None:
         if len(_operators) >= _KEPT:
             _operators.clear()
-        found = _operators[place] = cls(**arguments)
+        found = _operators[key] = cls(**arguments)
     return found

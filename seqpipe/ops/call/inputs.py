@@ -1,4 +1,4 @@
-"""What an operator is given: every kind of value as images of one view, and the way back."""
+"""Inputs of a call: values of every supported type as arrays with a view, and results of the same type."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from ...layout import LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
-from ..core.spec import COMPUTED, FAST, MOVED, Spec
+from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec
 from ..core.views import DEFAULT_LAYOUTS, View, view_of
 
 __all__ = [
     "ArrayForm",
-    "Given",
-    "admitted",
+    "CallInput",
+    "as_array",
+    "as_input",
     "check",
+    "check_not_empty",
     "check_size",
-    "check_some",
     "check_type",
-    "gathered",
-    "given",
+    "error_source",
     "has_fast_form",
-    "like",
-    "naming",
+    "like_container",
+    "like_library",
 ]
 
-_MOST_PIXELS: Final = 2**31 - 1  # of an image: an int of a kernel holds their number
-_FAST: Final = frozenset(map(np.dtype, FAST))
-_KEPT: Final = 64  # forms of arrays that an operator knows
+_MOST_PIXELS: Final = 2**31 - 1  # of an image: kernels count pixels by int
+_KERNEL_DTYPES: Final = frozenset(map(np.dtype, KERNEL_DTYPES))
+_KEPT: Final = 64  # forms of arrays that an operator caches
 
 
 class ArrayForm(NamedTuple):
-    """What an array's shape, type and layout mean to an operator.
+    """Properties of an array and its result that follow from shape, dtype and layout for one operator.
 
     Attributes:
-        view: how arrays of the layout are seen.
-        seen: how the result is.
-        samples: how many samples it holds.
-        spec: each of them.
-        channels: how many values a pixel of the result has.
-        dtype: the type of the result.
-        fast: whether kernels and the form for CPUs know both types.
+        view: view of the array as ``(N, F, H, W, C)``.
+        result_view: view of the result.
+        samples: number of samples.
+        spec: spec of each sample.
+        channels: channels of the result.
+        dtype: dtype of the result.
+        fast: whether kernels and the CPU implementation support both dtypes.
     """
 
     view: View
-    seen: View
+    result_view: View
     samples: int
     spec: Spec
     channels: int
@@ -60,14 +60,14 @@ class ArrayForm(NamedTuple):
     fast: bool = True
 
 
-class Given(NamedTuple):
+class CallInput(NamedTuple):
     """One array of a call.
 
     Attributes:
-        value: what the user gave.
+        value: the user's value.
         array: its pixels, NumPy or CuPy.
-        form: what is known of it without looking at them.
-        affines: of its samples, from voxels to mm; empty if none is known.
+        form: properties that follow from shape, dtype and layout.
+        affines: affine of each sample, from voxels to mm; empty if none is known.
     """
 
     value: Any
@@ -77,95 +77,95 @@ class Given(NamedTuple):
 
     @property
     def view(self) -> View:
-        """How the array is seen."""
+        """View of the array."""
         return self.form.view
 
     @property
-    def five(self) -> Array:
+    def nfhwc(self) -> Array:
         """The array as ``(N, F, H, W, C)``."""
         return self.form.view(self.array)
 
     @property
     def spec(self) -> Spec:
-        """Each of its samples."""
+        """Spec of each sample."""
         return self.form.spec
 
     @property
     def samples(self) -> int:
-        """How many samples it holds."""
+        """Number of samples."""
         return self.form.samples
 
-    def seen(self, out: Array) -> Array:
-        """A result as ``(N, F, H, W, C)``."""
-        return self.form.seen(out)
+    def result_nfhwc(self, out: Array) -> Array:
+        """Return a result as ``(N, F, H, W, C)``."""
+        return self.form.result_view(out)
 
     def result(self, dtype: str | np.dtype[Any], extent: tuple[int, int, int]) -> Array:
-        """Memory for the result, of some frames, rows and columns, in its layout."""
-        shape = self.form.seen.shape((self.form.samples, *extent, self.form.channels))
+        """Allocate the result for an extent (frames, height, width), in its layout."""
+        shape = self.form.result_view.shape((self.form.samples, *extent, self.form.channels))
         library = np if type(self.array) is np.ndarray else namespace(self.array)
         return library.empty(shape, dtype)
 
-    def back(self, out: Array) -> Any:
-        """The result as the type that was given; of a sequence, the pixels alone."""
-        held = self.value is self.array or isinstance(self.value, (Sequence, Batch))
-        return out if held else like(self.value, out)
+    def like_value(self, out: Array) -> Any:
+        """Return the result as the type of the value; for a sequence, the pixels alone."""
+        is_pixels = self.value is self.array or isinstance(self.value, (Sequence, Batch))
+        return out if is_pixels else like_library(self.value, out)
 
 
-def like(value: Any, array: Array) -> Any:
-    """An array as the library of another has it: a torch tensor for a tensor."""
+def like_library(value: Any, array: Array) -> Any:
+    """Return an array as a torch tensor if the value is one, else unchanged."""
     return to_torch(array) if type(value).__module__.partition(".")[0] == "torch" else array
 
 
-def gathered(values: list[Any] | tuple[Any, ...], results: list[Any]) -> Any:
-    """Results for some values as a list, a tuple or a named tuple, whichever held the values."""
+def like_container(values: list[Any] | tuple[Any, ...], results: list[Any]) -> Any:
+    """Return results as a list, tuple or named tuple, like the values."""
     return values._make(results) if hasattr(values, "_make") else type(values)(results)
 
 
-def check_some(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
-    """See that there are arrays in a list.
+def check_not_empty(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
+    """Check that a list has arrays.
 
     Raises:
-        ParameterError: there are none.
+        ParameterError: it is empty.
     """
     if not values:
         raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
 
 
-def given(op: Declaration, value: Any, layout: str | None) -> Given:
-    """A value as an operator sees it.
+def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
+    """Return the input for a value.
 
     Raises:
-        ParameterError: it is not one that the operator takes.
+        ParameterError: the operator does not accept the value.
     """
     affines: tuple[FloatArray | None, ...] = ()
     if isinstance(value, (Sequence, Batch)):
         if layout not in (None, value.layout):
             what = f"{type(value).__name__.lower()} of layout {value.layout}"
             raise ParameterError(f"layout={layout!r} of a {what}", source=op.name)
-        array = admitted(op, value.data) if isinstance(value, Batch) else value.data
+        array = as_array(op, value.data) if isinstance(value, Batch) else value.data
         layout = value.layout
         affines = tuple([one.affine for one in value]) if isinstance(value, Batch) else (value.affine,)
         affines = affines if any(one is not None for one in affines) else ()
     else:
-        array = value if type(value) is np.ndarray else admitted(op, value)
+        array = value if type(value) is np.ndarray else as_array(op, value)
     forms: dict[Any, ArrayForm] = op.__dict__.setdefault("_forms", {})
-    place = array.shape, array.dtype, layout
+    key = array.shape, array.dtype, layout
     try:
-        form = forms.get(place)
-    except TypeError:  # a list, or the like, which the check below refuses by name
+        form = forms.get(key)
+    except TypeError:  # an unhashable layout; _form raises an error that names it
         form = None
     if form is None:
         form = _form(op, array, layout)
         if len(forms) >= _KEPT:
             forms.clear()
-        forms[place] = form
+        forms[key] = form
     if affines and form.view.is_series:
         affines *= form.samples
-    return Given(value, array, form, affines)
+    return CallInput(value, array, form, affines)
 
 
 def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
-    with naming(op):
+    with error_source(op):
         if layout is not None:
             check_layout(layout, array.ndim)
         view, dtype = _checked(op.traits.dtypes, layout, array.ndim, array.dtype)
@@ -182,23 +182,24 @@ def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
         )
     check(op, spec)
     check_size(op, "images", height, width)
-    becomes = op.result_layout(letters)
-    seen = view if becomes == letters else view_of(becomes, array.ndim)
-    made = _channels_of_result(op, spec, seen, becomes)
-    result = _type_of_result(op, dtype)
-    return ArrayForm(view, seen, samples, spec, made, result, has_fast_form(op, array.dtype, result))
+    result_layout = op.result_layout(letters)
+    result_view = view if result_layout == letters else view_of(result_layout, array.ndim)
+    result_channels = _result_channels(op, spec, result_view, result_layout)
+    result_dtype = _result_dtype(op, dtype)
+    fast = has_fast_form(op, array.dtype, result_dtype)
+    return ArrayForm(view, result_view, samples, spec, result_channels, result_dtype, fast)
 
 
 def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
-    """Whether kernels and the form for CPUs know a type of images and that of their results."""
-    return op.traits.values == "moved" or (dtype in _FAST and result in _FAST)
+    """Return whether kernels and the CPU implementation support the dtypes of images and results."""
+    return op.traits.values == "moved" or (dtype in _KERNEL_DTYPES and result in _KERNEL_DTYPES)
 
 
 def check(op: Declaration, spec: Spec) -> None:
-    """See that an operator takes such samples.
+    """Check that an operator accepts a sample.
 
     Raises:
-        ParameterError: it does not; the message names what it takes.
+        ParameterError: it does not; the message states what it accepts.
     """
     check_type(op, spec.dtype)
     if op.traits.channels and spec.channels not in op.traits.channels:
@@ -207,13 +208,13 @@ def check(op: Declaration, spec: Spec) -> None:
 
 
 def check_type(op: Declaration, dtype: str) -> None:
-    """See that an operator takes values of a type.
+    """Check that an operator accepts a dtype.
 
     Raises:
         ParameterError: it does not.
     """
     if dtype not in op.traits.dtypes:
-        with naming(op):
+        with error_source(op):
             raise _wrong_type(dtype, op.traits.dtypes)
 
 
@@ -231,7 +232,7 @@ def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
 
 
 def check_size(op: Declaration, what: str, height: int, width: int) -> None:
-    """See that images have no more pixels than kernels can count.
+    """Check that images have at most as many pixels as kernels can count.
 
     Raises:
         ParameterError: they have more.
@@ -242,14 +243,14 @@ def check_size(op: Declaration, what: str, height: int, width: int) -> None:
         )
 
 
-def _channels_of_result(op: Declaration, spec: Spec, seen: View, layout: str) -> int:
-    """How many values a pixel of the result has.
+def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> int:
+    """Return the number of channels of the result.
 
     Raises:
-        ParameterError: its layout has no axis for them.
+        ParameterError: its layout has no axis for several channels.
     """
     channels = op.result_channels(spec.channels)
-    if channels > 1 and 4 not in seen.places:
+    if channels > 1 and 4 not in view.places:
         raise ParameterError(
             f"a result with {channels} values a pixel, of layout {layout}",
             source=op.name,
@@ -258,21 +259,21 @@ def _channels_of_result(op: Declaration, spec: Spec, seen: View, layout: str) ->
     return channels
 
 
-def _type_of_result(op: Declaration, dtype: str) -> np.dtype[Any]:
-    """The type of the result.
+def _result_dtype(op: Declaration, dtype: str) -> np.dtype[Any]:
+    """Return the dtype of the result.
 
     Raises:
-        ParameterError: it is none to which results are rounded.
+        ParameterError: results cannot be converted to it.
     """
-    made, types = op.result_dtype(dtype), MOVED if op.traits.values == "moved" else COMPUTED
-    if made not in types:
-        raise ParameterError(f"results of the type {made!r}", source=op.name, allowed=", ".join(types))
-    return np.dtype(made)
+    result, types = op.result_dtype(dtype), MOVED_DTYPES if op.traits.values == "moved" else COMPUTED_DTYPES
+    if result not in types:
+        raise ParameterError(f"results of the type {result!r}", source=op.name, allowed=", ".join(types))
+    return np.dtype(result)
 
 
 @contextmanager
-def naming(op: Declaration) -> Iterator[None]:
-    """A context whose errors about parameters name an operator as their source."""
+def error_source(op: Declaration) -> Iterator[None]:
+    """Set an operator as the source of parameter errors."""
     try:
         yield
     except ParameterError as error:
@@ -280,19 +281,19 @@ def naming(op: Declaration) -> Iterator[None]:
         raise
 
 
-def admitted(op: Declaration, value: Any) -> Array:
-    """What an operator is given as an array of NumPy or CuPy.
+def as_array(op: Declaration, value: Any) -> Array:
+    """Return a value as a NumPy or CuPy array.
 
     Raises:
-        ParameterError: it is not an array, or one that cannot be shared.
+        ParameterError: it is not an array, or cannot be shared.
         BackendError: it is on a GPU, and CuPy is not installed.
     """
-    with naming(op):
-        if isinstance(value, DataNode):  # by itself it would have made a node of the call
+    with error_source(op):
+        if isinstance(value, DataNode):  # as an argument, it would have deferred the call
             raise ParameterError(
                 f"the node {value} among arrays",
                 allowed="arrays",
-                advice="Give nodes by themselves, as in fn.stack(a, b): each stands for all samples",
+                advice="Pass nodes as arguments, as in fn.stack(a, b): each stands for all samples",
             )
         try:
             return as_native(value)

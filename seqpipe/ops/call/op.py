@@ -1,4 +1,4 @@
-"""Op: a declaration that can be called."""
+"""Op: base class of operators on images, with the call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Op(Declaration, register=False):
     """
 
     def value_map(self) -> ValueMap | None:
-        """Return the affine map of values, if that is what the operator applies, and ``"levels"`` is converted."""
+        """Return the affine map of values of an operator whose trait ``converted`` has ``"levels"``."""
         return None
 
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
@@ -53,8 +53,8 @@ class Op(Declaration, register=False):
         if type(x) is not np.ndarray and isinstance(x, Mapping):
             sample: X = apply(self, x, layout=layout, epoch=epoch, index=index)
             return sample
-        # looked at first, for this way the question costs an array next to nothing
-        if (type(x) is not np.ndarray and isinstance(x, DataNode)) or self.awaited:
+        # the type first: for an array this test takes almost no time
+        if (type(x) is not np.ndarray and isinstance(x, DataNode)) or self.pending:
             options = {"layout": layout, **({"epoch": epoch} if epoch else {})}
             options |= {} if index is None else {"index": index}
             node: X = node_of(Op.__call__, self, (x,), options)

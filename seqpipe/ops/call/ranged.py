@@ -1,54 +1,61 @@
-"""Ranged: the base of operators on intensities, whose range is a parameter: that of a volume is not its type's."""
+"""Ranged: base of operators on intensities, with the parameter ``range``, which volumes require."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.intensity import Intensities, IntensityRange, intensities, limits_of, range_param, refusal
+from ..core.intensity import (
+    Intensities,
+    IntensityRange,
+    intensities,
+    limits_of,
+    missing_range_error,
+    range_param,
+)
 from ..core.percentiles import Percentiles
 from ..core.spec import Spec
-from .inputs import Given
+from .inputs import CallInput
 from .op import Op
 
 __all__ = ["Ranged"]
 
 
 class Ranged(Op, register=False):
-    """An operator that asks what intensities mean dark and full."""
+    """Base of operators that use the intensities of dark and full."""
 
     range: IntensityRange = range_param()
 
     @property
     def needs_range(self) -> bool:
-        """Whether the range matters with these parameters."""
+        """Whether the range affects the result with these parameters."""
         return True
 
     @property
     def looks_at_values(self) -> bool:
-        """Whether parameters follow from the values themselves, which have to be there then."""
+        """Whether the range depends on the values of the sample."""
         return self.range == "minmax" or isinstance(self.range, Percentiles)
 
     def check_sample(self, spec: Spec) -> None:
-        """See that a volume has a range.
+        """Check that a volume has a range.
 
         Raises:
             ParameterError: it has none.
         """
         if spec.volume and self.range is None and self.needs_range:
-            raise refusal(self.name)
+            raise missing_range_error(self.name)
 
-    def specs_of(self, part: Given) -> list[Spec]:
-        """What the operator is told of each sample: also the limits of its values, if they are asked for."""
+    def specs_of(self, part: CallInput) -> list[Spec]:
+        """Return the specs of the samples, with the limits of their values if the range depends on them."""
         specs = [part.form.spec] * part.form.samples
         wanted: Any = self.range
         if wanted is None or not self.looks_at_values:
             return specs
         if part.view.is_series:
-            found = [limits_of(part.five, wanted)] * len(specs)
+            found = [limits_of(part.nfhwc, wanted)] * len(specs)
         else:
-            found = [limits_of(one, wanted) for one in part.five]
+            found = [limits_of(one, wanted) for one in part.nfhwc]
         return [spec._replace(limits=limits) for spec, limits in zip(specs, found, strict=True)]
 
     def intensities(self, spec: Spec, dtype: str = "") -> Intensities:
-        """The range for a sample; see :func:`seqpipe.ops.core.intensity.intensities`."""
+        """Return the range for a sample; see :func:`seqpipe.ops.core.intensity.intensities`."""
         return intensities(self.range, spec, dtype)

@@ -1,4 +1,4 @@
-"""fn.pyi: the functions of :mod:`seqpipe.fn` as type checkers and editors read them."""
+"""Type stubs fn.pyi of the functions of :mod:`seqpipe.fn`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seqpipe import ops
 from seqpipe.ops import BoxCrop, DataNode, Mixed
 
 X = TypeVar("X")
-# what is given a node for a parameter gives one, whatever X is: nodes act on nodes
+# the result for a node is a node, although it is annotated as X: DataNode has no public call type of its own
 Number: TypeAlias = ops.Number | DataNode
 Flag: TypeAlias = ops.Flag | DataNode
 
@@ -29,7 +29,7 @@ Flag: TypeAlias = ops.Flag | DataNode
 
 
 def stub() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     own = [cls for _, cls in sorted(REGISTRY.items()) if cls.__module__.startswith("seqpipe.")]
     text = _HEAD + "".join(_function(cls) for cls in own if "." not in cls.name)
     groups = {cls.name.partition(".")[0]: "" for cls in own if "." in cls.name}

@@ -1,4 +1,4 @@
-"""Threads that make frames side by side on the CPU."""
+"""Thread pool that computes frames or samples concurrently on the CPU."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from contextvars import copy_context
 
 from ...errors import ParameterError
 
-__all__ = ["set_threads", "side_by_side", "threads"]
+__all__ = ["parallel_for", "set_threads", "threads"]
 
 _chosen: int | None = None
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 _lock = threading.Lock()
-_own = threading.local()
+_this_thread = threading.local()
 
 
 def threads() -> int:
-    """How many threads the operators' forms for CPUs use: those that :func:`set_threads` chose, or all that there are.
+    """Return the number of threads that CPU implementations use: that of :func:`set_threads`, or all cores.
 
-    In a process that multiprocessing started, as the workers of torch's DataLoader are, it is one unless chosen: there
-    are other workers for the other cores.
+    A process that multiprocessing started, such as a worker of torch's DataLoader, uses one thread unless
+    :func:`set_threads` was called there, because other workers use the other cores.
     """
     if _chosen is not None:
         return _chosen
@@ -34,16 +34,16 @@ def threads() -> int:
 
 
 def set_threads(count: int | None) -> None:
-    """Choose how many threads the operators' forms for CPUs use; results are the same with any.
+    """Set the number of threads that CPU implementations use; results do not depend on it.
 
-    Large frames, and large samples of a batch, are made side by side, by operators of seqpipe. An operator of one's own
-    is called by one thread at a time, the one that calls it.
+    Builtin operators process large frames, and large samples of a batch, concurrently. A custom operator is called by
+    the caller's thread alone.
 
     Args:
-        count: threads, 1 or more; None for as many as there are cores for this process.
+        count: threads, 1 or more; None for the number of cores available to this process.
 
     Raises:
-        ParameterError: it is no such number.
+        ParameterError: the count is not valid.
     """
     global _chosen
     if count is not None and (type(count) is not int or count < 1):
@@ -53,16 +53,16 @@ def set_threads(count: int | None) -> None:
     _chosen = count
 
 
-def side_by_side(work: Callable[[int], None], count: int) -> None:
-    """Call ``work(0)`` to ``work(count - 1)``, by several threads, this one among them.
+def parallel_for(work: Callable[[int], None], count: int) -> None:
+    """Call ``work(0)`` to ``work(count - 1)`` in several threads, the caller's among them.
 
-    An error of one ends all of them, as soon as they have done what they are at, and is raised; of several, the first.
+    After an error, threads finish their current call only; the error of the least number is raised.
 
     Args:
-        work: what is done with a number; what it asks for of this itself, its own thread does alone.
-        count: how many there are.
+        work: function of a number; nested calls of ``parallel_for`` run in its own thread alone.
+        count: number of calls.
     """
-    most = 1 if getattr(_own, "working", False) else min(threads(), count)
+    most = 1 if getattr(_this_thread, "working", False) else min(threads(), count)
     if most <= 1:
         for number in range(count):
             work(number)
@@ -70,43 +70,43 @@ def side_by_side(work: Callable[[int], None], count: int) -> None:
     numbers, errors = itertools.count(), list[tuple[int, BaseException]]()
 
     def take() -> None:
-        _own.working = True
+        _this_thread.working = True
         try:
-            # next() of a count is one step, so that no two threads have the same number
+            # next() of a count is atomic, so no two threads get the same number
             while not errors and (number := next(numbers)) < count:
                 try:
                     work(number)
                 except BaseException as error:
                     errors.append((number, error))
         finally:
-            _own.working = False
+            _this_thread.working = False
 
     others = _start(take, most - 1)
     try:
         take()
     finally:
-        # what they write into is the caller's: he may have it when nobody does any more
+        # the caller owns the output again once no thread writes to it
         wait([other for other in others if not other.cancel()])
     if errors:
         raise min(errors, key=lambda found: found[0])[1]
 
 
 def _start(take: Callable[[], None], count: int) -> list[Future[None]]:
-    """Have some threads, which are kept, call a function."""
+    """Run a function in some threads of the pool."""
     global _pool
     with _lock:
         if _pool is None or _pool[0] < count:
             if _pool is not None:
-                _pool[1].shutdown(wait=False)  # when they have done what they were given
+                _pool[1].shutdown(wait=False)  # its pending work still runs
             _pool = count, ThreadPoolExecutor(count, thread_name_prefix="seqpipe.ops")
-        # each in the caller's context, of which NumPy's errstate is part
+        # in copies of the caller's context, which holds NumPy's errstate
         return [_pool[1].submit(copy_context().run, take) for _ in range(count)]
 
 
-def _forget() -> None:
-    """A process that is forked has none of the threads, and perhaps a lock that nobody will open."""
-    global _pool, _lock, _own
-    _pool, _lock, _own = None, threading.Lock(), threading.local()
+def _reset_after_fork() -> None:
+    """Drop the pool, whose threads a forked process does not have, and the lock, which may be held."""
+    global _pool, _lock, _this_thread
+    _pool, _lock, _this_thread = None, threading.Lock(), threading.local()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,4 @@
-"""Operators that change colors and tones pixel by pixel.
+"""Pointwise operators on colors and tones.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""Operators that change colors, pixel by pixel."""
+"""Brightness and contrast."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 
 __all__ = ["Brightness", "BrightnessContrast", "Contrast"]
 
 
 class _Levels(Ranged, register=False):
-    """An operator on each value, whose result may be of another type."""
+    """Base of pointwise operators whose result may have another dtype."""
 
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
     pointwise = True
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
     @property
     def needs_range(self) -> bool:
-        """Whether the range matters: for a shift, and for contrast around a center that is not given."""
+        """Whether the range affects the result: by a shift, or by contrast with the default center."""
         shifts = getattr(self, "brightness_shift", 0.0) != 0
         return shifts or (getattr(self, "contrast", 1.0) != 1 and getattr(self, "contrast_center", 0) is None)
 
     def _width(self, spec: Spec) -> float:
-        """What a shift by 1 is, in levels."""
+        """Return the width of the range, which a shift of 1 adds."""
         return self.intensities(spec, self.result_dtype(spec.dtype)).width
 
 
 class Brightness(_Levels):
-    """Multiply all levels, then add to them.
+    """Multiply all values, then add to them.
 
-    ``out = brightness * in + brightness_shift * width``, where ``width`` is that of the range, of the result's type
-    where the range is that of a type.
+    ``out = brightness * in + brightness_shift * width``, where ``width`` is the width of the range; if that is the
+    range of a dtype, the dtype is the result's.
     """
 
     brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
@@ -59,18 +61,18 @@ class Brightness(_Levels):
     errors = (({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The shift in levels."""
+        """Derive the shift in values."""
         return {"shift": rows["brightness_shift"] * self._width(spec)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return x * p.brightness + p.shift
 
     body = Body("value", "value = value * row.brightness + row.shift;")
 
 
 class Contrast(_Levels):
-    """Change contrast around a level.
+    """Change contrast around a value.
 
     ``out = contrast_center + contrast * (in - contrast_center)``.
     """
@@ -90,22 +92,22 @@ class Contrast(_Levels):
     errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The center in levels."""
+        """Derive the center."""
         center = rows["contrast_center"]
         return {"center": np.where(np.isnan(center), self.intensities(spec).middle, center)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return (x - p.center) * p.contrast + p.center
 
     body = Body("value", "value = (value - row.center) * row.contrast + row.center;")
 
 
 class BrightnessContrast(_Levels):
-    """Change contrast around a level, then brightness.
+    """Change contrast around a value, then brightness.
 
     ``out = brightness_shift * width + brightness * (contrast_center + contrast * (in - contrast_center))``, where
-    ``width`` is that of the range, of the result's type where the range is that of a type.
+    ``width`` is the width of the range; if that is the range of a dtype, the dtype is the result's.
     """
 
     brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
@@ -131,7 +133,7 @@ class BrightnessContrast(_Levels):
     )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The center and the shift in levels."""
+        """Derive the center and the shift."""
         center = rows["contrast_center"]
         return {
             "center": np.where(np.isnan(center), self.intensities(spec).middle, center),
@@ -139,7 +141,7 @@ class BrightnessContrast(_Levels):
         }
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return ((x - p.center) * p.contrast + p.center) * p.brightness + p.shift
 
     body = Body(

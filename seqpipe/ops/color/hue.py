@@ -1,4 +1,4 @@
-"""Operators that mix the colors of a pixel by a matrix: hue, saturation, value, and all of it with contrast."""
+"""Operators that multiply colors by a matrix: hue, saturation, value, and these with contrast."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from ...array import FloatArray
 from ..call.ranged import Ranged
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from .matrix import ColorMatrix
 
 __all__ = ["ColorTwist", "Hsv", "Hue", "Saturation"]
 
 _YIQ: Final = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-"""RGB to the YIQ of NTSC: luma, and color as a vector of two. These three digits are those of DALI; they tint grays by
-up to 0.3 % of their level."""
+"""RGB to YIQ (NTSC): luma, and two color components. The three digits are DALI's; they tint grays by up to 0.3 %."""
 _RGB: Final = np.linalg.inv(_YIQ)
 
 
 class _Turn(ColorMatrix, register=False):
-    """An operator whose matrix follows from parameters of color."""
+    """Base of operators whose matrix follows from color parameters."""
 
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
     @abstractmethod
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The matrices of a block's rows, ``(R, 3, 3)``."""
+        """Return the matrices of the rows, ``(R, 3, 3)``."""
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  for those with an offset
-        """The matrices, row by row."""
+        """Derive the matrices, row by row."""
         return {"matrix": self.matrix(rows).reshape(-1, 9), "offset": 0}
 
 
 def _turned(hue: Any, saturation: Any = 1.0, value: Any = 1.0) -> FloatArray:
-    """Matrices that turn the color by an angle in degrees and multiply it, and then everything."""
+    """Return matrices that rotate the color components by degrees and scale them, and then scale everything."""
     hue, saturation, value = (np.asarray(q, np.float64) for q in (hue, saturation, value))
     angle = np.radians(hue)
     along, across = np.cos(angle) * saturation, np.sin(angle) * saturation
@@ -54,10 +55,10 @@ def _turned(hue: Any, saturation: Any = 1.0, value: Any = 1.0) -> FloatArray:
 
 
 class Hue(_Turn):
-    """Turn the hue of colors.
+    """Rotate the hue of colors.
 
-    RGB is taken to YIQ, where color is a vector of two; that is turned by ``hue`` degrees, and taken back: a matrix,
-    as DALI has it, and not the hue of HSV. Red turns to green from 0 to 120 degrees, and to blue from 0 to -120.
+    RGB is converted to YIQ, whose two color components are rotated by ``hue`` degrees, and back: a matrix, as in DALI,
+    not the hue of HSV. Red becomes green at 120 degrees, and blue at -120.
     """
 
     hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
@@ -66,15 +67,15 @@ class Hue(_Turn):
     errors = (({"hue": "red"}, "hue='red' is not valid; allowed: a number"),)
 
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The turn."""
+        """Return the rotations."""
         return _turned(rows["hue"])
 
 
 class Saturation(_Turn):
-    """Make colors stronger or weaker.
+    """Scale the saturation of colors.
 
-    RGB is taken to YIQ, where color is a vector of two; that is multiplied by ``saturation``, and taken back, as DALI
-    has it. 0 leaves the luma ``0.299 R + 0.587 G + 0.114 B``.
+    RGB is converted to YIQ, whose two color components are multiplied by ``saturation``, and back, as in DALI. 0 leaves
+    the luma ``0.299 R + 0.587 G + 0.114 B``.
     """
 
     saturation: Number = param(1.0, "factor of the saturation", lo=0, identity=1.0)
@@ -87,15 +88,15 @@ class Saturation(_Turn):
     errors = (({"saturation": -1}, "saturation=-1 is not valid; allowed: a number of at least 0"),)
 
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The factor of the color."""
+        """Return the scalings."""
         return _turned(0.0, rows["saturation"])
 
 
 class Hsv(_Turn):
-    """Turn hue, make colors stronger or weaker, and everything lighter or darker.
+    """Rotate hue, scale saturation, and scale all values.
 
-    RGB is taken to YIQ, where color is a vector of two; that is turned by ``hue`` degrees and multiplied by
-    ``saturation``, everything is multiplied by ``value``, and taken back: DALI's approximation of a change in HSV.
+    RGB is converted to YIQ, whose two color components are rotated by ``hue`` degrees and multiplied by ``saturation``;
+    then everything is multiplied by ``value`` and converted back: DALI's approximation of a change in HSV.
     """
 
     hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
@@ -110,16 +111,15 @@ class Hsv(_Turn):
     errors = (({"value": -1}, "value=-1 is not valid; allowed: a number of at least 0"),)
 
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The turn and the factors."""
+        """Return the rotations and scalings."""
         return _turned(rows["hue"], rows["saturation"], rows["value"])
 
 
 class ColorTwist(Ranged, _Turn):
-    """Turn hue, make colors stronger or weaker, then change contrast, then brightness.
+    """Rotate hue, scale saturation, then change contrast, then brightness.
 
-    The color is changed as by ``hue`` and ``saturation``, the result as by ``brightness_contrast``, around the
-    middle of the range: ``out = brightness * (middle + contrast * (color - middle))``. All of it is one matrix, in the
-    order that DALI has, and rounds once.
+    Colors change as by ``hue`` and ``saturation``, then as by ``brightness_contrast`` around the middle of the range:
+    ``out = brightness * (middle + contrast * (color - middle))``. All is one matrix, in DALI's order, and rounds once.
     """
 
     hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
@@ -136,16 +136,16 @@ class ColorTwist(Ranged, _Turn):
 
     @property
     def needs_range(self) -> bool:
-        """Whether the range matters: for contrast."""
+        """Whether the range affects the result: by contrast."""
         return self.contrast != 1
 
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:
-        """The turn and the factors."""
+        """Return the rotations and scalings."""
         factor = rows["brightness"].astype(np.float64) * rows["contrast"]
         return _turned(rows["hue"], rows["saturation"], factor)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The matrices, and what contrast adds."""
+        """Derive the matrices, and the offset from contrast."""
         offset = (
             self.intensities(spec).middle * (1 - rows["contrast"].astype(np.float64)) * rows["brightness"]
         )

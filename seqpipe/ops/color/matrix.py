@@ -1,4 +1,4 @@
-"""What operators have in common that mix the values of a pixel by a matrix."""
+"""ColorMatrix: base of operators that multiply the values of a pixel by a matrix."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from ..core.body import Body
 
 __all__ = ["ColorMatrix"]
 
-_SMALL: Final = 4096  # values for which steps cost more than what they do
-_PIXELS: Final = 1 << 16  # of a block on the CPU: planes of so many stay in the cache
+_SMALL: Final = 4096  # up to so many values, the overhead of NumPy calls dominates
+_PIXELS: Final = 1 << 16  # of a block on the CPU, whose planes fit the cache
 
 
 class ColorMatrix(Op, register=False):
-    """An operator whose result is a matrix times the vector of a pixel, plus a level for each of its values.
+    """Base of operators whose result is a matrix times the vector of a pixel, plus an offset for each value.
 
-    It derives both, the matrix in three lines of three whatever its size. A factor of 0 is no term at all, so that NaN
-    in one value of a pixel stays out of others.
+    A subclass derives both, the matrix as 3×3 whatever its size. A factor of 0 skips the product, so that NaN in one
+    channel does not affect the others.
     """
 
     channels = (3,)
     derived = (("matrix", 9), ("offset", 3))
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The product and the sum, value by value."""
+        """Compute the product and the sum, channel by channel."""
         library = namespace(x)
         count = x.shape[-1]
         planes = [library.ascontiguousarray(x[..., channel]) for channel in range(count)]
         mixed = library.empty((*x.shape[:-1], self.result_channels(count)), x.dtype)
         for to in range(mixed.shape[-1]):
-            level = library.full(x.shape[:-1], p.offset[to], x.dtype)
+            value = library.full(x.shape[:-1], p.offset[to], x.dtype)
             for plane, factor in zip(planes, p.matrix[3 * to :], strict=False):
                 if factor:
-                    level += plane * factor
-            mixed[..., to] = level
+                    value += plane * factor
+            mixed[..., to] = value
         return mixed
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same, all values at once where there are few, else block by block."""
+        """Compute all channels at once for few values, else block by block."""
         count = x.shape[-1]
         if x.size < _SMALL and count == self.result_channels(count) == 3 and p.matrix.all():
             columns = p.matrix.reshape(3, 3).T

@@ -1,4 +1,4 @@
-"""Operators that change what the values of a pixel mean."""
+"""Operators that change the color space."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["ColorSpaceConversion", "Grayscale"]
 _CHANNELS: Final = {"BGR": 3, "GRAY": 1, "RGB": 3, "YCbCr": 3}
 
 _LUMA: Final = np.array([0.299, 0.587, 0.114])
-"""ITU-R BT.601: the weights of red, green and blue."""
+"""Weights of red, green and blue by ITU-R BT.601."""
 
 
 class Grayscale(ColorMatrix):
-    """Take the colors away; pixels keep three values, all of them the luma.
+    """Replace colors by their luma in all three channels.
 
-    ``out = 0.299 R + 0.587 G + 0.114 B``, the luma of ITU-R BT.601, as Pillow, OpenCV and torchvision have it.
+    ``out = 0.299 R + 0.587 G + 0.114 B``, the luma of ITU-R BT.601, as in Pillow, OpenCV and torchvision.
     """
 
     examples = ({}, {"p": 0.5, "seed": 6})
     errors = (({"p": -1}, "p=-1 is not valid; allowed: a number from 0 to 1"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
-        """The weights, three times."""
+        """Derive the weights, three times."""
         return {"matrix": np.tile(_LUMA, 3), "offset": 0}
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same, once for all three."""
+        """Compute the luma once for all three channels."""
         red, green, blue = p.matrix[:3]
         luma = x[..., :1] * red
         luma += x[..., 1:2] * green
@@ -46,10 +46,10 @@ class Grayscale(ColorMatrix):
 
 
 class ColorSpaceConversion(ColorMatrix):
-    """Change the colors that the values of a pixel stand for.
+    """Convert between color spaces.
 
-    Of RGB and BGR; GRAY, the luma ``0.299 R + 0.587 G + 0.114 B`` as one value; and YCbCr as ITU-R BT.601 has it for
-    video: of 8 bits, Y from 16 to 235, Cb and Cr from 16 to 240 around 128, of other types as much of their range.
+    RGB; BGR; GRAY, the luma ``0.299 R + 0.587 G + 0.114 B`` as one channel; and YCbCr by ITU-R BT.601 for video: in 8
+    bits, Y from 16 to 235, Cb and Cr from 16 to 240 around 128; for other dtypes the same shares of their range.
     """
 
     image_type: str = param("BGR", "color space of the input", choices=tuple(_CHANNELS))
@@ -81,21 +81,21 @@ class ColorSpaceConversion(ColorMatrix):
                 f"p={self.p} of a conversion from {given} values to {becomes}",
                 source=self.name,
                 allowed="1",
-                advice="Take grayscale, which keeps three values",
+                advice="Use grayscale, which keeps three values",
             )
-        self.restate(channels=(given,))
+        self.override_traits(channels=(given,))
 
-    def result_channels(self, channels: int) -> int:  # noqa: ARG002  it follows from what is asked for
-        """How many values a pixel of the result has."""
+    def result_channels(self, channels: int) -> int:  # noqa: ARG002  a parameter states it
+        """Return the number of channels of ``output_type``."""
         return _CHANNELS[self.output_type]
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it is the same for all
-        """The matrix from one space to the other, and what it adds."""
+        """Derive the matrix between the spaces, and the offset."""
         matrix, offset = _between(self.image_type, self.output_type)
         return {"matrix": matrix.ravel(), "offset": offset * full_range(spec.dtype)}
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same; values that only change places are read in the other order."""
+        """Reverse the channels between RGB and BGR; compute the matrix otherwise."""
         if {self.image_type, self.output_type} == {"RGB", "BGR"}:
             return x[..., ::-1]
         return super().cpu(x, p)
@@ -105,16 +105,16 @@ class ColorSpaceConversion(ColorMatrix):
 
 @lru_cache(maxsize=32)
 def _between(given: str, becomes: str) -> tuple[FloatArray, FloatArray]:
-    """What takes vectors of one space to another: a matrix, and what it adds, in parts of the range."""
+    """Return the matrix from one space to another, and the offset relative to the range."""
     (to, added), (back, before) = _of_rgb(becomes), _of_rgb(given)
     inverse = np.linalg.inv(back) if given != "GRAY" else np.outer(np.ones(3), [1.0, 0.0, 0.0])
     matrix = to @ inverse
-    matrix[np.abs(matrix) < 1e-9] = 0  # what the inverse has left of zeros
+    matrix[np.abs(matrix) < 1e-9] = 0  # rounding errors of the inverse
     return matrix, added - matrix @ before
 
 
 def _of_rgb(space: str) -> tuple[FloatArray, FloatArray]:
-    """What takes RGB to a space: a matrix, and what it adds, in parts of the range."""
+    """Return the matrix from RGB to a space, and the offset relative to the range."""
     matrix, added = np.eye(3), np.zeros(3)
     if space == "BGR":
         return matrix[::-1], added

@@ -1,4 +1,4 @@
-"""Operators that change how light or dark values are."""
+"""Operators that change tones: autocontrast, equalization, gamma, inversion, posterization, solarization."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.rounding import put
-from ..core.spec import LEVELS, RANGES, Spec
+from ..core.spec import RANGES, TABLE_DTYPES, Spec
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 
-_TABLE: Final = 256  # of 8 bits
-_MERGED: Final = 4  # channels of images that OpenCV looks up in tables of their own
-_PLANES: Final = 128  # channels of images that OpenCV takes
+_TABLE: Final = 256  # entries of a table for uint8
+_MERGED: Final = 4  # most channels for which OpenCV supports separate tables
+_PLANES: Final = 128  # most channels that OpenCV supports
 
 
 class AutoContrast(Ranged):
-    """Spread the levels of each frame and channel over the whole range, from the darkest to the lightest.
+    """Stretch the values of each frame and channel to the whole range.
 
     ``out = least + width * (in - lowest) / (highest - lowest)``, where ``least`` and ``width`` are those of the range,
-    of all values of the type where it is that of a type: Pillow's ``ImageOps.autocontrast`` and torchvision's, which
-    cut results off where this rounds them. What has one level stays.
+    or of all values of the dtype: Pillow's ``ImageOps.autocontrast`` and torchvision's, which truncate results where
+    this rounds them. A constant channel stays unchanged.
     """
 
     takes_raw = True
@@ -37,14 +37,14 @@ class AutoContrast(Ranged):
     errors = (({"cutoff": 2}, "there is no parameter 'cutoff'; allowed: range, p, per_frame, seed"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  one for all
-        """The lowest level of the range, and how far it is to the highest."""
+        """Derive the least value and the width of the range."""
         least, most, _ = self.intensities(spec)
         if self.range in (None, "dtype"):
             least, most = RANGES.get(spec.dtype, (0, 1))
         return {"least": least, "width": most - least}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Each plane by its own levels; NaN is none."""
+        """Stretch each plane by its own extremes, ignoring NaN."""
         library = namespace(x)
         lowest = library.fmin(x, np.inf).min(axis=(1, 2), keepdims=True)
         highest = library.fmax(x, -np.inf).max(axis=(1, 2), keepdims=True)
@@ -53,7 +53,7 @@ class AutoContrast(Ranged):
         return library.where(reach > 0, spread, x)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table for each plane, where a plane has more pixels than a table levels."""
+        """Use a table for each uint8 plane with more pixels than a table has entries."""
         if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _TABLE:
             return self._of_few(x, p)
         if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
@@ -61,17 +61,17 @@ class AutoContrast(Ranged):
         import cv2
 
         out = np.empty_like(x)
-        levels = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
+        values = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
         for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
             ends = [cv2.minMaxLoc(plane)[:2] for plane in cv2.split(frame)]
-            held = np.stack([levels.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
+            held = np.stack([values.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
             table = np.empty((256, 1, x.shape[-1]), np.uint8)
             put(table, self.reference(held, p)[0])
             into[...] = cv2.LUT(frame, table).reshape(frame.shape)
         return out
 
     def _of_few(self, x: npt.NDArray[Any], p: Any) -> Array:
-        """The formula for few whole numbers, of which none is NaN: the values of each plane lie side by side."""
+        """Compute the formula for few integers, which are never NaN, with contiguous planes."""
         planes = x.reshape(len(x), -1, x.shape[3]).swapaxes(1, 2).astype(np.float32, "C")
         lowest = np.minimum.reduce(planes, 2, keepdims=True)
         reach = np.maximum.reduce(planes, 2, keepdims=True)
@@ -98,34 +98,35 @@ __device__ __forceinline__ Real changed(Real value, const Known& known, const Ro
 
 
 class Equalize(Op):
-    """Spread the levels of each frame and channel over the whole range, so that all are about as frequent.
+    """Equalize the histogram of each frame and channel over the whole range.
 
-    ``out = range * (pixels of levels up to in, less those of the lowest) / (all pixels, less those of the lowest)``:
-    the histogram equalization of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. What has one level stays.
+    ``out = range * (number of pixels up to in - number of lowest) / (number of pixels - number of lowest)``: the
+    histogram equalization of OpenCV's ``equalizeHist`` and of DALI, for 16 bits as well. A constant channel stays
+    unchanged.
     """
 
-    dtypes = LEVELS
+    dtypes = TABLE_DTYPES
     takes_raw = True
     derived = ("least", "bins")
     examples = ({}, {"p": 0.5, "seed": 2})
     errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  it follows from the type
-        """The lowest level of the type, and how many it has."""
+        """Derive the least value of the dtype, and the number of its values."""
         least, most = RANGES[spec.dtype]
         return {"least": least, "bins": most - least + 1}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Each plane by its own histogram."""
+        """Equalize each plane by its own histogram."""
         out = namespace(x).empty_like(x)
         for frame, into in zip(x, out, strict=True):
             for channel in range(x.shape[-1]):
-                levels = frame[..., channel].astype(np.int32) - int(p.least)
-                into[..., channel] = _equalized(levels, int(p.bins)) + p.least
+                values = frame[..., channel].astype(np.int32) - int(p.least)
+                into[..., channel] = _equalized(values, int(p.bins)) + p.least
         return out
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by OpenCV."""
+        """Equalize uint8 by OpenCV."""
         if p.bins != 256 or x.shape[-1] > _PLANES:
             return self.reference(x.astype(np.float32), p)
         import cv2
@@ -139,24 +140,24 @@ class Equalize(Op):
     body = Body("equalize")
 
 
-def _equalized(levels: Array, bins: int) -> Array:
-    """A plane of levels from 0 on, equalized."""
-    library = namespace(levels)
-    counts = library.bincount(levels.ravel(), minlength=bins)
+def _equalized(values: Array, bins: int) -> Array:
+    """Equalize a plane of integers from 0."""
+    library = namespace(values)
+    counts = library.bincount(values.ravel(), minlength=bins)
     lowest = counts[int((counts > 0).argmax())]
-    rest = levels.size - int(lowest)
+    rest = values.size - int(lowest)
     if rest == 0:
-        return levels
+        return values
     up_to = (counts.cumsum() - lowest).astype(np.float32)
-    return library.rint(up_to * (np.float32(bins - 1) / np.float32(rest)))[levels]
+    return library.rint(up_to * (np.float32(bins - 1) / np.float32(rest)))[values]
 
 
 class Gamma(Ranged):
-    """Raise levels to a power.
+    """Apply a power law to values.
 
-    ``out = lo + width * gain * ((in - lo) / width) ** gamma``, where ``width`` is that of the range and ``lo`` its
-    least value: a gamma below 1 makes dark pixels lighter. Levels below the range are changed as those above its least
-    value, to the other side of it. The formula of torchvision's ``adjust_gamma`` and of scikit-image's.
+    ``out = lo + width * gain * ((in - lo) / width) ** gamma``, where ``width`` is the width of the range and ``lo`` its
+    least value: a gamma below 1 brightens dark pixels. Values below the range are changed symmetrically to those above
+    its least value. The formula equals torchvision's ``adjust_gamma`` and scikit-image's.
     """
 
     gamma: Number = param(1.0, "exponent", lo=0, hi=100, identity=1.0)
@@ -165,7 +166,7 @@ class Gamma(Ranged):
     pointwise = True
     derived = ("low", "width", "top")
     derived_from = ("gain",)
-    tolerance = (8, 1)  # of floats, since libraries round powers differently; levels hardly ever differ
+    tolerance = (8, 1)  # of floats: libraries round powers differently; integers hardly ever differ
     examples = (
         {"gamma": 2.2},
         {"gamma": (0.4, 2.5), "seed": 1},
@@ -174,12 +175,12 @@ class Gamma(Ranged):
     errors = (({"gamma": -1}, "gamma=-1 is not valid; allowed: a number from 0 to 100"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """What means dark, how far it is from there to full intensity, and what that becomes."""
+        """Derive the least value and the width of the range, and the width times the gain."""
         known = self.intensities(spec)
         return {"low": known.lo, "width": known.width, "top": rows["gain"] * known.width}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         above = x - p.low
         return namespace(x).copysign((abs(above) / p.width) ** p.gamma * p.top, above) + p.low
 
@@ -192,10 +193,10 @@ class Gamma(Ranged):
 
 
 class Invert(Ranged):
-    """Make dark what is light.
+    """Invert values.
 
-    ``out = least + greatest - in``, the ends of the range; of a type that is its greatest value, 1 for floats, less
-    what is given.
+    ``out = least + greatest - in``, the ends of the range; for the range of a dtype, its greatest value, 1 for floats,
+    minus the value.
     """
 
     pointwise = True
@@ -204,28 +205,28 @@ class Invert(Ranged):
     errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  one for all
-        """The sum of the range's ends."""
+        """Derive the sum of the ends of the range."""
         known = self.intensities(spec)
         return {"ends": known.lo + known.hi}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return p.ends - x
 
     body = Body("value", "value = row.ends - value;")
 
     def inverse(self) -> Op:
-        """The same again."""
+        """Return the operator itself."""
         return self
 
 
 class Posterize(Ranged):
-    """Keep the highest bits of levels only.
+    """Keep only the highest bits of values.
 
-    ``out = floor((in - least) / step) * step + least``, where ``step`` is the range divided by ``2 ** bits``:
-    of 255 levels and their like, all other bits become 0, as with Pillow and torchvision; int16 has 15 bits and its
-    sign. Floats are limited to the levels from 0 to ``1 - step``, as with torchvision, and so is what is given a range
-    of its own, from its least value up to a step below its greatest.
+    ``out = floor((in - least) / step) * step + least``, where ``step`` is the range divided by ``2 ** bits``: for
+    unsigned integers all other bits become 0, as in Pillow and torchvision; int16 has 15 bits and its sign. Floats are
+    clipped to values from 0 to ``1 - step``, as in torchvision; with an explicit range, values are clipped to its least
+    value and to a step below its greatest.
     """
 
     bits: Number = param(4, "number of bits to keep", kind=int, lo=0, hi=16)
@@ -236,7 +237,7 @@ class Posterize(Ranged):
     errors = (({"bits": 2.5}, "bits=2.5 is not valid; allowed: a whole number from 0 to 16"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The distance of levels, and the least and the greatest of them in such steps."""
+        """Derive the step, and the least and greatest result in steps."""
         levels = np.exp2(rows["bits"].astype(np.float64))
         known = self.intensities(spec)
         if self.range not in (None, "dtype") or spec.dtype not in RANGES:
@@ -246,7 +247,7 @@ class Posterize(Ranged):
         return {"low": 0, "step": step, "least": least // step, "most": (most + 1) / step - 1}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula, within the levels that there are."""
+        """Compute the formula, and clip it."""
         library = namespace(x)
         steps = library.floor((x - p.low) / p.step)
         return library.fmin(library.fmax(steps, p.least), p.most) * p.step + p.low
@@ -259,10 +260,10 @@ class Posterize(Ranged):
 
 
 class Solarize(Ranged):
-    """Invert levels from a threshold on.
+    """Invert values from a threshold.
 
-    ``out = least + greatest - in`` where ``in >= threshold``, else ``in``, as with Pillow and torchvision; ``least``
-    and ``greatest`` are the ends of the range, 0 and the greatest value of a type, 1 for floats.
+    ``out = least + greatest - in`` where ``in >= threshold``, else ``in``, as in Pillow and torchvision; ``least`` and
+    ``greatest`` are the ends of the range: 0 and the greatest value of a dtype, 1 for floats.
     """
 
     threshold: Number = param(None, "minimum value to invert; None for the middle of the range", kind=float)
@@ -273,12 +274,12 @@ class Solarize(Ranged):
     errors = (({"threshold": "half"}, "threshold='half' is not valid; allowed: a number or None"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The sum of the range's ends, and the threshold in levels."""
+        """Derive the sum of the ends of the range, and the threshold."""
         threshold, known = rows["threshold"], self.intensities(spec)
         return {"ends": known.lo + known.hi, "least": np.where(np.isnan(threshold), known.middle, threshold)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return namespace(x).where(x < p.least, x, p.ends - x)
 
     body = Body("value", "if (!(value < row.least)) value = row.ends - value;")

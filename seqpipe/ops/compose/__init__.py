@@ -1,4 +1,4 @@
-"""Several operators as one: chains, fusion into one kernel, one mapping of several.
+"""Composition of operators: chains, choices, fusion into one kernel, and geometric operators as one mapping.
 
 Imports every package but `policies`.
 """

@@ -2,8 +2,7 @@
 
 A member of a chain is an operator on images, on the samples of a batch (Mixup), on arrays (Transpose), on sequences
 (ElementExtract) or on volumes, a choice (OneOf, SomeOf), operators for some images of a sample (Only), or a chain with
-another ``fuse``; members of other chains and lists become members of the chain. Consecutive operators on images are a
-line, which is fused.
+another ``fuse``; chains with the same ``fuse`` and lists are flattened. Consecutive operators on images are fused.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
 from ..call.functions import call_of
-from ..call.inputs import gathered
+from ..call.inputs import like_container
 from ..call.op import Op
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
-from ..core.deferred import Maker, or_node
+from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
@@ -40,9 +39,9 @@ from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
 from .chain_json import chain_of_json, state_of_member
 from .composed import Composed, compositions
-from .fused import can_join, can_lead, fused
+from .fused import can_follow, can_lead, fused
 from .member import Member
-from .parts import moved_sample
+from .parts import apply_to_sample
 from .samples import layout_of, reference_of
 
 __all__ = ["Chain"]
@@ -53,7 +52,7 @@ _Step: TypeAlias = "Composed | tuple[Op, ...]"
 
 
 @dataclass(frozen=True)
-class Chain(Maker):
+class Chain(Deferrable):
     """A sequence of operators.
 
     The result equals that of calling :attr:`ops` one after the other, to the last bit, except that operators of the
@@ -88,7 +87,7 @@ class Chain(Maker):
         ParameterError: there are no members, or one is not allowed in a chain.
     """
 
-    moves_samples: ClassVar[bool] = True
+    accepts_samples: ClassVar[bool] = True
     ops: tuple[Any, ...]
     fuse: ChainFuse = "exact"
 
@@ -100,48 +99,48 @@ class Chain(Maker):
         if not members:
             raise ParameterError("a chain of no operators", source="Chain", allowed="one or more")
         for op in members[:-1]:
-            if _gives_several(op):
+            if _returns_several(op):
                 raise ParameterError(
-                    f"{op.name} gives several values, and {_follower(members, op)} follows it",
+                    f"{op.name} returns several values, and {_follower(members, op)} follows it",
                     source="Chain",
-                    allowed="an operator that gives several values as the last one alone",
+                    allowed="an operator that returns several values as the last one only",
                 )
         whole = Chain.part(members, fuse)
-        object.__setattr__(self, "ops", whole.rebuilt(Occurrences().of(whole.makers)).ops)
+        object.__setattr__(self, "ops", whole.rebuilt(Occurrences().of(whole.operators)).ops)
         object.__setattr__(self, "fuse", fuse)
 
     @classmethod
     def part(cls, ops: Seq[Any], fuse: ChainFuse = "exact") -> Chain:
-        """A chain of members that draw as they do in what they are a part of; arguments as for a chain."""
+        """Return a chain of members whose occurrences are already set; arguments as for a chain."""
         found = object.__new__(cls)
         object.__setattr__(found, "ops", tuple(ops))
         object.__setattr__(found, "fuse", fuse)
         return found
 
     def __repr__(self) -> str:
-        how = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
-        return f"Chain({', '.join(map(repr, self.ops))}{how})"
+        fuse = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
+        return f"Chain({', '.join(map(repr, self.ops))}{fuse})"
 
     @property
     def bare(self) -> str:
-        """How it is written where a chain is expected: as its only operator, or as a list of them."""
+        """The repr as an argument that accepts chains: the only operator, or a list."""
         if self.fuse != "exact":
             return repr(self)
         return repr(self.ops[0]) if len(self.ops) == 1 else f"[{', '.join(map(repr, self.ops))}]"
 
     @cached_property
-    def makers(self) -> tuple[Any, ...]:
-        """All operators, those within choices and other chains too; parameters of each may be nodes."""
-        return tuple(maker for member in self.ops for maker in member.makers)
+    def operators(self) -> tuple[Any, ...]:
+        """All operators, including those within choices and nested chains."""
+        return tuple(op for member in self.ops for op in member.operators)
 
     @property
     def title(self) -> str:
-        """Their names."""
+        """The names of the members."""
         return " → ".join(member.title for member in self.ops)
 
     @cached_property
     def is_line(self) -> bool:
-        """Whether all of it acts on images, sample by sample and axis by axis as they come."""
+        """Whether all members are operators on images."""
         return all(isinstance(member, Op) for member in self.ops)
 
     def __iter__(self) -> Iterator[Any]:
@@ -157,17 +156,19 @@ class Chain(Maker):
     def __getitem__(self, number: slice) -> Chain: ...
 
     def __getitem__(self, number: int | slice) -> Any:
-        """A member, or a chain of some of them."""
+        """Return a member, or a chain of some members."""
         return Chain(*self.ops[number], fuse=self.fuse) if isinstance(number, slice) else self.ops[number]
 
     def __add__(self, other: Chain) -> Chain:
+        if not isinstance(other, Chain):
+            return NotImplemented
         return Chain(*self.ops, *(other.ops if other.fuse == self.fuse else (other,)), fuse=self.fuse)
 
     def without(self, *names: str) -> Chain:
-        """The chain without the operators of some names, as ``"gaussian_noise3d"``.
+        """Return the chain without the operators of some names, such as ``"gaussian_noise3d"``.
 
         Raises:
-            ParameterError: there is no such operator in it, or no other.
+            ParameterError: the chain has no such operator, or no other one.
         """
         known = {getattr(op, "name", op.title) for op in self.ops}
         for name in names:
@@ -179,19 +180,19 @@ class Chain(Maker):
         return Chain(*left, fuse=self.fuse)
 
     def to_json(self) -> str:
-        """A chain of operators and chains as JSON, for :meth:`from_json`.
+        """Return a chain of operators and chains as JSON, for :meth:`from_json`.
 
         Raises:
-            ParameterError: a choice is among them, or a parameter is a node.
+            ParameterError: a member is a choice, or a parameter is a node.
         """
         return json.dumps(state_of_member(self))
 
     @staticmethod
     def from_json(text: str) -> Chain:
-        """The chain that :meth:`to_json` was called for, which draws as it did.
+        """Create the chain that :meth:`to_json` wrote, with its occurrences.
 
         Raises:
-            ParameterError: this is no such text.
+            ParameterError: the text is not such JSON, or an operator in it is not valid.
         """
 
         def build(members: Seq[Any], fuse: Any) -> Chain:
@@ -202,27 +203,27 @@ class Chain(Maker):
         found: Chain = chain_of_json(text, build)
         return found
 
-    def rebuilt(self, makers: Seq[Any]) -> Chain:
-        """The same with other operators, as many as :attr:`makers` are."""
-        left = iter(makers)
-        return Chain.part([one.rebuilt([next(left) for _ in one.makers]) for one in self.ops], self.fuse)
+    def rebuilt(self, operators: Seq[Any]) -> Chain:
+        """Return the same chain with other operators, as many as :attr:`operators`."""
+        left = iter(operators)
+        return Chain.part([one.rebuilt([next(left) for _ in one.operators]) for one in self.ops], self.fuse)
 
     def results(self, node: DataNode) -> Any:
-        """A node; one for the data and one for the labels, if it is called with labels; one for each of several."""
+        """Return a node, one for data and one for labels if there are labels, or one for each of several values."""
         if len(getattr(node, "given", ())) > 1:
             return Mixed(*parts_of(node, Mixed._fields))
-        return self.ops[-1].results(node) if _gives_several(self.ops[-1]) else node
+        return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
 
     def expression(self, name: Named) -> str:
-        """See :meth:`Maker.expression`."""
+        """See :meth:`Deferrable.expression`."""
         return f"Chain({' → '.join(member.expression(name) for member in self.ops)})"
 
     def state(self) -> dict[str, Any]:
-        """What it is, as JSON knows it, but for nodes, which stay what they are."""
+        """Return the settings as JSON types; nodes stay objects."""
         return {"op": "chain", "ops": [member.state() for member in self.ops], "fuse": self.fuse}
 
     def result_layout(self, layout: str) -> str:
-        """The layout of images of another layout."""
+        """Return the layout of the result for images of a layout."""
         return reduce(lambda letters, member: member.result_layout(letters), self.ops, layout)
 
     @or_node
@@ -256,33 +257,33 @@ class Chain(Maker):
             BackendError: the data is on a GPU that cannot be used.
         """
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
-        how: dict[str, Any] = {"backend": backend, "device": device}
+        execution: dict[str, Any] = {"backend": backend, "device": device}
         if len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain):
-            volume: X = self._segments[0](x, **how, **options)
+            volume: X = self._segments[0](x, **execution, **options)
             return volume
         if type(x) is not np.ndarray and isinstance(x, Mapping):
             if labels is not None:
                 raise ParameterError(
-                    "labels beside a sample of several parts",
+                    "labels for a sample of several parts",
                     source="Chain",
                     allowed="a batch of images and labels",
                 )
-            sample: X = moved_sample(self, x, **how, **options)
+            sample: X = apply_to_sample(self, x, **execution, **options)
             return sample
         result: Any = x
         for number, segment in enumerate(self._segments):
             if isinstance(segment, _Line):
-                result, options["layout"] = segment.done(
-                    result, options, how, last=number == len(self._segments) - 1
+                result, options["layout"] = segment.run(
+                    result, options, execution, last=number == len(self._segments) - 1
                 )
                 continue
-            result, labels, options["layout"] = _done(segment, result, labels, options, how)
+            result, labels, options["layout"] = _run_member(segment, result, labels, options, execution)
         found: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
         return found
 
     @cached_property
     def _segments(self) -> list[Any]:
-        """The chain in lines of operators on images and volumes, and other members by themselves."""
+        """Consecutive operators on images as a line, those on volumes as a chain, and other members alone."""
         found: list[Any] = []
         for member in self.ops:
             last = found[-1] if found else None
@@ -298,135 +299,137 @@ class Chain(Maker):
         return found
 
     def passes(self) -> list[Any]:
-        """The members one by one, but for operators that are one mapping together."""
+        """Return the members, with operators that are composed into one mapping as one."""
         return [
             part for one in self._segments for part in (one.passes() if isinstance(one, _Line) else (one,))
         ]
 
     def groups(self) -> list[tuple[Any, ...]]:
-        """The members that one kernel does together, on a GPU."""
+        """Return the members in groups that one kernel runs on a GPU."""
         return [group for one in self._segments for group in _groups_of(one)]
 
     def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
-        """Describe what runs on a GPU, in a line for each pass over the pixels; for volumes also what runs on the CPU.
+        """Describe what runs on a GPU, one line for each pass over the pixels; for volumes also what runs on the CPU.
 
         Args:
-            x: for a chain of operators on volumes, a volume or a sample, to be told what is drawn for it: which of them
-                act, and whether slices stay slices.
-            layout: of arrays.
-            epoch: the epoch that draws are for.
-            index: of the sample.
+            x: for a chain of operators on volumes, a volume or a sample whose sampled parameters to describe: which
+                operators act, and whether slices stay slices.
+            layout: layout of arrays.
+            epoch: epoch that parameters are sampled for.
+            index: index of the sample.
 
         Raises:
-            ParameterError: x is given, and there are other operators.
+            ParameterError: x is given, and the chain has other operators.
         """
         first, *others = self._segments
         if x is not None and (others or not isinstance(first, VolumeChain)):
             raise ParameterError(
-                "what is done to one sample is known of operators on volumes alone",
+                "only operators on volumes can be explained for a sample",
                 source="Chain",
                 allowed="explain() without a sample",
             )
         lines: list[str] = [] if x is None else first.explained_for(x, layout, epoch, index)
         for one in self._segments if x is None else ():
-            lines += one.explained() if hasattr(one, "explained") else [f"{one.title}: {_how(one)}"]
+            lines += one.explained() if hasattr(one, "explained") else [f"{one.title}: {_explanation(one)}"]
         return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Operators on images that follow one another.
+    """Consecutive operators on images.
 
     Attributes:
         ops: the operators.
-        fuse: of the chain.
+        fuse: argument of the chain.
     """
 
     ops: tuple[Op, ...]
     fuse: ChainFuse
 
     def passes(self) -> list[Composed | Op]:
-        """The operators one by one, but for those that are one mapping together."""
+        """Return the operators, with those that are composed into one mapping as one."""
         return list(compositions(self.ops)) if self.fuse == "compose" else list(self.ops)
 
     @cached_property
     def steps(self) -> list[_Step]:
-        """The operators in groups that one kernel does."""
+        """The operators in groups that one kernel runs."""
         found: list[Composed | tuple[Op, ...]] = []
         for part in self.passes():
             last = found[-1] if found else ()
             if isinstance(part, Composed):
                 found.append(part)
-            elif isinstance(last, tuple) and last and can_join(part) and can_lead(last[-1]):
+            elif isinstance(last, tuple) and last and can_follow(part) and can_lead(last[-1]):
                 found[-1] = (*last, part)
             else:
                 found.append((part,))
         return found
 
-    def done(
-        self, x: Any, options: Mapping[str, Any], how: dict[str, Any], *, last: bool
+    def run(
+        self, x: Any, options: Mapping[str, Any], execution: dict[str, Any], *, last: bool
     ) -> tuple[Any, str | None]:
-        """The result, and the layout of arrays then.
+        """Apply the operators; return the result and its layout.
 
         Args:
-            x: what it acts on.
+            x: the input.
             options: layout, epoch and index.
-            how: backend and device.
-            last: whether it ends the chain, so that the result may not be a view of what was given.
+            execution: backend and device.
+            last: whether this ends the chain, so that the result may not be a view of the input.
         """
-        given, result = dict(options), x
-        by_kernel = _by_kernel(x, how["backend"])
+        own, result = dict(options), x
+        on_gpu = _uses_kernels(x, execution["backend"])
         for step in self.steps:
-            done, one_by_one = None, _ops_of(step)
+            fused_result, one_by_one = None, _ops_of(step)
             if isinstance(step, Composed):
-                one_by_one = (step.operator(result, **given),)
-            elif by_kernel and len(step) > 1:
-                done = _together(step, result, device=how["device"], **given)
-            if done is not None:
-                result = done
+                one_by_one = (step.operator(result, **own),)
+            elif on_gpu and len(step) > 1:
+                fused_result = _run_fused(step, result, device=execution["device"], **own)
+            if fused_result is not None:
+                result = fused_result
                 if step is not self.steps[-1] or not last:
-                    given["layout"] = _layout_after(_ops_of(step), done, given["layout"])
+                    own["layout"] = _layout_after(_ops_of(step), result, own["layout"])
                 continue
             for op in one_by_one:
-                passing = by_kernel and not (last and op is self.ops[-1])
-                result = apply(op, result, **how, passing=passing, **given)
-                given["layout"] = _layout_after((op,), result, given["layout"])
-        return result, given["layout"]
+                allow_view = on_gpu and not (last and op is self.ops[-1])
+                result = apply(op, result, **execution, allow_view=allow_view, **own)
+                own["layout"] = _layout_after((op,), result, own["layout"])
+        return result, own["layout"]
 
     def explained(self) -> list[str]:
-        """What is done on a GPU, in a line for each pass."""
+        """Describe what runs on a GPU, one line for each pass."""
         lines = []
         for step in self.steps:
             first, *_ = group = _ops_of(step)
-            how = "one kernel" if first.traits.body is not None else "by the reference, on CuPy's arrays"
-            how = "a kernel for each step, of all samples" if first.traits.composed else how
+            how = "one kernel" if first.traits.body is not None else "the reference on CuPy arrays"
+            how = "one kernel for each step, for all samples" if first.traits.composed else how
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{' → '.join(op.name for op in group)}: {how}")
         return lines
 
 
 def _groups_of(segment: Any) -> list[tuple[Any, ...]]:
-    """The members of a segment that are done together."""
+    """Return the members of a segment in groups that run together."""
     if isinstance(segment, _Line):
         return [_ops_of(step) for step in segment.steps]
     return list(segment.groups()) if isinstance(segment, VolumeChain) else [(segment,)]
 
 
-def _members(given: Any, fuse: ChainFuse) -> Iterator[Any]:
-    """What a chain consists of: lists and chains of the same kind are their members."""
-    for one in given:
+def _members(values: Any, fuse: ChainFuse) -> Iterator[Any]:
+    """Flatten lists, and chains with the same ``fuse``."""
+    for one in values:
         if isinstance(one, (list, tuple)):
             yield from _members(one, fuse)
         elif isinstance(one, Chain) and one.fuse == fuse:
             yield from one.ops
-        elif isinstance(one, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_arrays(one):
+        elif isinstance(one, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_one_array(
+            one
+        ):
             yield one
         else:
-            raise _refusal(one)
+            raise _member_error(one)
 
 
-def _takes_arrays(one: Any) -> bool:
-    """Whether something is an operator on arrays that takes one value."""
+def _takes_one_array(one: Any) -> bool:
+    """Return whether a value is an operator on arrays with one required argument."""
     if not isinstance(one, Arrays):
         return False
     first, *others = call_of(type(one))[0]
@@ -435,11 +438,11 @@ def _takes_arrays(one: Any) -> bool:
     )
 
 
-def _gives_several(one: Any) -> bool:
-    """Whether a member gives several values, so that nothing can follow it."""
+def _returns_several(one: Any) -> bool:
+    """Return whether a member returns several values, so that no member can follow it."""
     if isinstance(one, (Op, Mixing, Chain, Member)):
-        return isinstance(one, Chain) and _gives_several(one.ops[-1])
-    found = one.results(DataNode())  # type: ignore[abstract]  # any node; nothing is asked of it
+        return isinstance(one, Chain) and _returns_several(one.ops[-1])
+    found = one.results(DataNode())  # type: ignore[abstract]  # only the number of nodes matters
     return isinstance(found, tuple) and len(found) > 1
 
 
@@ -447,13 +450,13 @@ def _follower(members: Seq[Any], op: Any) -> str:
     return str(members[next(n for n, one in enumerate(members) if one is op) + 1].title)
 
 
-def _refusal(op: Any) -> ParameterError:
-    """Why something cannot be part of a chain."""
+def _member_error(op: Any) -> ParameterError:
+    """Return the error for a value that cannot be a member of a chain."""
     if not isinstance(op, Declaration):
         fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
         fact = f"a chain with {op.name}, which acts on {op.traits.takes}"
-        advice = f"Call it on what the chain gives: {type(op).__name__}(…)(chain(x))"
+        advice = f"Call it on the result of the chain: {type(op).__name__}(…)(chain(x))"
     return ParameterError(
         fact,
         source="Chain",
@@ -462,61 +465,61 @@ def _refusal(op: Any) -> ParameterError:
     )
 
 
-def _how(member: Any) -> str:
-    """How a member that is no line is done, in a clause."""
+def _explanation(member: Any) -> str:
+    """Return how a member other than an operator on images runs, as a clause."""
     if isinstance(member, Member):
-        return member.how
+        return member.explanation
     if isinstance(member, Chain):
-        return f"a chain of its own, with fuse={member.fuse!r}"
-    return "all samples of the batch at once" if isinstance(member, Mixing) else "by itself"
+        return f"a separate chain, with fuse={member.fuse!r}"
+    return "all samples of the batch at once" if isinstance(member, Mixing) else "alone"
 
 
-def _done(
-    member: Any, x: Any, labels: Any, options: Mapping[str, Any], how: Mapping[str, Any]
+def _run_member(
+    member: Any, x: Any, labels: Any, options: Mapping[str, Any], execution: Mapping[str, Any]
 ) -> tuple[Any, Any, str | None]:
-    """What a member that is no line gives; the labels, and the layout of arrays then."""
+    """Apply a member other than an operator on images; return the result, the labels, and the layout of arrays."""
     layout = options["layout"]
     if isinstance(member, Mixing):
-        mixed = member.mixed(x, labels, **options, **how)
+        mixed = member.mixed(x, labels, **options, **execution)
         if isinstance(x, Batch) and labels is None and mixed.labels is not None:
             return replace(mixed.data, labels=mixed.labels), None, layout
         return mixed.data, mixed.labels, layout
     if isinstance(member, Chain):
-        found = member(x, labels, **options, **how)
+        found = member(x, labels, **options, **execution)
         data, labels = found if labels is not None else (found, None)
         return data, labels, _layout_after((member,), data, layout)
     if isinstance(member, Member):
-        found = member.done(x, CallOptions(**options, **how))
+        found = member.run(x, CallOptions(**options, **execution))
         return found, labels, _layout_after((member,), found, layout)
     if isinstance(member, VolumeChain):
-        return member(x, **options, **how), labels, layout
-    given: Any = None if _holds_samples(x) else layout_of(x, layout)
+        return member(x, **options, **execution), labels, layout
+    given: Any = None if _has_layout(x) else layout_of(x, layout)
     found = member(x, layout=given)
     if isinstance(found, tuple) and len(found) == 1 and isinstance(member, ElementExtract):
         (found,) = found
     return found, labels, None if given is None else _letters_after(member, x, found, given)
 
 
-def _holds_samples(x: Any) -> bool:
-    """Whether what is given knows its layout."""
+def _has_layout(x: Any) -> bool:
+    """Return whether the input, or the first of a list, is a sequence or a batch."""
     first = x[0] if isinstance(x, (list, tuple)) and x else x
     return isinstance(first, (Sequence, Batch))
 
 
 def _letters_after(member: Any, x: Any, found: Any, layout: str) -> str | None:
-    """The layout of arrays behind an operator on arrays or sequences; None where it is not known."""
+    """Return the layout of the result of an operator on arrays or sequences; None if it is unknown."""
     if isinstance(member, ElementExtract):
         return layout.replace("F", "")
     first = x[0] if isinstance(x, (list, tuple)) else x
     made = found[0] if isinstance(found, (list, tuple)) else found
     if hasattr(member, "shaped"):
-        letters: str = member.shaped(member.held(_shadow(first), layout))[1]
+        letters: str = member.shaped(member.held(_placeholder(first), layout))[1]
         return letters or None
     return layout if getattr(made, "ndim", -1) == len(layout) else None
 
 
-def _shadow(array: Array) -> Array:
-    """An array of the same shape and type that takes no memory."""
+def _placeholder(array: Array) -> Array:
+    """Return an array of the same shape that takes no memory."""
     return np.broadcast_to(np.zeros((), np.uint8), tuple(array.shape))
 
 
@@ -525,7 +528,7 @@ def _ops_of(step: _Step) -> tuple[Op, ...]:
 
 
 def _layout_after(group: Seq[Any], result: Any, layout: str | None) -> str | None:
-    """The layout of arrays that a group has made; None where they know it, or the default is right."""
+    """Return the layout of the arrays that a group returns; None if values have one, or the default is right."""
     first = reference_of(result)
     first = first[0] if isinstance(first, (list, tuple)) else first
     if isinstance(first, (Sequence, Batch)):
@@ -535,34 +538,34 @@ def _layout_after(group: Seq[Any], result: Any, layout: str | None) -> str | Non
     return layout if before == after else after
 
 
-def _by_kernel(x: Any, backend: Backend | None) -> bool:
+def _uses_kernels(x: Any, backend: Backend | None) -> bool:
     if backend is not None:
         return backend == "cuda"
     first = x[0] if isinstance(x, (list, tuple)) and x else x
     if isinstance(first, Batch):
-        first = first[0]  # samples that differ in size have no array together
+        first = first[0]  # samples of different sizes have no common array
     if isinstance(first, Sequence):
         return first.device != "cpu"
     return hasattr(first, "__dlpack_device__") and device_of(first) != "cpu"
 
 
-def _together(
+def _run_fused(
     group: Seq[Op], x: Any, *, layout: str | None, epoch: int, index: Any, device: KernelDevice | None
 ) -> Any:
-    """The result of a group by one kernel; None where its values do not allow it."""
+    """Return the result of a group from one kernel; None if the values do not allow it."""
     if isinstance(x, Batch):
-        return _batch(group, x, layout=layout, epoch=epoch, index=index, device=device)
+        return _run_fused_batch(group, x, layout=layout, epoch=epoch, index=index, device=device)
     many = isinstance(x, (list, tuple))
     if many and not x:
         return None
     work = fused(group, x if many else (x,), layout, epoch, index)
     if work is None:
         return None
-    results = work.finished(work.results(device))
-    return gathered(x, results) if many else results[0]
+    results = work.wrap_results(work.results(device))
+    return like_container(x, results) if many else results[0]
 
 
-def _batch(
+def _run_fused_batch(
     group: Seq[Op],
     batch: Batch,
     *,
@@ -571,7 +574,7 @@ def _batch(
     index: Any,
     device: KernelDevice | None,
 ) -> Batch | None:
-    """A batch whose sequences lie in one array; others go one operator after the other."""
+    """Return the result of a batch whose sequences are stacked; None for others, which run one operator at a time."""
     if batch.stacked is None:
         return None
     work = fused(group, (batch,), layout, epoch, batch.indices if index is None else index)

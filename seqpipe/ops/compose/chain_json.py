@@ -1,4 +1,4 @@
-"""Chains of operators and chains as JSON, and back."""
+"""JSON of chains of operators and chains."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["chain_of_json", "state_of_member"]
 
 
 def state_of_member(member: Any) -> dict[str, Any]:
-    """Give a chain, or a member of one, as JSON knows it.
+    """Return a chain, or a member of one, as JSON types.
 
     Raises:
-        ParameterError: a choice is among them, or a parameter is a node.
+        ParameterError: a member is a choice, or a parameter is a node.
     """
     if hasattr(member, "fuse"):
         members = [state_of_member(one) for one in member.ops]
@@ -27,21 +27,21 @@ def state_of_member(member: Any) -> dict[str, Any]:
             f"a chain with {member.title}",
             source="Chain",
             allowed="operators and chains",
-            advice="A seqpipe.pipeline.Graph of it goes to JSON",
+            advice="Serialize a seqpipe.pipeline.Graph of it instead",
         )
     found: dict[str, Any] = json.loads(member.to_json())
     return found
 
 
 def chain_of_json(text: str, build: Callable[[Seq[Any], str], Any]) -> Any:
-    """Give the chain whose state :func:`state_of_member` gave.
+    """Create the chain that :func:`state_of_member` described.
 
     Args:
         text: the state as JSON.
-        build: what makes a chain of its members and of ``fuse``.
+        build: creates a chain from its members and ``fuse``.
 
     Raises:
-        ParameterError: this is no such text.
+        ParameterError: the text is not such JSON, or an operator in it is not valid.
     """
 
     def built(state: Mapping[str, Any]) -> Any:
@@ -53,10 +53,12 @@ def chain_of_json(text: str, build: Callable[[Seq[Any], str], Any]) -> Any:
         state = json.loads(text)
         if state["op"] == "chain" and state["ops"]:
             return built(state)
+    except ParameterError:  # of an operator; its message states what is wrong
+        raise
     except (ValueError, TypeError, KeyError) as error:
         raise _no_chain(text) from error
     raise _no_chain(text)
 
 
 def _no_chain(text: str) -> ParameterError:
-    return ParameterError(f"{text[:80]!r} is no chain", source="Chain", allowed="what to_json() gives")
+    return ParameterError(f"{text[:80]!r} is no chain", source="Chain", allowed="the result of to_json()")

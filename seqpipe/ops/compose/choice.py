@@ -11,7 +11,7 @@ import numpy as np
 
 from ...cached import cached_property
 from ...errors import ParameterError
-from ...param import Param
+from ...param import Param, check_list
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
 from ..core.call_options import CallOptions
@@ -20,18 +20,16 @@ from ..core.nodes import DataNode, Named
 from ..core.traits import Traits
 from .chain import Chain
 from .member import Member
-from .samples import count_of, merged, reference_of, taken
+from .samples import count_of, merged, reference_of, selected
 
 __all__ = ["OneOf", "SomeOf"]
 
 _P: Final = Param(
-    name="p", doc="Probability that a sample draws any part; else it stays as it is", kind=float, lo=0, hi=1
+    name="p", doc="Probability that a sample gets any part; else it is unchanged", kind=float, lo=0, hi=1
 )
-_SEED: Final = Param(name="seed", doc="Of what is drawn", kind=int)
-_COUNT: Final = Param(name="n", doc="How many parts a sample draws", kind=int, lo=0)
-_WEIGHT: Final = Param(
-    name="weights", doc="How often each part is drawn, relative to the others", kind=float, lo=0
-)
+_SEED: Final = Param(name="seed", doc="Seed of the choice", kind=int)
+_COUNT: Final = Param(name="n", doc="Number of parts for each sample", kind=int, lo=0)
+_WEIGHT: Final = Param(name="weights", doc="Relative probability of each part", kind=float, lo=0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,9 +53,9 @@ class SomeOf(Member):
 
     name: ClassVar[str] = "some_of"
     traits: ClassVar[Traits] = Traits()
-    draws: ClassVar[bool] = True
+    has_seed: ClassVar[bool] = True
     nodes: ClassVar[dict[str, DataNode]] = {}
-    how: ClassVar[str] = "each sample by what it draws, those of one draw together"
+    explanation: ClassVar[str] = "each sample by its choice, samples with the same choice together"
 
     n: tuple[int, int]
     parts: tuple[Any, ...]
@@ -82,9 +80,10 @@ class SomeOf(Member):
                 allowed="a list of operators and chains, one or more",
             )
         try:
-            ends = n if isinstance(n, tuple) else (n, n)
+            ends = n if isinstance(n, tuple) and len(n) == 2 else (n, n)
             least, most = (_COUNT.check(end) for end in ends)
-            chances = None if weights is None else tuple(_WEIGHT.check(one) for one in weights)
+            numbers = None if weights is None else check_list("weights", weights, f"{len(parts)} numbers")
+            chances = None if numbers is None else tuple(_WEIGHT.check(one) for one in numbers)
             values = {"p": _P.check(p), "seed": _SEED.check(seed)}
         except ParameterError as error:
             error.source = self.name
@@ -110,12 +109,12 @@ class SomeOf(Member):
                 source=self.name,
                 allowed=f"{len(lines)} numbers, of which {max(most, 1)} or more are above 0",
             )
-        for op in (op for line in lines if line is not None for op in line.makers):
+        for op in (op for line in lines if line is not None for op in line.operators):
             if op.traits.takes == "batches":
                 raise ParameterError(
-                    f"{op.name} mixes the samples of a batch, and here each sample draws by itself",
+                    f"{op.name} mixes the samples of a batch, and a choice is made for each sample",
                     source=self.name,
-                    advice=f"Let it stand in the chain beside {self.name}; it has a p of its own",
+                    advice=f"Put it into the chain next to {self.name}; it has its own p",
                 )
 
     def __repr__(self) -> str:
@@ -133,27 +132,27 @@ class SomeOf(Member):
     # ------------------------------------------------------------------ as part of a chain or of a graph
 
     @property
-    def makers(self) -> tuple[Any, ...]:
-        """It itself, which draws, and then the operators of all parts."""
-        return (self, *(op for line in self.parts if line is not None for op in line.makers))
+    def operators(self) -> tuple[Any, ...]:
+        """This choice, which has a seed, and then the operators of all parts."""
+        return (self, *(op for line in self.parts if line is not None for op in line.operators))
 
     @property
     def title(self) -> str:
-        """Its name."""
+        """The name."""
         return self.name
 
-    def rebuilt(self, makers: Seq[Any]) -> SomeOf:
-        """The same with other operators, itself the first of them."""
-        own, *others = makers
-        operators = iter(others)
+    def rebuilt(self, operators: Seq[Any]) -> SomeOf:
+        """Return the same choice with other operators, the first of which is a choice."""
+        own, *others = operators
+        left = iter(others)
         lines = tuple(
-            None if line is None else line.rebuilt([next(operators) for _ in line.makers])
+            None if line is None else line.rebuilt([next(left) for _ in line.operators])
             for line in self.parts
         )
         return own._with(parts=lines)  # type: ignore[no-any-return]  # of this class
 
-    def occurring(self, occurrence: int) -> SomeOf:
-        """The same with another occurrence; see :mod:`seqpipe.ops.core.occurrences`."""
+    def with_occurrence(self, occurrence: int) -> SomeOf:
+        """Return the same choice with another occurrence; see :mod:`seqpipe.ops.core.occurrences`."""
         return self if occurrence == self.occurrence else self._with(occurrence=occurrence)
 
     def _with(self, **changed: Any) -> SomeOf:
@@ -162,7 +161,7 @@ class SomeOf(Member):
         return made
 
     def expression(self, name: Named) -> str:
-        """See :meth:`Maker.expression`."""
+        """See :meth:`Deferrable.expression`."""
         return (
             f"{self.name}({' | '.join('-' if one is None else one.expression(name) for one in self.parts)})"
         )
@@ -178,21 +177,21 @@ class SomeOf(Member):
         found |= {layout} if self.p < 1 or self.n[0] == 0 else set()
         if len(found) > 1:
             raise ParameterError(
-                f"parts give the layouts {', '.join(sorted(found))}",
+                f"parts return the layouts {', '.join(sorted(found))}",
                 source=self.name,
                 allowed="one layout",
-                advice="Let what changes the layout stand behind it",
+                advice="Put operators that change the layout after the choice",
             )
         return found.pop()
 
-    # ------------------------------------------------------------------ draws and calls
+    # ------------------------------------------------------------------ sampling and calls
 
     def drawn(self, epoch: int, indices: Seq[int]) -> list[tuple[int, ...]]:
-        """The numbers of the parts that samples draw, in their order.
+        """Sample the indices of the parts for each sample, in ascending order.
 
         Args:
             epoch: the epoch.
-            indices: the samples' indices within their dataset.
+            indices: indices of the samples within their dataset.
         """
         place = stream_index(epoch, "epoch", self.name)
         stream_name = f"{self.name}#{self.occurrence}" if self.occurrence else self.name
@@ -204,19 +203,19 @@ class SomeOf(Member):
             return ()
         least, most = self.n
         count = least + min(int(place * (most - least + 1)), most - least)
-        found = rng.choice(len(self.parts), size=count, replace=False, p=self._chances)
+        found = rng.choice(len(self.parts), size=count, replace=False, p=self._probabilities)
         return tuple(sorted(found.tolist()))
 
     @cached_property
-    def _chances(self) -> Any:
+    def _probabilities(self) -> Any:
         return None if self.weights is None else np.array(self.weights) / sum(self.weights)
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply the choice like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
         return Chain(self)(x, **options)
 
-    def done(self, x: Any, options: CallOptions) -> Any:
-        """See :meth:`Member.done`."""
+    def run(self, x: Any, options: CallOptions) -> Any:
+        """See :meth:`Member.run`."""
         count, index = count_of(x, options.layout), options.index
         if index is None:
             index = getattr(reference_of(x), "indices", None)
@@ -224,47 +223,49 @@ class SomeOf(Member):
         drawn = self.drawn(options.epoch, indices)
         if len(set(drawn)) == 1:
             same = replace(options, index=indices if count is not None else indices[0])
-            return self._together(drawn[0], x, same)
+            return self._run_parts(drawn[0], x, same)
         groups: dict[tuple[int, ...], list[int]] = {}
         for place, numbers in enumerate(drawn):
             groups.setdefault(numbers, []).append(place)
         made = []
         for numbers, places in groups.items():
             own = replace(options, index=[indices[place] for place in places])
-            made.append((places, self._together(numbers, taken(x, places), own, places)))
+            made.append((places, self._run_parts(numbers, selected(x, places), own, places)))
         return merged(x, made, self.name)
 
-    def _together(
+    def _run_parts(
         self,
         numbers: tuple[int, ...],
         x: Any,
         options: CallOptions,
         places: Seq[int] | None = None,
     ) -> Any:
-        """Samples that have drawn the same parts; ``places`` are their numbers within the batch, None for all of it."""
+        """Apply parts to samples; ``places`` are their positions in the batch, None for the whole batch."""
         for line in (self.parts[number] for number in numbers):
             if line is not None:
                 own = (
-                    line if places is None else line.rebuilt([_for_samples(op, places) for op in line.makers])
+                    line
+                    if places is None
+                    else line.rebuilt([_for_samples(op, places) for op in line.operators])
                 )
                 x = own(x, **vars(options))
         return x
 
 
 def _for_samples(op: Any, places: Seq[int]) -> Any:
-    """An operator with the values of some samples, of parameters that have one for each."""
+    """Return an operator with the values of some samples for its array parameters."""
     tabled = getattr(op, "tabled", ())
     if not tabled:
         return op
-    given = op.settings()
+    settings = op.settings()
     for q in tabled:
-        values = unframed(given[q.name]).values
-        by_frame = isinstance(given[q.name], PerFrame)
+        values = unframed(settings[q.name]).values
+        by_frame = isinstance(settings[q.name], PerFrame)
         if not by_frame:
-            given[q.name] = values[list(places)]
-        elif values.ndim - bool(q.size) > 1:  # otherwise one for each frame, of all samples
-            given[q.name] = PerFrame(values[list(places)])
-    return type(op)(**given).occurring(op.occurrence)
+            settings[q.name] = values[list(places)]
+        elif values.ndim - bool(q.size) > 1:  # else the values for frames apply to all samples
+            settings[q.name] = PerFrame(values[list(places)])
+    return type(op)(**settings).with_occurrence(op.occurrence)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""Several geometric operators as one mapping: each pixel of the result is interpolated once, from what was given."""
+"""Composition of geometric operators into one mapping, so that pixels are interpolated once."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ..call.op import Op
 from ..core.distributions import per_frame
 from ..geometry.base import WHOLE_PIXELS, Geometry, Interpolated
 from ..geometry.warp import WarpPerspective
-from .fused import after
+from .fused import result_specs
 
 __all__ = ["Composed", "compositions"]
 
 
 @dataclass(frozen=True)
 class Composed:
-    """Operators that are one mapping together.
+    """Operators that form one mapping.
 
     Attributes:
-        ops: in their order, two or more.
-        demand: what they agree on.
+        ops: the operators in order, two or more.
+        interpolation: their common interpolation.
     """
 
     ops: tuple[Op, ...]
-    demand: Interpolated
+    interpolation: Interpolated
 
     def operator(self, x: Any, layout: str | None, epoch: int, index: Any) -> WarpPerspective:
-        """One operator for all of them, with the mappings that they draw for what they are about to act on.
+        """Return one operator with the product of the mappings that the operators sample for an input.
 
         Args:
-            x: what that is, as operators are given it.
-            layout: of arrays.
-            epoch: the epoch that draws are for.
-            index: the samples' indices, or that of the first.
+            x: the input of the first operator.
+            layout: layout of arrays.
+            epoch: epoch that parameters are sampled for.
+            index: indices of the samples, or the index of the first.
 
         Raises:
-            ParameterError: one of them does not take what it is given, or results differ in size.
+            ParameterError: an operator does not accept its input, or results differ in size.
         """
         values: Seq[Any] = x if isinstance(x, (list, tuple)) else (x,)
         if isinstance(x, Batch):
@@ -52,66 +52,66 @@ class Composed:
             values, layout = (x.sequences, None) if x.stacked is None else ((x,), layout)
         calls = [BoundCall.of(self.ops[0], values, layout, epoch, index)]
         for op in self.ops[1:]:
-            calls.append(calls[-1].then(op, after(calls[-1]), epoch, index))
-        sizes = {(spec.height, spec.width) for spec in after(calls[-1])}
+            calls.append(calls[-1].then(op, result_specs(calls[-1]), epoch, index))
+        sizes = {(spec.height, spec.width) for spec in result_specs(calls[-1])}
         if len(sizes) > 1:
             raise ParameterError(
                 f"results of different sizes, {sorted(sizes)}",
                 source=" → ".join(op.name for op in self.ops),
-                advice="Give the samples one by one, or fuse='exact'",
+                advice="Pass the samples one by one, or fuse='exact'",
             )
-        interp_type, fill_value = self.demand
+        interp_type, fill_value = self.interpolation
         return WarpPerspective(
             matrix=_matrices(calls), size=sizes.pop(), interp_type=interp_type, fill_value=fill_value
         )
 
 
 def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
-    """Operators in their order; where two or more neighbors can be one mapping, they are."""
+    """Yield the operators in order, with neighbors that can form one mapping composed."""
     group: list[Op] = []
-    agreed = WHOLE_PIXELS
+    common = WHOLE_PIXELS
     for op in ops:
-        demand = _demand_of(op)
-        both = None if demand is None else _agreed(agreed, demand)
+        own = _interpolation_of(op)
+        both = None if own is None else _common(common, own)
         if group and both is None:
-            yield from _closed(group, agreed)
-            group, agreed = [], WHOLE_PIXELS
-            both = demand
+            yield from _closed(group, common)
+            group, common = [], WHOLE_PIXELS
+            both = own
         if both is None:
             yield op
         else:
             group.append(op)
-            agreed = both
-    yield from _closed(group, agreed)
+            common = both
+    yield from _closed(group, common)
 
 
-def _closed(group: list[Op], agreed: Interpolated) -> Iterator[Composed | Op]:
-    """A group as one, if that changes anything: whole pixels are moved without interpolation anyway."""
-    if len(group) > 1 and agreed is not WHOLE_PIXELS:
-        yield Composed(tuple(group), agreed)
+def _closed(group: list[Op], common: Interpolated) -> Iterator[Composed | Op]:
+    """Yield a group as one, unless it only moves whole pixels, which needs no interpolation."""
+    if len(group) > 1 and common is not WHOLE_PIXELS:
+        yield Composed(tuple(group), common)
     else:
         yield from group
 
 
-def _demand_of(op: Op) -> Interpolated | None:
-    """What an operator asks of those that it is composed with; None if it is composed with none.
+def _interpolation_of(op: Op) -> Interpolated | None:
+    """Return the interpolation of an operator that can be composed, else None.
 
-    One place cannot be the mean of many pixels, so what is antialiased stands alone; and so does what has no body, for
-    its reference may be another one than its base's, whose mapping it has.
+    An antialiased result averages many pixels, so a mapping of points cannot express it. An operator without a body is
+    not composed, because it may replace the reference of the base whose mapping it inherits.
     """
     if not isinstance(op, Geometry) or op.traits.body is None or getattr(op, "dtype", None) is not None:
         return None
     return op.interpolation
 
 
-def _agreed(one: Interpolated, other: Interpolated) -> Interpolated | None:
+def _common(one: Interpolated, other: Interpolated) -> Interpolated | None:
     if one is WHOLE_PIXELS or one == other:
         return other if other is not WHOLE_PIXELS else one
     return one if other is WHOLE_PIXELS else None
 
 
 def _matrices(calls: Seq[BoundCall]) -> Any:
-    """The product of the mappings, as a value of the parameter ``matrix``: for each sample, or for each frame."""
+    """Return the product of the mappings as the parameter ``matrix``, for each sample or for each frame."""
     specs, by_frame = calls[0].specs, any(call.block.step for call in calls)
     found: list[npt.NDArray[Any]] = []
     for sample, spec in enumerate(specs):
@@ -125,8 +125,8 @@ def _matrices(calls: Seq[BoundCall]) -> Any:
         return np.concatenate(found)
     if len({len(part) for part in found}) > 1:
         raise ParameterError(
-            "frames with mappings of their own, in sequences of different lengths",
+            "different mappings for frames, in sequences of different lengths",
             source=" → ".join(call.op.name for call in calls),
-            advice="Give the sequences one by one, or fuse='exact'",
+            advice="Pass the sequences one by one, or fuse='exact'",
         )
     return per_frame(np.stack(found))

@@ -1,8 +1,9 @@
-"""Several operators in one kernel, with the result that they have one by one.
+"""Fusion of several operators into one kernel, with the same result as one by one.
 
-What moves whole pixels becomes one mapping, which says where a pixel is read; what changes values follows in registers,
-each result rounded as if it had been stored. Resampling may come first: pixels of its result that would only be moved
-or cut off are then made where they go, or not at all. So a chain costs one pass over the pixels, whatever its length.
+Operators that move whole pixels become one mapping to the pixel that is read; operators that change values follow in
+registers, each result rounded as if it had been stored. A resampling operator may come first: pixels that later
+operators move are then computed in their final place, and pixels that they crop are not computed. So a chain takes one
+pass over the pixels, whatever its length.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.dispatch import BoundCall, as_list
-from ..call.inputs import Given
+from ..call.inputs import CallInput
 from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
 from ..core.sampling import alike
@@ -30,23 +31,23 @@ from ..core.views import DEFAULT_LAYOUTS, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import Geometry, check_sides
 
-__all__ = ["Fused", "after", "can_join", "can_lead", "fused"]
+__all__ = ["Fused", "can_follow", "can_lead", "fused", "result_specs"]
 
 _POINTWISE: Final = ("value", "pixel")
 _MOST_CHANNELS: Final = 4
 
 
 def can_lead(op: Declaration) -> bool:
-    """Whether others can join an operator in its kernel."""
-    return (_resamples(type(op)) and op.traits.body is not None) or can_join(op)
+    """Return whether an operator can be the first in a fused kernel."""
+    return (_resamples(type(op)) and op.traits.body is not None) or can_follow(op)
 
 
-def can_join(op: Declaration) -> bool:
-    """Whether an operator can join others that come before it in their kernel."""
+def can_follow(op: Declaration) -> bool:
+    """Return whether an operator can follow others in a fused kernel."""
     return op.traits.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
 
 
-@lru_cache(maxsize=512)  # to ask an abstract class for its subclasses takes as long as to draw a number
+@lru_cache(maxsize=512)  # issubclass() of an ABC takes as long as sampling a number
 def _moves(op: type[Declaration]) -> bool:
     return issubclass(op, Geometry) and op.traits.whole_pixels
 
@@ -57,20 +58,18 @@ def _resamples(op: type[Declaration]) -> bool:
 
 
 def _changes(op: Declaration | type[Declaration]) -> bool:
-    body = (
-        op.traits.body
-    )  # of an operator itself, for one that looks at all values first has another than its class
+    body = op.traits.body  # an instance may have another body than its class
     kind = op if isinstance(op, type) else type(op)
     return body is not None and (body.kind in _POINTWISE or (bool(body.text) and _moves(kind)))
 
 
 class Fused(NamedTuple):
-    """Operators with their parameters for what they are about to act on, each for what the one before it makes.
+    """Calls of operators that run in one kernel, each bound to the results of the one before.
 
     Attributes:
-        calls: of each operator.
-        specs: the samples of the result.
-        layout: of arrays that are given; None for the usual one.
+        calls: call of each operator.
+        specs: samples of the result.
+        layout: layout of input arrays; None for the default.
     """
 
     calls: list[BoundCall]
@@ -78,7 +77,7 @@ class Fused(NamedTuple):
     layout: str | None
 
     def results(self, device: KernelDevice | None) -> list[Array]:
-        """The results' pixels, an array for each part of the first call."""
+        """Compute the results, an array for each input of the first call."""
         first = self.calls[0]
         outs, items, sample = [], [], 0
         with on_device_of(first.parts[0].array):
@@ -90,38 +89,38 @@ class Fused(NamedTuple):
                         source=self.calls[-1].op.name,
                         advice=as_list(self.calls[-1].op),
                     )
-                arranged = part._replace(form=part.form._replace(seen=self._seen(part)))
+                arranged = part._replace(form=part.form._replace(result_view=self._result_view(part)))
                 out = arranged.result(spec.dtype, spec[:3])
-                items.append(Item(part.five, arranged.seen(out), sample))
+                items.append(Item(part.nfhwc, arranged.result_nfhwc(out), sample))
                 outs.append(out)
                 sample += part.samples
             self._launch(items, device or cuda_device_of(first.parts[0].array))
         return outs
 
-    def finished(self, outs: Seq[Array]) -> list[Any]:
-        """The results as the types that were given, their metadata moved along by one operator after the other."""
+    def wrap_results(self, outs: Seq[Array]) -> list[Any]:
+        """Return the results as the types of the inputs, with metadata transformed by each operator."""
         results: list[Any] = []
         sample = 0
         for part, out in zip(self.calls[0].parts, outs, strict=True):
             is_sequence = isinstance(part.value, Sequence)
-            results.append(self.sequence(part.value, out, sample) if is_sequence else part.back(out))
+            results.append(self.sequence(part.value, out, sample) if is_sequence else part.like_value(out))
             sample += part.samples
         return results
 
     def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
-        """The result of a sequence: its pixels with what the sequence knows, moved along."""
+        """Return the result of a sequence: its pixels with the sequence's metadata, transformed."""
         for call in self.calls:
             given = call.sequence(given, data, sample)
         return given
 
     def mask(self, mask: Array) -> Array:
-        """Masks ``(N, F, H, W)`` moved along."""
+        """Apply the motion of the images to masks ``(N, F, H, W)``."""
         for call in self.calls:
             mask = call.mask(mask)
         return mask
 
-    def _seen(self, part: Given) -> View:
-        """How the result of a part is seen, in the layout that the last operator makes."""
+    def _result_view(self, part: CallInput) -> View:
+        """Return the view of the result of an input, in the layout of the last operator's result."""
         value = part.value
         letters = value.layout if isinstance(value, (Sequence, Batch)) else self.layout
         letters = letters or DEFAULT_LAYOUTS[part.array.ndim]
@@ -136,9 +135,9 @@ class Fused(NamedTuple):
         launch(kernel.source, kernel.defines, items, self._block(kernel), device)
 
     def _block(self, kernel: _Kernel) -> Block:
-        """A row for each sample, or one for each of its frames, with what every operator's kernel is given."""
+        """Return a row for each sample or frame with the kernel rows of every operator."""
         count = len(self.specs)
-        # for each frame: all samples of a launch have the same steps, also those of one
+        # rows for frames if any operator needs them: all samples of a launch have the same step
         by_frame = any(call.block.step for call in self.calls)
         if all(alike(call.specs) for call in self.calls):
             rows = self._rows(kernel, 0, count, by_frame=by_frame)
@@ -148,7 +147,7 @@ class Fused(NamedTuple):
         return Block(np.concatenate(parts), first, int(by_frame))
 
     def _rows(self, kernel: _Kernel, begin: int, end: int, *, by_frame: bool) -> npt.NDArray[Any]:
-        """The rows of some samples of one size."""
+        """Return the rows of some samples of one spec."""
         frames = self.specs[begin].frames
         count = (end - begin) * (frames if by_frame else 1)
         rows = np.empty(count, kernel.row)
@@ -170,7 +169,7 @@ class Fused(NamedTuple):
 
 
 def _matrices(call: BoundCall, begin: int, end: int) -> FloatArray:
-    """The matrices by which an operator moves the pixels of some samples of one size; one if it is that of all."""
+    """Return the matrices by which an operator moves some samples of one spec; one if they are equal."""
     spec, block, op = call.specs[begin], call.block, call.op
     if block.constant is not None:
         return block.constant.moved_by(op, spec)
@@ -181,14 +180,14 @@ def _matrices(call: BoundCall, begin: int, end: int) -> FloatArray:
 
 
 def _after(moves: FloatArray, later: FloatArray) -> FloatArray:
-    """Matrices of moves and of other ones after them."""
+    """Return the product of matrices with later ones."""
     if moves is UNMOVED:
         return later
     return moves if later is UNMOVED else moves @ later
 
 
 def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
-    """What a kernel is given of an operator for some samples of one size; one row if it is that of all."""
+    """Return the kernel rows of an operator for some samples of one spec; one if they are equal."""
     spec, block, op = call.specs[begin], call.block, call.op
     if block.constant is not None:
         return block.constant.for_kernel(op, spec)
@@ -198,17 +197,17 @@ def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
 
 
 def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-    """What was found for all samples, for each of them, or for each frame, as so many rows; or as one for all."""
+    """Repeat rows for samples or frames to ``count`` rows; a single row stays one."""
     return found if len(found) in (1, count) else np.repeat(found, count // len(found), axis=0)
 
 
 def fused(
     ops: Seq[Declaration], values: Seq[Any], layout: str | None, epoch: int, index: Any
 ) -> Fused | None:
-    """Operators that can join, about to act on values of one type; None if the values do not allow it.
+    """Bind operators to some values; return None if the values cannot be processed by one kernel.
 
     Raises:
-        ParameterError: one of the operators does not take what it would be given.
+        ParameterError: an operator does not accept its input.
     """
     calls = [BoundCall.of(ops[0], values, layout, epoch, index)]
     specs = calls[0].specs
@@ -216,42 +215,42 @@ def fused(
     if len(channels) > 1 or max(channels) > _MOST_CHANNELS or specs[0].dtype not in TYPES:
         return None
     for op in ops[1:]:
-        specs = after(calls[-1])
+        specs = result_specs(calls[-1])
         if specs[0].dtype not in TYPES:
             return None
         calls.append(calls[-1].then(op, specs, epoch, index))
-    made = after(calls[-1])
+    made = result_specs(calls[-1])
     return Fused(calls, made, layout) if made[0].dtype in TYPES else None
 
 
-def after(call: BoundCall) -> list[Spec]:
-    """The samples that an operator makes."""
+def result_specs(call: BoundCall) -> list[Spec]:
+    """Return the specs of the results of a call."""
     op, specs = call.op, call.specs
     if alike(specs) and specs[0].spacing is None:
         extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
-            return [_becomes(op, specs[0], extents.pop(), None)] * len(specs)
+            return [_result_spec(op, specs[0], extents.pop(), None)] * len(specs)
     made = []
     for sample, spec in enumerate(specs):
         rows = call.block.of(sample, spec.frames)
         spacing = op.moved_spacing(rows, spec) if isinstance(op, Geometry) else spec.spacing
-        made.append(_becomes(op, spec, op.extent(rows, spec), spacing))
+        made.append(_result_spec(op, spec, op.extent(rows, spec), spacing))
     return made
 
 
-def _becomes(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing: Any) -> Spec:
-    """A sample of some frames, rows and columns, and some spacing, that an operator makes of another one."""
+def _result_spec(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing: Any) -> Spec:
+    """Return the spec of the result of one sample, from its extent and spacing."""
     frames, height, width = extent
     channels, dtype = op.result_channels(spec.channels), op.result_dtype(spec.dtype)
     return Spec(frames, height, width, channels, dtype, spec.volume, None, spacing)
 
 
 class _KernelStep(NamedTuple):
-    """What an operator does in the kernel of a chain.
+    """An operator within a fused kernel.
 
     Attributes:
-        field: of a row, that its parameters have.
-        bytes: the type of that field.
+        field: field of a row with its parameters.
+        bytes: dtype of that field.
         moves: whether it moves whole pixels.
         changes: whether it changes values.
     """
@@ -263,14 +262,14 @@ class _KernelStep(NamedTuple):
 
 
 class _Kernel(NamedTuple):
-    """The kernel of a chain of operators, whatever their parameters are.
+    """A fused kernel for operators with any parameters.
 
     Attributes:
-        source: its source.
-        defines: the macros.
-        row: a row of parameters: those of each operator as so many bytes, which NumPy copies in a tenth of the time.
-        steps: of each operator.
-        resamples: whether the first one does.
+        source: source of the kernel.
+        defines: macros.
+        row: dtype of a row, with each operator's parameters as bytes, which NumPy copies ten times as fast.
+        steps: step of each operator.
+        resamples: whether the first operator resamples.
     """
 
     source: OpSource
@@ -282,7 +281,7 @@ class _Kernel(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, channels: int) -> _Kernel:
-    """The kernel of a chain of operators and the types of their results, for what is given to the first."""
+    """Return the kernel for operators with the dtypes of their results, and an input dtype."""
     source, row = _source(steps)
     found = tuple(
         _KernelStep(
@@ -301,7 +300,7 @@ def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, cha
 
 @lru_cache(maxsize=256)
 def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource, np.dtype[Any]]:
-    """The source of a chain of operators and the types of their results, and a row of its parameters."""
+    """Return the source for operators with the dtypes of their results, and the dtype of a row."""
     head = steps[0][0] if _resamples(steps[0][0]) else None
     fields: list[tuple[Any, ...]] = []
     functions, members, statements = [], [], []
@@ -327,7 +326,7 @@ def _source(steps: tuple[tuple[type[Declaration], str], ...]) -> tuple[OpSource,
 
 
 def _function(number: int, op: type[Declaration]) -> str:
-    """The body of an operator as a function of a pixel."""
+    """Return the body of an operator as a C++ function of a pixel."""
     row = f"const Row::Step{number}& row"
     head = "__device__ __forceinline__"
     if op.traits.body is not None and op.traits.body.kind == "pixel":

@@ -1,4 +1,4 @@
-"""Member: base of what a chain may hold besides operators, such as a choice for each sample."""
+"""Member: base of chain members other than operators, such as a choice for each sample."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from ..core.call_options import CallOptions
-from ..core.deferred import Maker
+from ..core.deferred import Deferrable
 
 __all__ = ["Member"]
 
 
-class Member(Maker):
+class Member(Deferrable):
     """A member of a chain that is not an operator.
 
     Attributes:
-        how: how it runs, as a clause for ``explain``.
+        explanation: how it runs, as a clause for ``explain``.
     """
 
-    how: ClassVar[str] = ""
+    explanation: ClassVar[str] = ""
 
     @abstractmethod
-    def done(self, x: Any, options: CallOptions) -> Any:
+    def run(self, x: Any, options: CallOptions) -> Any:
         """Apply the member; the result has the type of ``x``.
 
         Args:
@@ -42,4 +42,4 @@ class Member(Maker):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Return the settings as JSON values, except for nodes, which are kept."""
+        """Return the settings as JSON types; nodes stay objects."""

@@ -1,4 +1,4 @@
-"""Only: operators that change some images of a sample of several parts."""
+"""Only: operators applied to some images of a sample of several parts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ __all__ = ["Only"]
 
 @dataclass(frozen=True, repr=False)
 class Only(Member):
-    """Operators that change some images of a sample, and leave its other parts as they are.
+    """Apply operators to some images of a sample, and leave its other parts unchanged.
 
     ``Chain(ops.Flip(horizontal=0.5), ops.Only("t1", ops.Gamma(gamma=(0.7, 1.5))))`` flips all parts and changes the
-    contrast of ``sample["t1"]``. It stands in a :class:`Chain`, or is called as one. Operators that move pixels are
-    refused: parts of a sample belong together. Operators on volumes that change intensities have a parameter ``only``.
+    contrast of ``sample["t1"]``. Use it in a :class:`Chain`, or call it like one. Operators that move pixels are not
+    allowed, because the parts of a sample stay aligned. Operators on volumes that change intensities have a parameter
+    ``only`` instead.
 
     Args:
-        images: the name of an image of the sample, or several.
-        ops: an operator, a chain, a choice, or a list of such.
+        images: name of an image of the sample, or several names.
+        ops: an operator, a chain, a choice, or a list of these.
 
     Raises:
-        ParameterError: there is no name, or an operator is none that changes images in place.
+        ParameterError: there is no name, or an operator moves pixels or does not act on images.
     """
 
     name: ClassVar[str] = "only"
-    how: ClassVar[str] = "on some images of a sample"
+    explanation: ClassVar[str] = "for some images of a sample"
 
     images: tuple[str, ...]
     line: Chain
@@ -50,7 +51,7 @@ class Only(Member):
                 f"images={images!r} is not valid", source=self.name, allowed="names of images"
             )
         line = Chain(ops)
-        for op in line.makers:
+        for op in line.operators:
             if not isinstance(op, SomeOf):
                 _check(op)
         self.__dict__.update(images=tuple(names), line=line)
@@ -59,23 +60,23 @@ class Only(Member):
         return f"Only({self.images!r}, {self.line.bare})"
 
     @property
-    def makers(self) -> tuple[Any, ...]:
-        """See :attr:`Maker.makers`."""
-        return self.line.makers
+    def operators(self) -> tuple[Any, ...]:
+        """See :attr:`Deferrable.operators`."""
+        return self.line.operators
 
     @property
     def title(self) -> str:
-        """Its name and those of its operators."""
+        """The name, and the names of the operators."""
         return f"only({self.line.title})"
 
-    def rebuilt(self, makers: Seq[Any]) -> Only:
-        """The same with other operators."""
+    def rebuilt(self, operators: Seq[Any]) -> Only:
+        """Return the same object with other operators."""
         made = object.__new__(Only)
-        made.__dict__.update(images=self.images, line=self.line.rebuilt(makers))
+        made.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
         return made
 
     def expression(self, name: Named) -> str:
-        """See :meth:`Maker.expression`."""
+        """See :meth:`Deferrable.expression`."""
         return f"only({self.line.expression(name)})"
 
     def state(self) -> dict[str, Any]:
@@ -93,13 +94,13 @@ class Only(Member):
         return layout
 
     def __call__(self, x: Any, **options: Any) -> Any:
-        """The sample, as a :class:`Chain` of this alone gives it; arguments as that has them."""
+        """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
         return Chain(self)(x, **options)
 
-    def done(self, x: Any, options: CallOptions) -> Any:
-        """See :meth:`Member.done`."""
+    def run(self, x: Any, options: CallOptions) -> Any:
+        """See :meth:`Member.run`."""
         if not isinstance(x, Mapping):
-            raise self.refusal(type(x).__name__)
+            raise self.sample_error(type(x).__name__)
         known = [name for name, value in x.items() if isinstance(as_part(value), Image)]
         for name in self.images:
             if name not in known:
@@ -108,26 +109,26 @@ class Only(Member):
                     source=self.name,
                     allowed=", ".join(known) or "none",
                 )
-        done: Any = self.line({name: x[name] for name in self.images}, **vars(options))
+        changed: Any = self.line({name: x[name] for name in self.images}, **vars(options))
         before = x if isinstance(x, Sample) else Sample(x)
-        return before.with_parts({**x, **done}, lambda: done.history)
+        return before.with_parts({**x, **changed}, lambda: changed.history)
 
-    def refusal(self, given: str) -> ParameterError:
-        """The error for what is no sample of several parts.
+    def sample_error(self, given: str) -> ParameterError:
+        """Return the error for an input that is not a sample of several parts.
 
         Args:
-            given: what it is.
+            given: description of the input.
         """
         names = ", ".join(f"{name!r}: …" for name in self.images)
         return ParameterError(
-            f"it acts on {', '.join(self.images)}, and is given: {given}",
+            f"it acts on {', '.join(self.images)} of a sample, not on: {given}",
             source=self.name,
             allowed=f"a sample of several parts, such as {{{names}}}",
         )
 
 
 def _check(op: Any) -> None:
-    """See that an operator changes images in place.
+    """Check that an operator changes images without moving pixels.
 
     Raises:
         ParameterError: it does not.
@@ -144,6 +145,6 @@ def _check(op: Any) -> None:
         raise ParameterError(
             f"{op.name} moves pixels, and all parts of a sample are moved together",
             source="only",
-            allowed="operators that change values where they are",
-            advice="Let it stand in the chain beside this",
+            allowed="operators that change values without moving them",
+            advice="Put it into the chain next to this",
         )

@@ -1,4 +1,4 @@
-"""One draw for all parts of a sample, by an operator or a chain: images, labels, boxes, points and flow."""
+"""Operators and chains applied to samples of several parts, which share their sampled parameters."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ...errors import ParameterError
 from ...kernel import KernelDevice
 from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, as_part
 from ...sequence import Batch, Sequence
-from ..call.dispatch import BoundCall, apply, moving_samples
-from ..call.inputs import Given, admitted, gathered, like, naming
+from ..call.dispatch import BoundCall, apply, handles_samples
+from ..call.inputs import CallInput, as_array, error_source, like_container, like_library
 from ..core.blocks import Block
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
-from ..core.deferred import Maker, or_node
+from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
-from ..core.rounding import placed
-from ..core.spec import MOVED, Backend, Spec
+from ..core.rounding import cast_coordinates
+from ..core.spec import MOVED_DTYPES, Backend, Spec
 from ..core.views import DEFAULT_LAYOUTS, view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
@@ -32,43 +32,43 @@ from ..geometry.vote import voted
 from ..motion.moved import moved_flow
 from .samples import layout_of
 
-__all__ = ["Sampled", "moved_sample"]
+__all__ = ["Sampled", "apply_to_sample"]
 
-_SAME_GRID: Final = 0.01  # voxels that corners may be apart
+_SAME_GRID: Final = 0.01  # greatest distance of corners in voxels
 _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
     Boxes: ("boxes", 4, Map.boxes),
     Points: ("points", 2, Map.points),
 }
 
 
-class Sampled(Maker):
-    """An operator or a chain that is called with a sample of which parts, or parameters, are nodes.
+class Sampled(Deferrable):
+    """Call of an operator or a chain with a sample whose parts, or whose parameters, are nodes.
 
     Args:
-        maker: the operator, or the chain.
-        parts: by their names; what they hold is what this is called with, in their order.
+        target: the operator or chain.
+        parts: parts by name; the call takes their data, in their order.
     """
 
-    def __init__(self, maker: Any, parts: Mapping[str, Any]) -> None:
-        self.maker, self.parts = maker, dict(parts)
+    def __init__(self, target: Any, parts: Mapping[str, Any]) -> None:
+        self.target, self.parts = target, dict(parts)
 
     @property
-    def makers(self) -> tuple[Any, ...]:
-        """The operators, of which parameters may be nodes."""
-        found: tuple[Any, ...] = self.maker.makers
+    def operators(self) -> tuple[Any, ...]:
+        """See :attr:`Deferrable.operators`."""
+        found: tuple[Any, ...] = self.target.operators
         return found
 
     @property
     def title(self) -> str:
-        """Their names."""
-        return str(self.maker.title)
+        """See :attr:`Deferrable.title`."""
+        return str(self.target.title)
 
-    def rebuilt(self, makers: Seq[Any]) -> Sampled:
-        """The same with other operators."""
-        return Sampled(self.maker.rebuilt(makers), self.parts)
+    def rebuilt(self, operators: Seq[Any]) -> Sampled:
+        """Return the same call with other operators."""
+        return Sampled(self.target.rebuilt(operators), self.parts)
 
     def results(self, node: DataNode) -> dict[str, Any]:
-        """A node for each part."""
+        """Return a node for each part."""
         return self._sample(parts_of(node, self.parts))
 
     def _sample(self, values: Seq[Any]) -> dict[str, Any]:
@@ -85,24 +85,24 @@ class Sampled(Maker):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> tuple[Any, ...]:
-        """What the parts hold, moved, in their order.
+        """Return the data of the parts after the operators, in their order.
 
         Args:
-            values: what they hold.
-            layout: of arrays.
-            epoch: the epoch that draws are for.
-            index: the samples' indices.
-            backend: who does it to the images.
-            device: what kernels run on.
+            values: data of the parts.
+            layout: layout of arrays.
+            epoch: epoch that parameters are sampled for.
+            index: indices of the samples.
+            backend: implementation for images.
+            device: device that kernels run on.
         """
-        how: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
-        found = moved_sample(self.maker, self._sample(values), backend=backend, device=device, **how)
+        options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
+        found = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
         return tuple(one.data if isinstance(one, Part) else one for one in found.values())
 
 
-@moving_samples
-def moved_sample(
-    maker: Any,
+@handles_samples
+def apply_to_sample(
+    target: Any,
     sample: Mapping[str, Any],
     *,
     layout: str | None = None,
@@ -111,72 +111,73 @@ def moved_sample(
     backend: Backend | None = None,
     device: KernelDevice | None = None,
 ) -> Any:
-    """A sample, or a batch of them in parts, moved by an operator or a chain.
+    """Apply an operator or a chain to a sample, or to a batch of samples in parts.
 
-    Images are what draws are for: each by the same. Labels are moved by the vote of the pixels around a place or to the
-    nearest pixel, as they ask for; boxes, points and flow with their pixels. What moves nothing changes images alone.
+    All images get the same sampled parameters. Labels follow the pixels, by a vote of the pixels around a place or by
+    the nearest pixel, as the part states; boxes, points and flow follow them, too. Operators that move nothing change
+    images only.
 
     Args:
-        maker: the operator, or the chain.
+        target: the operator or chain.
         sample: parts by name; a bare array or sequence is an image.
-        layout: of arrays of images.
-        epoch: the epoch that draws are for.
-        index: the samples' indices, or that of the first.
-        backend: who does it to the images.
-        device: what kernels run on.
+        layout: layout of arrays of images.
+        epoch: epoch that parameters are sampled for.
+        index: indices of the samples, or the index of the first.
+        backend: implementation for images.
+        device: device that kernels run on.
 
     Returns:
-        A :class:`seqpipe.parts.Sample` with the names, the kinds and the types that were given; a dictionary of nodes,
-        if a part or a parameter is one.
+        A :class:`seqpipe.parts.Sample` with the names, kinds and types of the input; a dictionary of nodes, if a part
+        or a parameter is one.
 
     Raises:
         ParameterError: there is no image, a part does not fit the images, or parts have different grids.
     """
     values = [one.data if isinstance(one, Part) else one for one in sample.values()]
-    if maker.awaited or any(isinstance(one, DataNode) for one in values):
-        given = {
+    if target.pending or any(isinstance(one, DataNode) for one in values):
+        arguments = {
             "layout": layout,
             "epoch": epoch or None,
             "index": index,
             "backend": backend,
             "device": device,
         }
-        options = {name: value for name, value in given.items() if value is not None}
-        return Sampled(maker, sample)(*values, **options)
+        options = {name: value for name, value in arguments.items() if value is not None}
+        return Sampled(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
     first = next((one for one in parts.values() if isinstance(one, Image)), None)
     if first is None:
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
         raise ParameterError(
             f"a sample of {kinds or 'no parts'}",
-            source=maker.title,
-            allowed="one image at least, which draws are for",
+            source=target.title,
+            allowed="one image at least, whose shape the sampled parameters depend on",
         )
-    where = _Where(epoch, index, {"backend": backend, "device": device})
+    context = _Context(epoch, index, {"backend": backend, "device": device})
     made = sample if isinstance(sample, Sample) else Sample({})
-    for step in maker.passes() if hasattr(maker, "passes") else (maker,):
+    for step in target.passes() if hasattr(target, "passes") else (target,):
         if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            moved, layout = _by_itself(step, parts, layout, where)
+            moved, layout = _run_member(step, parts, layout, context)
             parts, made = dict(moved), made.with_parts({}, *moved.history)
             continue
         op = (
             step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
         )
-        taken = _Step.of(op, parts, layout, where)
-        made = made.with_parts({}, partial(_entries, op, taken.call.specs, taken.call.block, where))
-        parts, layout = taken.moved()
+        call = _SampleCall.of(op, parts, layout, context)
+        made = made.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
+        parts, layout = call.results()
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     found = {name: one.data if name in bare else one for name, one in parts.items()}
     return made.with_parts(found)
 
 
-def _by_itself(
-    step: Any, parts: Mapping[str, Part], layout: str | None, where: _Where
+def _run_member(
+    step: Any, parts: Mapping[str, Part], layout: str | None, context: _Context
 ) -> tuple[Sample, str | None]:
-    """Apply a choice or a chain to the parts; return them, and the layout of arrays of images then."""
-    options = CallOptions(layout=layout, epoch=where.epoch, index=where.index, **where.how)
-    done = step.done(parts, options) if hasattr(step, "done") else step(parts, **vars(options))
-    moved = done if isinstance(done, Sample) else Sample(done)  # what nothing is done to comes back as it is
+    """Apply a choice or a nested chain to the parts; return them, and the layout of arrays of images."""
+    options = CallOptions(layout=layout, epoch=context.epoch, index=context.index, **context.execution)
+    found = step.run(parts, options) if hasattr(step, "run") else step(parts, **vars(options))
+    moved = found if isinstance(found, Sample) else Sample(found)  # a part None returns its input
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
@@ -185,31 +186,31 @@ def _by_itself(
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:
-    """The first image."""
+    """Return the first image."""
     return next(one for one in parts.values() if isinstance(one, Image))
 
 
-def _known(value: Any) -> Any:
-    """Values as JSON has them: NaN, which stands for a parameter that is not given, is None."""
+def _json_values(value: Any) -> Any:
+    """Return values as JSON types; NaN, which means that an optional parameter is not set, becomes None."""
     if isinstance(value, dict):
-        return {name: _known(one) for name, one in value.items()}
+        return {name: _json_values(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_known(one) for one in value]
+        return [_json_values(one) for one in value]
     return None if value != value else value
 
 
-class _Where(NamedTuple):
-    """Which draws are meant, and who does it to images."""
+class _Context(NamedTuple):
+    """Epoch and sample indices of a call, and the backend and device for images."""
 
     epoch: int
     index: Any
-    how: dict[str, Any]
+    execution: dict[str, Any]
 
 
-def _entries(op: Declaration, specs: Seq[Spec], block: Block, where: _Where) -> list[dict[str, Any]]:
-    """What the history says of an operator, for one sample; nothing of several, which have draws of their own.
+def _entries(op: Declaration, specs: Seq[Spec], block: Block, context: _Context) -> list[dict[str, Any]]:
+    """Return the history entry of an operator for one sample; none for several, which have different parameters.
 
-    Parameters that are drawn for each frame are lists of their values.
+    Parameters that are sampled for each frame are lists of values.
     """
     if len(specs) != 1:
         return []
@@ -219,63 +220,63 @@ def _entries(op: Declaration, specs: Seq[Spec], block: Block, where: _Where) -> 
     return [
         {
             "op": op.state(),
-            "epoch": int(where.epoch),
-            "index": 0 if where.index is None else int(np.ravel(where.index)[0]),
-            "drawn": _known(drawn),
+            "epoch": int(context.epoch),
+            "index": 0 if context.index is None else int(np.ravel(context.index)[0]),
+            "drawn": _json_values(drawn),
         }
     ]
 
 
-class _Step(NamedTuple):
-    """An operator that is about to move a sample.
+class _SampleCall(NamedTuple):
+    """A call of one operator with a sample.
 
     Attributes:
         op: the operator.
-        parts: by name.
-        layout: of arrays of images; None for the usual one.
-        where: which draws are meant.
-        call: the operator's call with the first image, whose parameters are those of all parts.
+        parts: parts by name.
+        layout: layout of arrays of images; None for the default.
+        context: epoch, indices, backend and device.
+        call: the operator bound to the first image; its parameters apply to all parts.
     """
 
     op: Any
     parts: Mapping[str, Part]
     layout: str | None
-    where: _Where
+    context: _Context
     call: BoundCall
 
     @classmethod
-    def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, where: _Where) -> _Step:
-        """The step.
+    def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, context: _Context) -> _SampleCall:
+        """Bind an operator to a sample.
 
         Raises:
-            ParameterError: the operator does not take the first image.
+            ParameterError: the operator does not accept the first image.
         """
-        return cls(op, parts, layout, where, _call_of(op, _reference(parts).data, layout, where))
+        return cls(op, parts, layout, context, _bind(op, _reference(parts).data, layout, context))
 
     @property
-    def given(self) -> Given:
+    def image(self) -> CallInput:
         """The first image."""
         return self.call.parts[0]
 
     @property
     def letters(self) -> str:
-        """Its layout."""
-        value = self.given.value
+        """Layout of the first image."""
+        value = self.image.value
         known = value.layout if isinstance(value, (Sequence, Batch)) else self.layout
-        return known or DEFAULT_LAYOUTS[self.given.array.ndim]
+        return known or DEFAULT_LAYOUTS[self.image.array.ndim]
 
     @property
     def moves(self) -> bool:
-        """Whether pixels or frames are moved."""
+        """Whether the operator moves pixels or frames."""
         return isinstance(self.op, Geometry) or not self.op.traits.keeps_frames
 
-    def moved(self) -> tuple[dict[str, Part], str | None]:
-        """The parts moved, and the layout of arrays of images then."""
+    def results(self) -> tuple[dict[str, Part], str | None]:
+        """Return the transformed parts, and the layout of arrays of images."""
         by_kind: dict[type[Part], Callable[[str, Any], Any]] = {
             Image: self._image,
             Labels: self._labels,
-            Boxes: self._places,
-            Points: self._places,
+            Boxes: self._coordinates,
+            Points: self._coordinates,
             Flow: self._flow,
             Metadata: lambda _, part: part.data,
         }
@@ -287,18 +288,18 @@ class _Step(NamedTuple):
         return found, (self.layout if after == self.letters else after)
 
     def _check_grid(self, name: str, data: Sequence) -> None:
-        """See that a part lies where the first image does.
+        """Check that a part has the grid of the first image.
 
         Raises:
-            ParameterError: it lies elsewhere; the message shows both.
+            ParameterError: it has another one; the message shows both.
         """
-        own, wanted = data.affine, _affine_of(self.given.value)
+        own, wanted = data.affine, _affine_of(self.image.value)
         if own is None or wanted is None:
             return
         spec = self.call.specs[0]
         sides = np.array([spec.frames, spec.height, spec.width], np.float64)
         corners = np.array([[0, 0, 0], *np.diag(sides), sides]) - 0.5
-        apart = _in(np.linalg.inv(wanted) @ own, corners) - corners
+        apart = _transformed(np.linalg.inv(wanted) @ own, corners) - corners
         if np.abs(apart).max() > _SAME_GRID:
             raise ParameterError(
                 f"{name} has the affine {own.tolist()}, and the first image {wanted.tolist()}: "
@@ -314,44 +315,44 @@ class _Step(NamedTuple):
         if part is _reference(self.parts):
             call = self.call
         else:
-            call = _call_of(self.op, part.data, self.layout, self.where)
-            shapes = [one.parts[0].five.shape[:4] for one in (call, self.call)]
+            call = _bind(self.op, part.data, self.layout, self.context)
+            shapes = [one.parts[0].nfhwc.shape[:4] for one in (call, self.call)]
             if self.moves and shapes[0] != shapes[1]:
                 raise self._misfit(name, "images", part.array)
-            call = _told_apart(
+            call = _with_own_noise(
                 call, [one for one in self.parts.values() if isinstance(one, Image)].index(part)
             )
         if isinstance(part.data, Batch):
-            index = part.data.indices if self.where.index is None else self.where.index
-            how = {"layout": self.layout, "epoch": self.where.epoch, "index": index, **self.where.how}
-            return apply(self.op, part.data, **how)
-        return call.finished(call.results(**self.where.how))[0]
+            index = part.data.indices if self.context.index is None else self.context.index
+            options: dict[str, Any] = {"layout": self.layout, "epoch": self.context.epoch, "index": index}
+            return apply(self.op, part.data, **options, **self.context.execution)
+        return call.wrap_results(call.results(**self.context.execution))[0]
 
     def _misfit(self, name: str, what: str, array: Any) -> ParameterError:
-        image, dtype = self.given.array, np.dtype(array.dtype).name
+        image, dtype = self.image.array, np.dtype(array.dtype).name
         return ParameterError(
             f"{name}, {what} of {dtype} of shape {tuple(array.shape)} on {device_of(array)}",
             source=self.op.name,
-            allowed=f"what fits images of shape {tuple(image.shape)} and layout {self.letters} on {device_of(image)}",
+            allowed=f"a shape that fits images of {tuple(image.shape)} and layout {self.letters} on {device_of(image)}",
         )
 
     # ------------------------------------------------------------------ labels
 
     def _labels(self, name: str, part: Labels) -> Any:
         value = part.data
-        array = admitted(self.op, value.data if isinstance(value, (Sequence, Batch)) else value)
+        array = as_array(self.op, value.data if isinstance(value, (Sequence, Batch)) else value)
         own = value.layout if isinstance(value, (Sequence, Batch)) else self.letters
         channels = own.index("C") if array.ndim == len(own) - 1 and "C" in own else None
         full = array if channels is None else namespace(array).expand_dims(array, channels)
         if full.ndim != len(own):
             raise self._misfit(name, "labels", array)
         view = view_of(own, full.ndim)
-        five = view(full)
-        image, device = self.given.five, device_of(self.given.array)
-        fits = five.shape[:4] == image.shape[:4] and array.dtype.name in MOVED
+        nfhwc = view(full)
+        image, device = self.image.nfhwc, device_of(self.image.array)
+        fits = nfhwc.shape[:4] == image.shape[:4] and array.dtype.name in MOVED_DTYPES
         if not fits or device_of(array) != device:
             raise self._misfit(name, "labels", array)
-        moved = self._moved_labels(five, part)
+        moved = self._moved_labels(nfhwc, part)
         out = namespace(array).empty(view.shape(moved.shape), array.dtype)
         view(out)[...] = moved
         out = out if channels is None else out.squeeze(channels)
@@ -361,17 +362,17 @@ class _Step(NamedTuple):
             pairs = zip(value, out, strict=True)
             several = tuple(self._sequence(one, data, n) for n, (one, data) in enumerate(pairs))
             return replace(value, sequences=several, stacked=out)
-        return like(value, out)
+        return like_library(value, out)
 
-    def _moved_labels(self, five: Array, part: Labels) -> Array:
+    def _moved_labels(self, nfhwc: Array, part: Labels) -> Array:
         op, call = self.op, self.call
         interpolates = (
             isinstance(op, Geometry) and op.traits.values == "computed" and not op.traits.whole_pixels
         )
         if part.interp == "nearest" or not interpolates or isinstance(op, Canvas):
-            return op.moved_mask(five, call.specs, call.block)
+            return op.moved_mask(nfhwc, call.specs, call.block)
         found = []
-        for sample, x in enumerate(five):
+        for sample, x in enumerate(nfhwc):
             spec = call.specs[sample]
             maps = op.mappings(call.block.of(sample, spec.frames), spec).each()
             if len(maps) == 1:
@@ -379,69 +380,60 @@ class _Step(NamedTuple):
             else:
                 frames = [voted(x[n : n + 1], one) for n, one in enumerate(maps)]
                 found.append(namespace(x).concatenate(frames))
-        return namespace(five).stack(found)
+        return namespace(nfhwc).stack(found)
 
     def _sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
-        """Labels with what their sequence knows, moved along."""
-        spec = self.call.specs[sample]
-        rows = self.call.block.of(sample, spec.frames)
-        changed: dict[str, Any] = {"data": data}
-        if given.affine is not None:
-            changed["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.traits.keeps_frames and "D" not in given.layout:
-            order = self.op.frame_order(rows, spec)
-            clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
-            changed |= {name: values[order] for name, values in clocks.items() if values is not None}
-        return replace(given, **changed)
+        """Return labels as a sequence with transformed metadata."""
+        return replace(given, data=data, **self.call.metadata(given, sample))
 
     # ------------------------------------------------------------------ boxes, points and flow
 
     def _flow(self, name: str, part: Flow) -> Any:
-        given, flow = self.given, part.data
+        image, flow = self.image, part.data
 
         def moved(sample: int, value: Any) -> Any:
-            array = admitted(self.op, value.data if isinstance(value, Sequence) else value)
-            if device_of(array) != device_of(given.array):
-                where = f"{device_of(array)} for images on {device_of(given.array)}"
+            array = as_array(self.op, value.data if isinstance(value, Sequence) else value)
+            if device_of(array) != device_of(image.array):
+                where = f"{device_of(array)} for images on {device_of(image.array)}"
                 raise ParameterError(f"{name}, flow on {where}", source=self.op.name)
             spec = self.call.specs[sample]
             made = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
-            return replace(value, data=made) if isinstance(value, Sequence) else like(value, made)
+            return replace(value, data=made) if isinstance(value, Sequence) else like_library(value, made)
 
-        if not given.view.batched:
+        if not image.view.batched:
             return moved(0, flow)
         self._check_samples(name, "flow", flow)
         made = [moved(sample, one) for sample, one in enumerate(flow)]
         if isinstance(flow, Batch):
             return Batch.of(made, labels=flow.labels, indices=flow.indices)
         if isinstance(flow, (list, tuple)):
-            return gathered(flow, made)
-        parts = [admitted(self.op, one) for one in made]
-        return like(flow, namespace(parts[0]).stack(parts))
+            return like_container(flow, made)
+        parts = [as_array(self.op, one) for one in made]
+        return like_library(flow, namespace(parts[0]).stack(parts))
 
     def _check_samples(self, name: str, what: str, value: Any) -> None:
-        if len(value) != self.given.samples:
+        if len(value) != self.image.samples:
             raise ParameterError(
                 f"{name}, {what} for {len(value)} samples",
                 source=self.op.name,
-                allowed=f"{self.given.samples}",
+                allowed=f"{self.image.samples}",
             )
 
-    def _places(self, name: str, part: Boxes | Points) -> Any:
+    def _coordinates(self, name: str, part: Boxes | Points) -> Any:
         value = part.data
-        if not self.given.view.batched:
-            return self._of_sample(name, part, 0, value)
+        if not self.image.view.batched:
+            return self._coordinates_of_sample(name, part, 0, value)
         self._check_samples(name, _MOVES[type(part)][0], value)
-        moved = [self._of_sample(name, part, n, one) for n, one in enumerate(value)]
+        moved = [self._coordinates_of_sample(name, part, n, one) for n, one in enumerate(value)]
         if isinstance(value, (list, tuple)):
-            return gathered(value, moved)
-        return like(value, np.stack([to_numpy(one) for one in moved]))
+            return like_container(value, moved)
+        return like_library(value, np.stack([to_numpy(one) for one in moved]))
 
-    def _of_sample(self, name: str, part: Boxes | Points, sample: int, value: Any) -> Any:
+    def _coordinates_of_sample(self, name: str, part: Boxes | Points, sample: int, value: Any) -> Any:
         what, numbers, move = _MOVES[type(part)]
-        array, spec = admitted(self.op, value), self.call.specs[sample]
+        array, spec = as_array(self.op, value), self.call.specs[sample]
         if array.shape[-1] == 3 * numbers // 2 and spec.volume:
-            return like(value, self._in_space(name, part, array, sample))
+            return like_library(value, self._in_volume(name, part, array, sample))
         by_frame = array.ndim == 3
         fits = array.shape[-1] == numbers and array.ndim in (2, 3) and array.dtype.kind in "iuf"
         if device_of(array) != "cpu" or not fits or (by_frame and array.shape[0] != spec.frames):
@@ -453,29 +445,29 @@ class _Step(NamedTuple):
         rows = self.call.block.of(sample, spec.frames)
         if not isinstance(self.op, Geometry):
             moves = by_frame and not self.op.traits.keeps_frames
-            return like(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
+            return like_library(value, array[self.op.frame_order(rows, spec)] if moves else array.copy())
         mappings = self.op.mappings(rows, spec).each()
         if len(mappings) > 1 and not by_frame:
             raise ParameterError(
-                f"each frame is moved by itself, but {name}, {what}, have the shape {array.shape}",
+                f"each frame is moved independently, but {name}, {what}, have the shape {array.shape}",
                 source=self.op.name,
                 allowed=f"({spec.frames}, K, {numbers})",
             )
-        with naming(self.op):
+        with error_source(self.op):
             found = [move(mappings[0], array)] if len(mappings) == 1 else list(map(move, mappings, array))
         moved = found[0] if len(mappings) == 1 else np.stack(found)
-        return like(value, placed(moved, array.dtype))
+        return like_library(value, cast_coordinates(moved, array.dtype))
 
-    def _in_space(self, name: str, part: Boxes | Points, array: Array, sample: int) -> Array:
-        """Places in a volume, ``(K, 3)`` or ``(K, 6)``, moved within their slices."""
+    def _in_volume(self, name: str, part: Boxes | Points, array: Array, sample: int) -> Array:
+        """Return coordinates ``(K, 3)`` or ``(K, 6)`` in a volume, moved within their slices."""
         if isinstance(part, Points) and part.unit == "mm":
-            if _affine_of(self.given.value, sample) is None:
+            if _affine_of(self.image.value, sample) is None:
                 raise ParameterError(
                     f"{name} in mm, for a volume whose affine is not known",
                     source=self.op.name,
                     allowed="images that are sequences with an affine, or unit='voxel'",
                 )
-            return array.copy()  # the anatomy stays where it is: the affine of the result says so
+            return array.copy()  # world coordinates do not move: the affine of the result accounts for it
         spec = self.call.specs[sample]
         rows = self.call.block.of(sample, spec.frames)
         values = to_numpy(array).astype(np.float64)
@@ -486,39 +478,40 @@ class _Step(NamedTuple):
                 raise ParameterError(
                     f"{name} in a volume whose slices become {order.tolist()}, which are not evenly spaced",
                     source=self.op.name,
-                    advice="Move the slices before, or give no places",
+                    advice="Rearrange the slices before, or leave out this part",
                 )
             values[:, ::3] = (values[:, ::3] - order[0]) / steps[0]
         elif isinstance(self.op, Geometry):
             mappings = self.op.mappings(rows, spec).each()
             if len(mappings) > 1:
                 raise ParameterError(
-                    f"each slice is moved by itself, but {name} are places in the volume", source=self.op.name
+                    f"each slice is moved independently, but {name} has coordinates in the volume",
+                    source=self.op.name,
                 )
-            with naming(self.op):
+            with error_source(self.op):
                 values = _moved_in_plane(mappings[0], values)
         if isinstance(part, Boxes):
             values = np.concatenate(
                 [np.minimum(values[:, :3], values[:, 3:]), np.maximum(values[:, :3], values[:, 3:])], axis=1
             )
-        return placed(values, array.dtype)
+        return cast_coordinates(values, array.dtype)
 
 
-def _call_of(op: Any, data: Any, layout: str | None, where: _Where) -> BoundCall:
-    """An operator's call with an image.
+def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:
+    """Bind an operator to an image.
 
     Raises:
-        ParameterError: it is a list, or nothing that the operator takes.
+        ParameterError: the data is a list, or the operator does not accept it.
     """
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
         raise ParameterError("a list of images", source=op.name, allowed=allowed)
-    index = data.indices if isinstance(data, Batch) and where.index is None else where.index
-    return BoundCall.of(op, (data,), layout, where.epoch, index)
+    index = data.indices if isinstance(data, Batch) and context.index is None else context.index
+    return BoundCall.of(op, (data,), layout, context.epoch, index)
 
 
-def _told_apart(call: BoundCall, number: int) -> BoundCall:
-    """The call with another image of a sample: noise is drawn anew for each, all else is the same."""
+def _with_own_noise(call: BoundCall, number: int) -> BoundCall:
+    """Return the call with independent noise for another image of a sample, and all other parameters unchanged."""
     rows = call.block.rows
     if "key" not in (rows.dtype.names or ()):
         return call
@@ -528,18 +521,18 @@ def _told_apart(call: BoundCall, number: int) -> BoundCall:
 
 
 def _affine_of(value: Any, sample: int = 0) -> FloatArray | None:
-    """The affine of a sample of an image."""
+    """Return the affine of a sample of an image."""
     one = value[sample] if isinstance(value, Batch) else value
     return one.affine if isinstance(one, Sequence) else None
 
 
-def _in(affine: FloatArray, places: FloatArray) -> FloatArray:
-    """Places by an affine."""
-    return np.asarray(places @ affine[:3, :3].T + affine[:3, 3], np.float64)
+def _transformed(affine: FloatArray, points: FloatArray) -> FloatArray:
+    """Return points transformed by an affine."""
+    return np.asarray(points @ affine[:3, :3].T + affine[:3, 3], np.float64)
 
 
 def _moved_in_plane(mapping: Map, values: FloatArray) -> FloatArray:
-    """Places (slice, row, column), or boxes of two corners, moved within slices."""
+    """Move points (slice, row, column), or boxes of two corners, within slices."""
     if values.shape[1] == 3:
         moved = mapping.points(values[:, :0:-1] + 0.5) - 0.5
         return np.concatenate([values[:, :1], moved[:, ::-1]], axis=1)

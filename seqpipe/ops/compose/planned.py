@@ -1,4 +1,4 @@
-"""What operators are about to do to samples that are not there yet: their parameters, drawn; nothing is computed."""
+"""Sampling of operators' parameters for samples that are not decoded yet, without computing pixels."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..core.spec import Spec
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
 from .chain import Chain
-from .fused import after
+from .fused import result_specs
 
 __all__ = ["Planned", "leading", "planned"]
 
 
 class Planned(NamedTuple):
-    """What one operator is about to do.
+    """An operator with its sampled parameters.
 
     Attributes:
         op: the operator.
-        specs: the samples that it will be given.
-        mappings: for each of them, where the pixels of its result come from; empty of what moves none.
+        specs: the samples that it gets.
+        mappings: for each sample, the mapping from its result to its input; empty if the operator moves no pixels.
     """
 
     op: Op
@@ -34,28 +34,28 @@ class Planned(NamedTuple):
 
 
 def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Planned]:
-    """What each of some operators, one after the other, is about to do to some samples.
+    """Sample the parameters of consecutive operators for some samples.
 
-    The parameters are those that the operators draw when they are called with such samples, for the same epoch and
+    The parameters are those that the operators sample when they are called with such samples, for the same epoch and
     indices; each is one for all frames of a sample.
 
     Args:
         ops: the operators.
-        specs: the samples that the first one will be given.
-        epoch: the epoch that draws are for.
-        index: the samples' indices, or that of the first.
+        specs: the samples that the first operator gets.
+        epoch: epoch that parameters are sampled for.
+        index: indices of the samples, or the index of the first.
 
     Raises:
-        ParameterError: one of the operators does not take what it would be given.
+        ParameterError: an operator does not accept its input.
     """
     found = []
-    given = list(specs)
+    current = list(specs)
     for op in ops:
-        for spec in dict.fromkeys(given):
+        for spec in dict.fromkeys(current):
             check(op, spec)
-        call = BoundCall(op, (), given, resolve(op, given, epoch, indices_of(op, index, len(given))))
-        found.append(Planned(op, given, _mappings(call)))
-        given = after(call)
+        call = BoundCall(op, (), current, resolve(op, current, epoch, indices_of(op, index, len(current))))
+        found.append(Planned(op, current, _mappings(call)))
+        current = result_specs(call)
     return found
 
 
@@ -70,5 +70,5 @@ def _mappings(call: BoundCall) -> list[Mapping]:
 
 
 def leading(chain: Chain) -> tuple[Op, ...]:
-    """The operators on images at the head of a chain, up to one that is one mapping together with what follows it."""
+    """Return the operators on images at the start of a chain, up to the first composed mapping."""
     return tuple(takewhile(lambda part: isinstance(part, Op), chain.passes()))

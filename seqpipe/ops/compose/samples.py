@@ -1,4 +1,4 @@
-"""Samples of a batch, in whatever form a call holds them: how many there are, some of them, and all of them again."""
+"""Samples of a batch in any form that calls accept: counting, selecting and merging them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Image, Metadata, Part, Sample, as_part
 from ...sequence import Batch, Sequence
+from ..call.inputs import like_container
 from ..core.views import DEFAULT_LAYOUTS
 
-__all__ = ["count_of", "layout_of", "merged", "reference_of", "taken"]
+__all__ = ["count_of", "layout_of", "merged", "reference_of", "selected"]
 
 
 def reference_of(x: Any) -> Any:
-    """The images that say how many samples there are: the first image of a sample of several parts, else ``x``."""
+    """Return the images that determine the samples: the first image of a sample of several parts, else ``x``."""
     if isinstance(x, Mapping):
         parts = (as_part(value) for value in x.values())
         return next((one.data for one in parts if isinstance(one, Image)), None)
@@ -24,7 +25,7 @@ def reference_of(x: Any) -> Any:
 
 
 def layout_of(x: Any, layout: str | None) -> str | None:
-    """The layout of images as a call takes them: their own, the one that is given, or that by the number of axes."""
+    """Return the layout of images: their own, the argument, or the default for the number of axes."""
     x = reference_of(x)
     first = x[0] if isinstance(x, (list, tuple)) and x else x
     if isinstance(first, (Sequence, Batch)):
@@ -33,7 +34,7 @@ def layout_of(x: Any, layout: str | None) -> str | None:
 
 
 def count_of(x: Any, layout: str | None) -> int | None:
-    """How many samples a call is given; None for one without an axis of samples."""
+    """Return the number of samples of an input; None without an axis of samples."""
     x = reference_of(x)
     if isinstance(x, (Batch, list, tuple)):
         return len(x)
@@ -41,17 +42,17 @@ def count_of(x: Any, layout: str | None) -> int | None:
     return len(x) if letters.startswith("N") and not isinstance(x, Sequence) else None
 
 
-def taken(x: Any, places: Seq[int]) -> Any:
-    """Some samples of a batch, in the form of the whole.
+def selected(x: Any, places: Seq[int]) -> Any:
+    """Return some samples of a batch, in the form of the batch.
 
     Args:
         x: a batch of several samples, as :func:`count_of` counts them.
-        places: the numbers of the samples.
+        places: positions of the samples.
     """
     if isinstance(x, Mapping):
-        return {name: taken(value, places) for name, value in x.items()}
+        return {name: selected(value, places) for name, value in x.items()}
     if isinstance(x, Part):
-        return x.with_data(taken(x.data, places))
+        return x.with_data(selected(x.data, places))
     if isinstance(x, (list, tuple)):
         return [x[place] for place in places]
     if not isinstance(x, Batch):
@@ -69,15 +70,15 @@ def taken(x: Any, places: Seq[int]) -> Any:
 
 
 def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> Any:
-    """All samples in their order again.
+    """Merge groups of samples into a batch in the original order.
 
     Args:
-        whole: the batch that the parts were taken of.
-        parts: for each the numbers of its samples, and what was made of them.
-        source: who made it, for messages.
+        whole: the batch that the groups were selected from.
+        parts: positions of the samples and result, for each group.
+        source: name of the operator, for messages.
 
     Raises:
-        ParameterError: samples that were one array differ in shape or type now.
+        ParameterError: samples that were one array now differ in shape or dtype.
     """
     pairs = list(parts)
     if isinstance(whole, Mapping):
@@ -93,15 +94,15 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
     if isinstance(whole, Batch):
         return _batch(whole, pairs)
     if isinstance(whole, (list, tuple)):
-        return type(whole)(_in_order(pairs))
+        return like_container(whole, _in_order(pairs))
     kinds = {(tuple(made.shape[1:]), str(made.dtype)) for _, made in pairs}
     if len(kinds) > 1:
-        told = " and ".join(f"{dtype} {shape}" for shape, dtype in sorted(kinds))
+        listed = " and ".join(f"{dtype} {shape}" for shape, dtype in sorted(kinds))
         raise ParameterError(
-            f"parts give samples of one array different shapes or types, {told}",
+            f"parts return samples of one array with different shapes or types, {listed}",
             source=source,
             allowed="one shape and one type",
-            advice="Give the samples as a list or a Batch, or end all parts with a resize or a cast",
+            advice="Pass the samples as a list or a Batch, or end all parts with a resize or a cast",
         )
     return _array(pairs)
 

@@ -1,4 +1,4 @@
-"""Types: what is known of a value before it is there, and what an operator makes of one of such a type."""
+"""Static types of values in a graph, and the types that operators return for them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _KINDS: dict[type[Part], ValueKind] = {Labels: "labels", Boxes: "boxes", Points:
 
 @dataclass(frozen=True)
 class Type:
-    """What is known of a value of a batch; None stands for what is not known.
+    """Type of a value of a batch; None stands for unknown.
 
     Attributes:
-        kind: what it is.
-        layout: the letters of a sample's axes; empty where it is numbers.
-        dtype: the name of NumPy's type.
+        kind: kind of the value.
+        layout: layout of a sample; empty for numbers.
+        dtype: name of the NumPy dtype.
         device: "cpu" or "cuda:N".
-        shape: of a sample; None also for single sides that differ or are not known.
+        shape: shape of a sample; None, also for single axes, if samples differ or it is unknown.
     """
 
     kind: ValueKind = "unknown"
@@ -66,20 +66,20 @@ class Type:
         return " ".join(word for word in words if word)
 
     def side(self, letter: str) -> int | None:
-        """The length of an axis of a sample; None where that is not known."""
+        """Return the length of an axis of a sample; None if it is unknown."""
         if self.layout is None or self.shape is None or letter not in self.layout:
             return None
         return self.shape[self.layout.index(letter)]
 
     def resized(self, layout: str | None, sides: dict[str, int | None]) -> Type:
-        """The same with another layout, and with axes of other lengths."""
+        """Return the type with another layout, and other lengths of some axes."""
         if layout is None or self.shape is None:
             return replace(self, layout=layout, shape=None)
         return replace(self, layout=layout, shape=tuple(sides.get(one, self.side(one)) for one in layout))
 
     @property
     def spec(self) -> Spec | None:
-        """A sample as operators are told of it; None where something of it is not known."""
+        """Spec of a sample; None if a part of it is unknown."""
         if self.layout not in LAYOUTS or self.shape is None or None in self.shape or self.dtype is None:
             return None
         sides = {letter: self.side(letter) or 1 for letter in "FDHWC"}
@@ -94,7 +94,7 @@ class Type:
 
 
 def type_of_value(value: Any) -> Type:
-    """The type of a batch that is there: a Batch, an array ``(N, …)``, or a list of arrays."""
+    """Return the type of a batch: a Batch, an array ``(N, …)``, or a list of arrays."""
     if isinstance(value, Metadata):
         return Type()
     if isinstance(value, Part):
@@ -126,46 +126,46 @@ def _of_samples(kind: ValueKind, layout: str | None, samples: Seq[Any]) -> Type:
     return Type(kind, layout, np.dtype(first.dtype).name, device, agreed)
 
 
-# ---------------------------------------------------------------------- what operators make of them
+# ---------------------------------------------------------------------- results of operators
 
 
-def types_after(maker: Any, given: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:
-    """The types of what an operator, a chain or a choice gives.
+def types_after(target: Any, given: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:
+    """Return the types of the results of an operator, a chain or a choice.
 
     Args:
-        maker: what is called.
-        given: the types of what it is called with by place.
-        layout: of arrays, as the call has it.
+        target: what is called.
+        given: types of the positional arguments.
+        layout: layout of arrays, an argument of the call.
 
     Raises:
-        ParameterError: it does not take such values.
+        ParameterError: the target does not accept such values.
     """
-    if isinstance(maker, Sampled):
-        return (Type(),) * len(maker.parts)
+    if isinstance(target, Sampled):
+        return (Type(),) * len(target.parts)
     if not given:
         return (Type(),)
     first, *others = given
     if layout is not None:
         first = replace(first, layout=layout.removeprefix("N"))
-    if isinstance(maker, Chain):
+    if isinstance(target, Chain):
         found: tuple[Type, ...] = (first,)
-        for member in maker.ops:
+        for member in target.ops:
             found = types_after(member, (found[0], *(others if isinstance(member, Mixing) else ())))[:1]
         return (*found, *(replace(one, kind="labels", dtype="float32", shape=None) for one in others))
-    if isinstance(maker, Only):
-        raise maker.refusal(f"{first}")
-    if isinstance(maker, SomeOf):
-        return (_of_choice(maker, first),)
-    if isinstance(maker, Mixing):
-        _check_images(maker, first)
+    if isinstance(target, Only):
+        raise target.sample_error(f"{first}")
+    if isinstance(target, SomeOf):
+        return (_of_choice(target, first),)
+    if isinstance(target, Mixing):
+        _check_images(target, first)
         return first, Type("labels", "", "float32", first.device)
-    if isinstance(maker, ElementExtract):
-        _check_images(maker, first)
+    if isinstance(target, ElementExtract):
+        _check_images(target, first)
         layout = None if first.layout is None else first.layout.replace("F", "")
-        return (first.resized(layout, {}),) * len(maker.element_map)
-    if isinstance(maker, (Arrays, Volumetric)) or maker.traits.takes != "images":
-        return (_of_arrays(maker, first),)
-    return (_of_images(maker, first),)
+        return (first.resized(layout, {}),) * len(target.element_map)
+    if isinstance(target, (Arrays, Volumetric)) or target.traits.takes != "images":
+        return (_of_arrays(target, first),)
+    return (_of_images(target, first),)
 
 
 def _of_images(op: Declaration, given: Type) -> Type:
@@ -183,7 +183,7 @@ def _of_images(op: Declaration, given: Type) -> Type:
 
 
 def _extent_of(op: Declaration, given: Type) -> tuple[int | None, int | None, int | None]:
-    """Frames, rows and columns of the results; None where they are drawn, or follow from what is not known."""
+    """Return frames, rows and columns of the results; None if they are sampled or unknown."""
     if op.nodes:
         return None, None, None
     if given.spec is not None and op.is_constant and not op.looks_at_values:
@@ -192,7 +192,7 @@ def _extent_of(op: Declaration, given: Type) -> tuple[int | None, int | None, in
 
 
 def _check_images(op: Declaration, given: Type) -> None:
-    """See that an operator on images takes such values, as far as they are known."""
+    """Check that an operator on images accepts such values, as far as their type is known."""
     if given.kind not in ("images", "unknown", "flow", "labels"):
         raise ParameterError(f"{given}", source=op.name, allowed=f"{op.traits.takes}")
     letters = given.layout
@@ -230,10 +230,10 @@ def _of_arrays(op: Declaration, given: Type) -> Type:
 
 
 def _of_choice(choice: SomeOf, given: Type) -> Type:
-    """The type that all parts give.
+    """Return the common type of the results of all parts.
 
     Raises:
-        ParameterError: parts give different layouts or types.
+        ParameterError: parts return different layouts or dtypes.
     """
     found = [given if line is None else types_after(line, (given,))[0] for line in choice.parts]
     if choice.p < 1 or choice.n[0] == 0:
@@ -242,10 +242,10 @@ def _of_choice(choice: SomeOf, given: Type) -> Type:
         several = {value for one in found if (value := getattr(one, what)) is not None}
         if len(several) > 1:
             raise ParameterError(
-                f"parts give different {what}s, {', '.join(sorted(several))}",
+                f"parts return different {what}s, {', '.join(sorted(several))}",
                 source=choice.name,
                 allowed=f"one {what} for all",
-                advice="Let what changes it stand behind the choice",
+                advice="Put the operator that changes it after the choice",
             )
     shapes = {one.shape for one in found}
     return replace(found[0], shape=shapes.pop() if len(shapes) == 1 else None)

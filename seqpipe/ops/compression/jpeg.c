@@ -1,15 +1,15 @@
-/* What jpeg.py says of JPEG's distortion, in C: square by square of 16×16 pixels, in the same whole numbers. */
+/* The JPEG distortion of jpeg.py in C: macroblocks of 16×16 pixels, in the same integer arithmetic. */
 
 #include <stdint.h>
 
 enum { KEPT = 2, BITS = 13 };
-enum { BLOCK = 64, BLUE = 4 * BLOCK, RED = 5 * BLOCK, SQUARE = 6 * BLOCK }; /* where in a square: luminance first */
+enum { BLOCK = 64, BLUE = 4 * BLOCK, RED = 5 * BLOCK, SQUARE = 6 * BLOCK }; /* offsets in a macroblock: luma first */
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t level(int32_t x) { return x < 0 ? 0 : x > 255 ? 255 : x; }
 static int32_t rounded(int32_t x, int bits) { return (x + (1 << (bits - 1))) >> bits; }
 
-/* The part of four values that both ways of the transform have in common. */
+/* The odd part, which the forward and the inverse transform share. */
 static void odd(int32_t a, int32_t b, int32_t c, int32_t d, int32_t *out) {
     const int32_t common = (a + b + c + d) * 9633, outer = (a + d) * -7373, inner = (b + c) * -20995;
     const int32_t even = (a + c) * -16069 + common, other = (b + d) * -3196 + common;
@@ -19,7 +19,7 @@ static void odd(int32_t a, int32_t b, int32_t c, int32_t d, int32_t *out) {
     out[3] = d * 12299 + outer + other;
 }
 
-/* Eight values as frequencies, `step` apart; by the first pass, or the second. */
+/* Forward transform of eight values, `step` apart; first pass, or second. */
 static void find_frequencies(int32_t *x, int step, int second) {
     int32_t sums[4], differences[4], parts[4];
     for (int k = 0; k < 4; k++) {
@@ -38,7 +38,7 @@ static void find_frequencies(int32_t *x, int step, int second) {
         x[(7 - 2 * k) * step] = rounded(parts[k], bits);
 }
 
-/* The way back. */
+/* Inverse transform. */
 static void find_places(int32_t *x, int step, int bits) {
     int32_t parts[4];
     const int32_t common = (x[2 * step] + x[6 * step]) * 4433;
@@ -52,7 +52,7 @@ static void find_places(int32_t *x, int step, int bits) {
     }
 }
 
-/* A block of 8×8 levels less 128, as it is when its coefficients have been rounded to steps. */
+/* Quantizes a block of 8×8 values, minus 128. */
 static void squeeze(int32_t *block, const uint8_t *steps) {
     for (int row = 0; row < 8; row++)
         find_frequencies(block + 8 * row, 1, 0);
@@ -71,10 +71,10 @@ static void squeeze(int32_t *block, const uint8_t *steps) {
         block[k] = level(block[k] + 128);
 }
 
-/* The place in a square's blocks of luminance of a pixel. */
+/* Offset of a pixel in the luma blocks of a macroblock. */
 static int place_of(int y, int x) { return (y / 8 * 2 + x / 8) * BLOCK + y % 8 * 8 + x % 8; }
 
-/* Blocks of luminance and of both differences of a square; beyond the image its last pixels come again. */
+/* Loads the blocks of luma and of both chroma planes of a macroblock; edge pixels are repeated beyond the image. */
 static void take(const uint8_t *in, int32_t height, int32_t width, int32_t top, int32_t left, int32_t *square) {
     const int32_t last_half = (height - 1) / 2;
     for (int y = 0; y < 16; y++)
@@ -110,7 +110,7 @@ static void give(const int32_t *square, int32_t height, int32_t width, int32_t t
         }
 }
 
-/* Images of red, green and blue; the steps of 64 coefficients of luminance, and of differences. */
+/* RGB images; quantization steps of the 64 coefficients of luma, and of chroma. */
 void seqpipe_jpeg(const uint8_t *in, int64_t images, int32_t height, int32_t width, const uint8_t *steps, uint8_t *out) {
     int32_t square[SQUARE];
     for (; images > 0; images--, in += (int64_t)height * width * 3, out += (int64_t)height * width * 3)

@@ -19,8 +19,8 @@ from ..core.spec import Spec, full_range
 
 __all__ = ["JpegCompressionDistortion"]
 
-_ROWS: Final = 32  # of images that are worked on together; a multiple of 16
-# ITU-T T.81, Annex K.1: steps of the coefficients of luminance and of chrominance
+_ROWS: Final = 32  # rows that are processed together; a multiple of 16
+# ITU-T T.81, Annex K.1: quantization steps of luma and chroma coefficients
 _LUMINANCE: Final = (
     *(16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56),
     *(14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92),
@@ -31,23 +31,23 @@ _CHROMINANCE: Final = (
     *(47, 66, 99, 99, 99, 99, 99, 99, *(99,) * 32),
 )
 _STEPS: Final = np.array([*_LUMINANCE, *_CHROMINANCE], np.int64)
-# JFIF: luminance and both differences from red, green and blue, in parts of 2¹⁶; and the way back from both differences
+# JFIF: luma and both chroma components from RGB, in units of 2⁻¹⁶; and RGB from both chroma components
 _TO_YCC: Final = ((19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329))
 _TO_RGB: Final = ((0, 91881), (-22554, -46802), (116130, 0))
 _HALF: Final = 1 << 15
 _OFFSETS: Final = (_HALF, (128 << 16) + _HALF - 1, (128 << 16) + _HALF - 1)
-_BITS: Final = 13  # of the factors of the transform
-_KEPT: Final = 2  # bits that are kept between its two passes
+_BITS: Final = 13  # fraction bits of the factors of the transform
+_KEPT: Final = 2  # additional bits between its two passes
 
 
 class JpegCompressionDistortion(Op):
-    """Change images of red, green and blue as saving them as JPEG and reading them again does.
+    """Add the artifacts of JPEG compression to RGB images.
 
-    It is what libjpeg does, in the same whole numbers, but without a file: colors as JFIF has them, color differences
-    at half the resolution (4:2:0), the accurate transform of whole numbers (``JDCT_ISLOW``; Loeffler, Ligtenberg and
-    Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications", 1989), the tables of ITU-T T.81 and the scale
-    of quality of the Independent JPEG Group. When read, the four pixels of a square are given the same differences
-    (``do_fancy_upsampling`` is off). Types but uint8 are brought to 8 bits and back.
+    It does what libjpeg does, in the same integer arithmetic, without a file: colors by JFIF, chroma at half the
+    resolution (4:2:0), the accurate integer transform (``JDCT_ISLOW``; Loeffler, Ligtenberg and Moschytz, "Practical
+    fast 1-D DCT algorithms with 11 multiplications", 1989), the tables of ITU-T T.81 and the quality scale of the
+    Independent JPEG Group. The four pixels of a chroma sample get the same chroma (``do_fancy_upsampling`` is off).
+    Dtypes other than uint8 are converted to 8 bits and back.
     """
 
     quality: Number = param(50, "JPEG quality", lo=1, hi=100)
@@ -63,7 +63,7 @@ class JpegCompressionDistortion(Op):
     errors = (({"quality": 0}, "quality=0 is not valid; allowed: a whole number from 1 to 100"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The steps of the coefficients, and what makes 8 bits of levels."""
+        """Derive the quantization steps, and the scale to 8 bits."""
         quality = rows["quality"][:, None].astype(np.int64)
         percent = np.where(quality < 50, 5000 // quality, 200 - 2 * quality)
         return {
@@ -72,13 +72,13 @@ class JpegCompressionDistortion(Op):
         }
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The steps of libjpeg, each plane for itself."""
+        """Compute the steps of libjpeg, plane by plane."""
         height, width = x.shape[1:3]
-        colors = _levels(x * p.scale).astype(np.int32)
+        colors = _to_8_bits(x * p.scale).astype(np.int32)
         luminance, *differences = (
             _weighted(colors, row, offset) for row, offset in zip(_TO_YCC, _OFFSETS, strict=True)
         )
-        # columns are repeated before the mean, rows after it
+        # libjpeg repeats columns before averaging, and rows after it
         halves = [_halved(_grown(_grown(plane, 2, 16), 1, 2)) for plane in differences]
         steps = p.steps.astype(np.int32)
         planes = [_squeezed(_grown(_grown(luminance, 1, 8), 2, 8), steps[:64])]
@@ -89,28 +89,28 @@ class JpegCompressionDistortion(Op):
         return np.stack(rgb, axis=-1).clip(0, 255).astype(np.float32) / p.scale
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """By ``jpeg.c``; without a C compiler some rows of blocks at a time, which stay in the cache."""
+        """Compute in C; without a C compiler by the reference, in groups of block rows that fit the cache."""
         native = _native()
         if native is None:
             starts = range(0, x.shape[1], _ROWS)
             parts = (x[:, top : top + _ROWS].astype(np.float32) for top in starts)
             return np.concatenate([self.reference(part, p) for part in parts], axis=1)
-        is_levels = x.dtype == np.uint8
+        is_uint8 = x.dtype == np.uint8
         given = np.ascontiguousarray(
-            x if is_levels else _levels(x.astype(np.float32) * p.scale).astype(np.uint8)
+            x if is_uint8 else _to_8_bits(x.astype(np.float32) * p.scale).astype(np.uint8)
         )
         found = np.empty_like(given)
         steps = p.steps.astype(np.uint8)
         native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], buffer_of(steps), buffer_of(found))
-        return found if is_levels else found.astype(np.float32) / p.scale
+        return found if is_uint8 else found.astype(np.float32) / p.scale
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """What is derived, four steps as the bytes of a number: rows so short are given by value, without a copy."""
+        """Return the dtype of a row with four steps in an integer, so that rows fit kernel arguments."""
         return np.dtype([("acts", np.int32), ("scale", np.float32), ("steps", np.int32, (_STEPS.size // 4,))])
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows have all of it
-        """The same of each row."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows suffice
+        """Return the kernel rows."""
         made = np.zeros(len(rows), self.kernel_dtype())
         made["acts"], made["scale"] = rows["acts"], rows["scale"]
         made["steps"] = rows["steps"].astype(np.uint8).view("<i4")
@@ -121,15 +121,15 @@ class JpegCompressionDistortion(Op):
 
 @cache
 def _native() -> Any:
-    """``jpeg.c``; None where there is no C compiler."""
+    """Return the functions of ``jpeg.c``; None without a C compiler."""
     images, length, pointer = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
     return load_functions(
         __package__, "jpeg.c", {"jpeg": (pointer, images, length, length, pointer, pointer)}
     )
 
 
-def _levels(x: Array) -> Array:
-    """Whole numbers from 0 to 255."""
+def _to_8_bits(x: Array) -> Array:
+    """Return integers from 0 to 255."""
     return np.rint(np.fmin(np.fmax(x, np.float32(0)), np.float32(255)))
 
 
@@ -139,27 +139,27 @@ def _weighted(colors: Array, weights: tuple[int, ...], offset: int) -> Array:
 
 
 def _grown(x: Array, axis: int, multiple: int) -> Array:
-    """Planes whose length along an axis is a multiple of some number: the last line is repeated."""
+    """Extend planes to a multiple of some length along an axis by repeating the last line."""
     length = x.shape[axis]
     return x.take(np.minimum(np.arange(-(-length // multiple) * multiple), length - 1), axis)
 
 
 def _halved(x: Array) -> Array:
-    """Means of squares of four pixels, rounded down and up in turn where they lie at a half."""
+    """Return the means of 2×2 pixels; halves are rounded down and up in alternate columns, as in libjpeg."""
     total = x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]
     return (total + 1 + np.arange(total.shape[2], dtype=np.int32) % 2) >> 2
 
 
 def _squeezed(x: Array, steps: Array) -> Array:
-    """Planes after their coefficients have been rounded to steps."""
+    """Return planes after quantization of their coefficients."""
     frames, height, width = x.shape
-    # rows and columns of all blocks together, so that NumPy's inner loops are long: (column, row, block)
+    # (column, row, block), so that NumPy's inner loops are long
     apart = (
         (x - 128).reshape(frames, height // 8, 8, width // 8, 8).transpose(4, 2, 0, 1, 3).reshape(8, 8, -1)
     )
     found = _frequencies(_frequencies(apart, -_KEPT).swapaxes(0, 1), _KEPT)
     step = steps.reshape(8, 8, 1)
-    # coefficients are 8 times as large, and halves go away from 0
+    # coefficients are scaled by 8, and halves are rounded away from 0
     sizes = (np.abs(found) + 4 * step) // (8 * step) * step
     found = np.where(found < 0, -sizes, sizes)
     found = _places(_places(found, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
@@ -168,11 +168,11 @@ def _squeezed(x: Array, steps: Array) -> Array:
 
 
 def _frequencies(x: Array, passed: int) -> Array:
-    """The transform of the first axis, of eight values, as ``jpeg_fdct_islow`` has it.
+    """Transform the first axis, of eight values, as ``jpeg_fdct_islow`` does.
 
     Args:
         x: the values.
-        passed: bits that are taken away; those that are added if it is negative.
+        passed: bits to remove; bits to add if negative.
     """
     sums, differences = [x[k] + x[7 - k] for k in range(4)], [x[k] - x[7 - k] for k in range(4)]
     outer, inner = sums[0] + sums[3], sums[1] + sums[2]
@@ -191,12 +191,12 @@ def _frequencies(x: Array, passed: int) -> Array:
 
 
 def _weights() -> Array:
-    """The transform as a matrix of whole numbers in steps of 2⁻¹³: a row for each frequency."""
+    """Return the transform as an integer matrix in units of 2⁻¹³, with a row for each frequency."""
     return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _KEPT), -_KEPT)
 
 
 def _places(x: Array, bits: int) -> Array:
-    """The way back: as ``jpeg_idct_islow`` has it, which then takes away so many bits."""
+    """Compute the inverse transform as ``jpeg_idct_islow`` does, which removes ``bits`` bits."""
     common = (x[2] + x[6]) * 4433
     low, high = common - x[6] * 15137, common + x[2] * 6270
     sums, differences = (x[0] + x[4]) << _BITS, (x[0] - x[4]) << _BITS
@@ -207,7 +207,7 @@ def _places(x: Array, bits: int) -> Array:
 
 
 def _odd(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, ...]:
-    """The part of four values that both ways have in common."""
+    """Return the odd part, which the forward and the inverse transform share."""
     common = (a + b + c + d) * 9633
     outer, inner = (a + d) * -7373, (b + c) * -20995
     even, odd = (a + c) * -16069 + common, (b + d) * -3196 + common

@@ -1,9 +1,8 @@
-"""Arithmetic of arrays: the type of a result, and the signs. The table is DALI's, for nodes of either room.
+"""Arithmetic of arrays with DALI's rules for the dtype of the result.
 
-Whole numbers of Python are int32 beside a node (int64 where they do not fit), its floats are float32. Floats beat whole
-numbers, and the wider type beats the narrower; a type with a sign and one without give the smallest with a sign that
-holds both. ``/`` of whole numbers is float32, comparisons are bool. So uint8 times 2 is int32, and float64, such as
-random numbers, stays that.
+Python integers are int32 (int64 if they do not fit), Python floats are float32. Floats take precedence over integers,
+and wider types over narrower ones; a signed and an unsigned type become the smallest signed type that holds both. ``/``
+of integers is float32, comparisons are bool. So uint8 times 2 is int32; float64, such as random numbers, stays float64.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _BITS: Final = ("&", "|", "^", "<<", ">>")
 
 
 def number_of(value: Any) -> Any:
-    """A number beside a node as an array without axes: Python's whole numbers are int32 or int64, its floats float32.
+    """Return a Python number as an array without axes: an integer as int32 or int64, a float as float32.
 
     Raises:
-        ParameterError: it is a whole number of more than 64 bits.
+        ParameterError: the integer does not fit into 64 bits.
     """
     if isinstance(value, (np.generic, np.ndarray)):
         return np.asarray(value)
@@ -34,21 +33,21 @@ def number_of(value: Any) -> Any:
         return np.asarray(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ParameterError(f"{value} beside a node", allowed="whole numbers of 64 bits")
+            raise ParameterError(f"the integer {value}", allowed="integers of 64 bits")
         return np.asarray(value, np.int32 if -(2**31) <= value < 2**31 else np.int64)
     return np.asarray(value, np.float32)
 
 
 def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
-    """The type of a result.
+    """Return the dtype of a result.
 
     Args:
-        sign: of the arithmetic.
-        before: the type of what stands before it, its name, or a number.
-        behind: the same of what stands behind it.
+        sign: sign of the operator.
+        before: dtype of the left operand, its name, or a number.
+        behind: the same for the right operand.
 
     Raises:
-        ParameterError: the sign is for whole numbers, and one is a float.
+        ParameterError: the operator needs integers, and an operand is a float.
     """
     before, behind = _dtype_of(before), _dtype_of(behind)
     if sign in _COMPARISONS:
@@ -56,7 +55,7 @@ def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
     common = _common(before, behind)
     if sign in _BITS:
         if common.kind == "f":
-            raise ParameterError(f"{before} {sign} {behind}", allowed="whole numbers and truth values")
+            raise ParameterError(f"{before} {sign} {behind}", allowed="integers and bools")
         return common
     if common.kind == "b":
         common = np.dtype(np.int32)
@@ -83,7 +82,7 @@ def _common(before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _quotient(xp: Any, before: Array, behind: Array) -> Array:
-    """Whole numbers divided, cut off towards 0; floats divide truly, as in DALI."""
+    """Divide integers, truncated towards 0; floats divide exactly, as in DALI."""
     if before.dtype.kind == "f":
         return xp.true_divide(before, behind)
     found = xp.floor_divide(before, behind)
@@ -111,7 +110,7 @@ _UFUNCS: Final = {
     "<<": "left_shift",
     ">>": "right_shift",
 }
-"""Names of NumPy's and CuPy's functions; ``//`` is :func:`_quotient`."""
+"""Names of NumPy's and CuPy's functions; ``//`` uses :func:`_quotient`."""
 
 
 def computed(sign: str, before: Any, behind: Any) -> Array:
@@ -127,13 +126,13 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     inner = _common(*types) if sign in _COMPARISONS else kind
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
     function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
-    with np.errstate(all="ignore"):  # integers divided by 0 are 0
+    with np.errstate(all="ignore"):  # an integer divided by 0 is 0
         found: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
     return found.astype(kind, copy=False)
 
 
 def cast_array(array: Array, kind: str) -> Array:
-    """Values of another type: floats become whole numbers by rounding half to even, and all saturate."""
+    """Convert values to another dtype; floats round half to even for integers, and all values saturate."""
     target = np.dtype(kind)
     if array.dtype == target:
         return array

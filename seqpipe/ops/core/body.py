@@ -1,4 +1,4 @@
-"""Body: what an operator does on a GPU, as CUDA C++ that goes into a skeleton shared by all of its kind."""
+"""Body: the CUDA C++ of an operator, inserted into a kernel skeleton that operators of its kind share."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
-from .spec import FAST
+from .spec import KERNEL_DTYPES
 
 __all__ = ["WORK", "Body", "KernelPass", "Work"]
 
 
 @dataclass(frozen=True)
 class Body:
-    """The part of a kernel that is an operator's own.
+    """The operator's part of a kernel.
 
     Attributes:
-        kind: the skeleton, a file of ``kernels`` without its ``.cuh``. ``"value"``: statements that change
-            ``Real value``, which is that of ``int channel``; ``"pixel"``: statements that change
-            ``Real pixel[CHANNELS]``; ``"gather"``: none, values are fetched from where the mapping says. What others
-            need, their files say.
-        text: the statements. ``row`` has the parameters and derived fields. A ``Real`` is a float32 whose
-            arithmetic is rounded after every operation, as NumPy's is.
-        numbers: what gives the whole numbers that the skeleton asks for by ``NUMBERS``; made when first compiled.
+        kind: name of the skeleton, a file of ``ops/cuda`` without ``.cuh``. ``"value"``: statements that change
+            ``Real value``, of channel ``int channel``; ``"pixel"``: statements that change ``Real pixel[CHANNELS]``;
+            ``"gather"``: none, the mapping states where values are read. The other files document their requirements.
+        text: the statements. ``row`` has the parameters and derived values. A ``Real`` is a float32 whose arithmetic is
+            rounded after every operation, as NumPy's is.
+        numbers: returns the integers that the skeleton includes as ``NUMBERS``; called at the first compilation.
     """
 
     kind: str
@@ -34,22 +33,21 @@ class Body:
 
 
 KernelPass: TypeAlias = tuple[str, int, int]
-"""A kernel that is done with images before the next one begins: its name, blocks for each, and how many images."""
+"""One launch of a kernel: its name, blocks for each image, and number of images."""
 
 
 class Work(NamedTuple):
-    """How the work of a skeleton is cut into launches and blocks.
+    """Division of a skeleton's work into launches and blocks.
 
     Attributes:
-        tile: rows and columns of the pixels that a block makes, ``TALL`` and ``WIDE`` in the source; None for as many
-            pixels as it has threads, in the order of reading, or some times as many.
-        passes: the kernels, each of which is done with all images before the next one begins.
-        scratch: for types of values, bytes of memory for each channel of each image, at first 0.
-        pixels: how many a thread makes, where it is not by tiles and there are very many.
-        tiles: how many a block makes where there are very many, if it goes on until there are no more.
-        fewer: a factor by which fewer blocks are very many already: for each has something to make first, or some
-            would have nothing to make.
-        choice: the field of a row that says by its number which one of the passes an image needs; "" for all of them.
+        tile: rows and columns of the pixels of a block, ``TALL`` and ``WIDE`` in the source; None for as many pixels as
+            the block has threads, or a multiple, in memory order.
+        passes: the kernels; each processes all images before the next one starts.
+        scratch: bytes of zeroed memory for each channel of each image, by dtype.
+        pixels: most pixels of a thread, without tiles and with many blocks.
+        tiles: most tiles of a block, with many blocks.
+        fewer: factor of the number of blocks that count as many: greater if each block has a costly setup.
+        choice: field of a row that holds the index of the pass for an image; "" to run all passes.
     """
 
     tile: tuple[int, int] | None = None
@@ -63,7 +61,7 @@ class Work(NamedTuple):
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[KernelPass]:
-        """Return the passes that rows of parameters need, in order; each is for all images.
+        """Return the passes that rows of parameters need, in order; each processes all images.
 
         Args:
             rows: the parameters.
@@ -80,28 +78,28 @@ class Work(NamedTuple):
         return [(name, blocks, images) for name in names]
 
     def blocks(self, height: int, width: int, threads: int, images: int) -> int:
-        """How many blocks each of some images takes."""
+        """Return the number of blocks for each of some images."""
         if self.tile is not None:
             tall, wide = self.tile
             blocks, most = -(-height // tall) * -(-width // wide), self.tiles
         else:
             blocks, most = -(-height * width // threads), self.pixels
-        # to find its image is half of a thread's work, so that they make several pixels if there are many
+        # finding the image is half of a thread's work, so a thread computes several pixels if there are many
         return -(-blocks // max(1, min(most, blocks * images * self.fewer // _MANY)))
 
 
-_MANY: Final = 1024  # blocks, which any GPU has enough to do with
+_MANY: Final = 1024  # blocks that occupy any GPU
 _FOURS: Final = Work(pixels=16)
 _BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
 _SURVEYS: Final = Work(pixels=64, fewer=2)
-_LEVELS: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
-_TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(FAST, 16))
+_HISTOGRAM_BYTES: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
+_TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(KERNEL_DTYPES, 16))
 WORK: Final = MappingProxyType(
     {
         "canvas": _FOURS,
         "chain": _FOURS,
         "difference": _FOURS,
-        "equalize": _SURVEYS._replace(passes=("count", "each"), scratch=MappingProxyType(_LEVELS)),
+        "equalize": _SURVEYS._replace(passes=("count", "each"), scratch=MappingProxyType(_HISTOGRAM_BYTES)),
         "erased": _FOURS,
         "filter": _BY_REACH,
         "gather": _FOURS,
@@ -126,4 +124,4 @@ WORK: Final = MappingProxyType(
         "warp": Work(tile=(64, 64)),
     }
 )
-"""The work of the skeletons that have not one thread for a pixel, or for a few."""
+"""Work of the skeletons that use tiles, several passes or several pixels for each thread."""

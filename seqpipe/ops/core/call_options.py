@@ -1,4 +1,4 @@
-"""CallOptions: the options that calls of operators and of what is composed of them share."""
+"""CallOptions: options that the calls of operators and compositions share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaration: what an operator states, and what follows from that without seeing a pixel."""
+"""Declaration: an operator without its call, and properties that follow from parameters alone."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ...cached import cached_property
 from ...errors import ParameterError, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (
+    COMMON,
     block_dtype_of,
     check_names,
     check_stated,
@@ -27,7 +28,7 @@ from .fields import (
     signature_of,
     suggestion,
     summary_of,
-    telling,
+    usage_hint,
 )
 from .nodes import DataNode
 from .parameters import Parameter, param
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Any:
-        """Nothing; a type checker reads in its place that the classes below are dataclasses."""
+        """Do nothing; type checkers read from it that the classes below are dataclasses."""
         return lambda cls: cls
 
 
@@ -53,23 +54,25 @@ _VARYING: Final = (Distribution, Table, PerFrame, DataNode)
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Declaration(Settings, ABC):
-    """What :class:`seqpipe.ops.Op` is, without the call.
+    """Base of operators without the call, which :class:`seqpipe.ops.Op` adds.
 
-    A class that derives from this one is a frozen dataclass, and known by the name of its function from then on
-    (``class GammaCurve`` is ``gamma_curve``); ``class GammaCurve(Op, register=False)`` is not. Its fields are declared
-    by :func:`param`; what else it states are its :class:`Traits`. See :mod:`seqpipe.ops` for how to write one.
+    A class that derives from this one becomes a frozen dataclass and is registered by the name of its function
+    (``class GammaCurve`` is ``gamma_curve``), unless it is declared with ``register=False``. Its fields are declared by
+    :func:`param`; its other class attributes are :class:`Traits`. :mod:`seqpipe.ops` explains how to write an operator.
 
     Attributes:
-        name: of its function.
-        summary: what its class says of itself, without the parameters.
-        traits: what its class states about itself; of an object, what holds with its parameters.
+        name: name of the function.
+        summary: docstring of the class, without the parameters.
+        traits: traits of the class; of an instance, those that hold with its parameters.
+        parameters: all parameters, the class's own ones first.
+        drawable: the parameters that may differ between samples.
     """
 
     name: ClassVar[str] = "op"
     stream_name: ClassVar[str] = "op"
     summary: ClassVar[str] = ""
     traits: ClassVar[Traits] = Traits()
-    if TYPE_CHECKING:  # what is stated in a class's body; an empty dict has no type of its own there
+    if TYPE_CHECKING:  # a class's body states these; an empty dict in it has no type
         examples: ClassVar[tuple[Arguments, ...]]
         errors: ClassVar[tuple[tuple[Arguments, str], ...]]
     parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -90,10 +93,10 @@ class Declaration(Settings, ABC):
     )
     seed: int = param(0, "seed of the sampled values", drawn=False)
 
-    def __init_subclass__(cls, *, register: bool = True, called: str | None = None) -> None:
+    def __init_subclass__(cls, *, register: bool = True, function_name: str | None = None) -> None:
         super().__init_subclass__()
         new_reference = replaces(cls, "reference")
-        for form in ("compose", "cpu"):  # those of a base do what its reference does
+        for form in ("compose", "cpu"):  # those of a base implement the reference of that base
             if new_reference and form not in vars(cls):
                 setattr(cls, form, getattr(Declaration, form))
         if isinstance(vars(cls).get("traits"), dataclasses.Field):
@@ -101,7 +104,7 @@ class Declaration(Settings, ABC):
         cls.traits = collected(cls, new_reference=new_reference)
         cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
-        cls.name = called or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.name = function_name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.stream_name = cls.name
         cls.parameters = parameters_of(cls)
         cls.__doc__ = documented(cls)
@@ -111,21 +114,21 @@ class Declaration(Settings, ABC):
         cls.drawable = tuple(parameter for parameter in cls.parameters if parameter.drawn)
         if register:
             known = REGISTRY.get(cls.name, cls)
-            # the same definition again, as when a cell of a notebook is run twice, takes the place of the first
+            # a second execution of one definition, such as a notebook cell, replaces the first
             if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise ParameterError(
                     f"there is an operator {cls.name!r} already: {known.__module__}.{known.__qualname__}",
-                    advice="Name it otherwise, or give register=False",
+                    advice="Choose another name, or pass register=False",
                 )
             REGISTRY[cls.name] = cls
 
-    def __new__(cls, *by_place: Any, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
-        if by_place:
+    def __new__(cls, *positional: Any, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
+        if positional:
             raise ParameterError(
-                f"{cls.__name__} is given {by_place[0]!r} by place",
+                f"{cls.__name__} is given {positional[0]!r} by place",
                 source=cls.name,
                 allowed="parameters by name",
-                advice=f"{cls.__name__}({cls.parameters[0].name}={by_place[0]!r})",
+                advice=f"{cls.__name__}({cls.parameters[0].name}={positional[0]!r})",
             )
         known = [parameter.name for parameter in cls.parameters]
         for name in given:
@@ -137,7 +140,7 @@ class Declaration(Settings, ABC):
                     advice=suggestion(name, known),
                 )
         made = super().__new__(cls)
-        made.__dict__["_bare"] = not given.keys() - {"p", "per_frame", "seed"}
+        made.__dict__["_bare"] = not given.keys() - {*COMMON}
         return made
 
     def __post_init__(self) -> None:
@@ -153,167 +156,167 @@ class Declaration(Settings, ABC):
             raise ParameterError(
                 f"{(by_frame or ['per_frame'])[0]} asks for a value for each frame",
                 source=self.name,
-                allowed="one for a sequence, whose frames belong together here",
+                allowed="one for a sequence, whose frames the operator processes together",
             )
         if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
             _warned.add(self.name)
-            warn_caller(f"{self.name} without arguments does nothing; {telling(self)}")
+            warn_caller(f"{self.name} without arguments does nothing; {usage_hint(self)}")
 
-    def restate(self, **traits: Any) -> None:
-        """State traits of this one operator, which follow from its parameters."""
+    def override_traits(self, **traits: Any) -> None:
+        """Replace traits of this one operator that depend on its parameters."""
         self.__dict__["traits"] = dataclasses.replace(self.traits, **traits)
 
-    # ------------------------------------------------------------------ what an operator states
+    # ------------------------------------------------------------------ what a subclass may define
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """What is drawn for one sample: values by the names of parameters, or of ``derived`` fields.
+        """Sample the parameters of one sample: values by the names of parameters, or of ``derived`` fields.
 
-        An operator whose draws belong together has one of its own; it must draw from ``rng`` alone.
+        An operator whose parameters depend on each other overrides this; it must use ``rng`` alone.
 
         Args:
-            rng: random numbers of this sample, of its epoch.
+            rng: random generator of this sample and epoch.
             spec: the sample.
 
         Returns:
-            Numbers, or arrays with one for each frame.
+            Numbers, or arrays with one number for each frame.
         """
         return {
             q.name: q.draw(value, rng, spec.frames if by_frame else None)
             for q, value, by_frame in self.distributions
         }
 
-    def among(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for those that look at all of them
-        """The operator for the parts of a call, :class:`Given` each: one that knows what follows from all of them."""
+    def for_inputs(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for operators that use all inputs
+        """Return the operator for the :class:`CallInput` objects of a call, with parameters that depend on all."""
         return self
 
     @property
     def looks_at_values(self) -> bool:
-        """Whether parameters follow from the values themselves, which have to be there then."""
+        """Whether parameters depend on the pixel values, which a node of a graph does not have yet."""
         return False
 
     @property
     def fixed_size(self) -> tuple[int, int] | None:
-        """Rows and columns of every result, of an operator that draws what it shows and not its size; else None."""
+        """Height and width of every result of an operator that changes the size to a constant; else None."""
         return None
 
     def check_sample(self, spec: Spec) -> None:
-        """See that it takes such samples, beyond their type and channels.
+        """Check properties of a sample other than dtype and channels.
 
         Raises:
-            ParameterError: it does not.
+            ParameterError: the operator does not accept the sample.
         """
 
     def specs_of(self, part: Any) -> list[Spec]:
-        """What the operator is told of each sample of a :class:`Given`."""
+        """Return the specs of the samples of an :class:`CallInput`."""
         return [part.form.spec] * part.form.samples
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for those that have such fields
-        """The fields of ``derived``, from the parameters in the other fields of the rows.
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> Arguments:  # noqa: ARG002  for overrides
+        """Compute the ``derived`` fields from the other fields of the rows.
 
         Args:
-            rows: a sample's block of parameters.
+            rows: the rows of parameters of a sample.
             spec: the sample.
 
         Returns:
-            For each derived field a number, or one for each row.
+            For each derived field a number, or one number for each row.
         """
         return {}
 
     def result_dtype(self, dtype: str) -> str:
-        """The type of the result."""
+        """Return the dtype of the result."""
         return dtype
 
     def result_layout(self, layout: str) -> str:
-        """The layout of the result, which has the same axes."""
+        """Return the layout of the result, which has the same axes."""
         return layout
 
     def result_channels(self, channels: int) -> int:
-        """How many values a pixel of the result has; what changes their number cannot leave a sample as it is."""
+        """Return the number of channels of the result; an operator that changes it is never the identity."""
         return channels
 
-    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for those that change it
-        """Rows and columns of the result of one sample."""
+    def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:  # noqa: ARG002  for overrides
+        """Return height and width of the result of one sample."""
         return spec.height, spec.width
 
-    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  for those that change it
-        """For each frame of the result of one sample, the frame that its number and its time are those of."""
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  for overrides
+        """Return, for each frame of the result of one sample, the input frame that provides index and timestamp."""
         return np.arange(spec.frames)
 
-    def part_taken(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
-        """Rows and columns of what is given, if the results of all these parameters are nothing but them."""
+    def crop_window(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[slice, slice] | None:  # noqa: ARG002  for geometry
+        """Return the rows and columns of the input that every result equals; None if the results are not one crop."""
         return None
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002  for geometry
-        """The affine of a volume's result."""
+        """Return the affine of a volume's result."""
         return affine
 
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Any) -> Array:  # noqa: ARG002  for geometry
-        """Masks ``(N, F, H, W, C)`` moved as their images are, every pixel the nearest."""
+        """Apply the motion of the images to masks ``(N, F, H, W, C)``, by the nearest pixel."""
         return mask
 
-    def compose(self, items: Seq[Any], specs: Seq[Spec], block: Any, device: Any) -> None:  # noqa: ARG002  for those that are composed
-        """Write the results on a GPU, by other operators.
+    def compose(self, items: Seq[Any], specs: Seq[Spec], block: Any, device: Any) -> None:  # noqa: ARG002  for overrides
+        """Write the results on a GPU by calling other operators.
 
         Args:
-            items: images and the memory of their results.
+            items: input images and output arrays.
             specs: the samples.
             block: their parameters.
-            device: where kernels run.
+            device: the device that runs kernels.
 
         Raises:
-            ParameterError: there is nothing to do it on a GPU.
+            ParameterError: the operator has no GPU implementation.
         """
         raise ParameterError(f"{self.name} has no kernel", allowed="the backends reference and cpu")
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """What a kernel is given of a row: by default the row."""
+        """Return the dtype of the rows that a kernel gets: by default that of the block."""
         return cls.block_dtype()
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for those that need it
-        """Rows of a sample's block as a kernel is given them; unless it moves frames, one for each of the rows."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for overrides
+        """Convert the rows of a sample for the kernel; unless the operator moves frames, one for each row."""
         return rows
 
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
-        """The meaning of the operator, written to be read.
+        """Define the operator, written for clarity.
 
         Args:
             x: images ``(F, H, W, C)`` with the same parameters; float32 if values are computed.
-            p: the parameters and the derived fields as attributes: numbers of float32, ``int`` or arrays.
+            p: parameters and derived values as attributes: float32 numbers, ``int`` or arrays.
 
         Returns:
-            Images; a view is allowed, for it is copied.
+            Images; a view is allowed, because the result is copied.
         """
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same, faster; by default the reference."""
+        """Compute the same, faster; by default by the reference."""
         return self.reference(x, p)
 
-    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for those that are
-        """Whether :meth:`cpu` is quicker for large frames at once than one by one, whose values stay in the cache."""
+    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for overrides
+        """Return whether :meth:`cpu` is faster for many large frames in one call than frame by frame in the cache."""
         return False
 
-    # ------------------------------------------------------------------ what follows
+    # ------------------------------------------------------------------ what follows from that
 
     @classmethod
     def block_dtype(cls) -> np.dtype[Any]:
-        """A row of a block of parameters: whether it acts, the parameters that can be drawn, the derived fields."""
+        """Return the dtype of a row of parameters: whether it acts, sampled parameters, derived values."""
         return block_dtype_of(cls)
 
     def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:
-        """Frames, rows and columns of the result of one sample."""
+        """Return frames, height and width of the result of one sample."""
         frames = spec.frames if self.traits.keeps_frames else len(self.frame_order(rows, spec))
         size = (spec.height, spec.width) if self.traits.keeps_size else self.result_size(rows, spec)
         return frames, *size
 
     def extents(self, block: Any, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
-        """Those of some samples of a block."""
+        """Return the distinct extents of some samples of a block."""
         return {self.extent(block.of(sample, spec.frames), spec) for sample in samples}
 
     @cached_property
     def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
-        """What is drawn: parameter, distribution, and whether for each frame."""
+        """Sampled parameters: parameter, distribution, and whether there is a value for each frame."""
         found = []
         for q in self.drawable:
             value = getattr(self, q.name)
@@ -324,13 +327,13 @@ class Declaration(Settings, ABC):
 
     @cached_property
     def tabled(self) -> tuple[Parameter, ...]:
-        """The parameters with values that are given for each sample or frame."""
+        """The parameters with an array of values, one for each sample or frame."""
         return tuple(q for q in self.drawable if isinstance(unframed(getattr(self, q.name)), Table))
 
     @cached_property
     def template(self) -> npt.NDArray[Any]:
-        """A block of one row, with the parameters that are constant; None is NaN there, or 0 of whole numbers."""
-        self.check_settled()
+        """A block of one row with the constant parameters; None is NaN there, or 0 for integers."""
+        self.check_bound()
         row = np.zeros(1, self.block_dtype())
         for q in self.drawable:
             value = getattr(self, q.name)
@@ -341,7 +344,7 @@ class Declaration(Settings, ABC):
 
     @cached_property
     def may_be_identity(self) -> bool:
-        """Whether there are parameters, among those that it may have, that change nothing."""
+        """Whether some values that the parameters may have change nothing."""
         known = [q for q in self.drawable if q.identity is not None]
         return bool(known) and all(
             isinstance(v := getattr(self, q.name), _VARYING) or v == q.identity for q in known
@@ -349,18 +352,18 @@ class Declaration(Settings, ABC):
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether its parameters are the same for every sample and frame."""
+        """Whether the parameters are the same for every sample and frame."""
         varies = any(isinstance(value, _VARYING) for value in self.settings().values())
-        return self.p in (0, 1) and not varies and not self._draws_together
+        return self.p in (0, 1) and not varies and not self._overrides_sample
 
     @cached_property
     def is_random(self) -> bool:
-        """Whether anything is drawn."""
-        return 0 < self.p < 1 or bool(self.distributions) or self._draws_together
+        """Whether anything is sampled."""
+        return 0 < self.p < 1 or bool(self.distributions) or self._overrides_sample
 
     @property
-    def _draws_together(self) -> bool:
-        """Whether it has a sample() of its own."""
+    def _overrides_sample(self) -> bool:
+        """Whether the class defines its own sample()."""
         return type(self).sample is not Declaration.sample
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a parameter can be besides a constant: a distribution, a table with a value per sample, one per frame."""
+"""Distributions, tables of values per sample, and values per frame: what a parameter may be besides a constant."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ __all__ = [
 ]
 
 
-_SHOWN: Final = 16  # numbers of an array that are worth reading
+_SHOWN: Final = 16  # numbers of an array that a repr prints
 
 
 class Distribution(ABC):
-    """What values are drawn from: one for each sequence, or one for each frame within :func:`per_frame`.
+    """Distribution of a parameter: one value for each sequence, or for each frame within :func:`per_frame`.
 
-    A distribution of one's own is a frozen dataclass that derives from this class and has both methods.
+    A custom distribution is a frozen dataclass that derives from this class and defines both methods.
 
     Attributes:
-        for_flags: whether its values are chosen so that they may be True and False.
+        kinds: registered distributions by class name.
+        for_flags: whether the values may be True and False.
     """
 
     kinds: ClassVar[dict[str, type[Distribution]]] = {}
@@ -53,32 +54,32 @@ class Distribution(ABC):
         super().__init_subclass__()
         if cls.__name__ in Distribution.kinds:
             raise ParameterError(
-                f"there is a distribution {cls.__name__} already", advice="Name it otherwise"
+                f"there is a distribution {cls.__name__} already", advice="Choose another name"
             )
         Distribution.kinds[cls.__name__] = cls
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
-        """Values of a shape; one number where that has no axes.
+        """Sample values of a shape; one number if the shape is empty.
 
         Args:
             rng: the only source of randomness.
-            shape: how many; for a parameter that is a vector, its length is the last axis.
-            whole: whether they must be whole numbers.
+            shape: shape of the result; for a vector parameter its length is the last axis.
+            whole: whether the values must be integers.
         """
 
     @abstractmethod
     def support(self) -> tuple[Any, Any] | None:
-        """The least and the greatest value that can be drawn; None where the parameter's own bounds are meant."""
+        """Return the least and greatest value that can be sampled; None for the bounds of the parameter."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(Distribution):
-    """Every value from ``lo`` to ``hi`` alike; whole numbers include both ends. A tuple ``(lo, hi)`` means this.
+    """Uniform distribution from ``lo`` to ``hi``; integers include both ends. A tuple ``(lo, hi)`` means this.
 
     Attributes:
-        lo: the least value; a tuple with one for each element, where the parameter is a vector.
-        hi: the greatest value, likewise.
+        lo: least value; a tuple with one for each element of a vector.
+        hi: greatest value, likewise.
     """
 
     lo: Any
@@ -94,8 +95,8 @@ class Uniform(Distribution):
             raise ParameterError(f"the range ({self.lo}, {self.hi}) is reversed", allowed="(least, greatest)")
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
-        """Values of a shape; see :meth:`Distribution.draw`."""
-        size = shape or None  # NumPy is quicker with None than with a shape of no axes, and draws the same
+        """See :meth:`Distribution.draw`."""
+        size = shape or None  # None is faster than an empty shape and samples the same number
         if not whole:
             return rng.uniform(self.lo, self.hi, size)
         values = rng.integers(self.lo, self.hi, size, endpoint=True)
@@ -103,7 +104,7 @@ class Uniform(Distribution):
 
     @property
     def is_finite(self) -> bool:
-        """Whether the range has a width, which NumPy needs to draw from it."""
+        """Whether the width of the range is finite, which NumPy requires."""
         return bool(np.isfinite(np.subtract(self.hi, self.lo)).all())
 
     def support(self) -> tuple[Any, Any]:
@@ -113,10 +114,10 @@ class Uniform(Distribution):
 
 @dataclasses.dataclass(frozen=True)
 class Normal(Distribution):
-    """The normal distribution; what lies outside of the parameter's bounds is moved to them.
+    """Normal distribution; values outside of the parameter's bounds are clipped to them.
 
     Attributes:
-        mean: where it is highest.
+        mean: mean.
         stddev: standard deviation, at least 0.
     """
 
@@ -131,22 +132,22 @@ class Normal(Distribution):
             raise ParameterError(f"stddev={self.stddev!r} is not valid", allowed="a number of at least 0")
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:
-        """Values of a shape; see :meth:`Distribution.draw`."""
+        """See :meth:`Distribution.draw`."""
         values = rng.normal(self.mean, self.stddev, shape or None)
         return np.rint(values) if whole else values
 
     def support(self) -> None:
-        """The parameter's bounds."""
+        """Return None: the parameter's bounds."""
         return
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice(Distribution):
-    """One of some values.
+    """Random choice of one of some values.
 
     Attributes:
-        values: what there is to choose from.
-        weights: how likely each is, in proportion; None makes all alike.
+        values: the values.
+        weights: relative probabilities; None for equal ones.
     """
 
     values: tuple[float, ...]
@@ -157,7 +158,7 @@ class Choice(Distribution):
         values = _plain_numbers(self.values)
         if values == ():
             raise ParameterError("a choice of no values", allowed="one value or more")
-        # NaN is what no bound is compared with
+        # bounds cannot be compared with NaN
         if not isinstance(values, tuple) or any(value != value for value in values):
             raise ParameterError(f"a choice of {values or self.values}", allowed="numbers, one or more")
         object.__setattr__(self, "values", values)
@@ -174,25 +175,25 @@ class Choice(Distribution):
             )
         return weights
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:  # noqa: ARG002  its values are whole or not
-        """Values of a shape; see :meth:`Distribution.draw`."""
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> FloatArray | float:  # noqa: ARG002  the values decide
+        """See :meth:`Distribution.draw`."""
         if self.weights is None:
             which = rng.integers(0, len(self.values), shape or None)
         else:
-            which = _shares(self.weights).searchsorted(rng.random(shape or None), side="right")
+            which = _cumulative(self.weights).searchsorted(rng.random(shape or None), side="right")
         several = isinstance(which, np.ndarray)
         return np.array(self.values, np.float64)[which] if several else float(self.values[which])
 
     def support(self) -> tuple[float, float]:
-        """The least and the greatest of the values."""
+        """Return the least and greatest of the values."""
         return min(self.values), max(self.values)
 
 
 def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None:
-    """Keep fields as Python's numbers: what is equal is then written, compared and hashed alike.
+    """Convert fields to Python numbers, so that equal distributions have equal repr, JSON and hash.
 
     Raises:
-        ParameterError: one of them is no number, nor several where these are allowed.
+        ParameterError: a field is neither a number nor, where ``several`` allows them, several numbers.
     """
     for name in names:
         value = getattr(owner, name)
@@ -204,7 +205,7 @@ def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None
 
 
 def _plain_numbers(value: Any) -> Any:
-    """A number of any library as Python's, or several as a tuple of them; None for what is neither."""
+    """Return a number of any library as a Python number, or several as a tuple; None for anything else."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, Iterable):
@@ -214,15 +215,15 @@ def _plain_numbers(value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _shares(weights: tuple[float, ...]) -> FloatArray:
-    """How likely each value is, together with those before it: the last is 1."""
-    shares: FloatArray = (np.asarray(weights) / sum(weights)).cumsum()
-    shares /= shares[-1]
-    return shares
+def _cumulative(weights: tuple[float, ...]) -> FloatArray:
+    """Return the cumulative probabilities; the last one is 1."""
+    cumulative: FloatArray = (np.asarray(weights) / sum(weights)).cumsum()
+    cumulative /= cumulative[-1]
+    return cumulative
 
 
 class Table:
-    """A value for each sample, or for each frame: a read-only array that can be compared and hashed.
+    """Array with a value for each sample or frame: read-only, comparable and hashable.
 
     Args:
         values: numbers; the first axis counts samples or frames.
@@ -236,7 +237,8 @@ class Table:
         return isinstance(other, Table) and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
-        return hash((self.values.shape, self.values.tobytes()))
+        # -0.0 equals 0.0, so both must have one hash
+        return hash((self.values.shape, (self.values + 0.0).tobytes()))
 
     def __repr__(self) -> str:
         few = self.values.size <= _SHOWN
@@ -247,7 +249,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class PerFrame:
-    """A value for each frame; made by :func:`per_frame`.
+    """Values for each frame; made by :func:`per_frame`.
 
     Attributes:
         values: a table ``(F,)`` or ``(N, F)``, a distribution, or a range.
@@ -260,17 +262,17 @@ class PerFrame:
 
 
 def per_frame(values: Number) -> PerFrame:
-    """The values of a parameter, one for each frame.
+    """Give a parameter one value for each frame.
 
     Args:
-        values: an array ``(F,)`` for every sample, or ``(N, F)``; or a range or a distribution, of which one value
-            is drawn for each frame. A parameter that is a vector has one more axis.
+        values: an array ``(F,)`` for every sample, or ``(N, F)``; or a range or a distribution, from which one value
+            is sampled for each frame. A vector parameter has one more axis.
     """
     return PerFrame(values)
 
 
 def unframed(value: Any) -> Any:
-    """What a value for each frame is taken from; any other value is as it is."""
+    """Return the value inside of :func:`per_frame`; any other value unchanged."""
     return value.values if isinstance(value, PerFrame) else value
 
 
@@ -281,7 +283,7 @@ Flag: TypeAlias = bool | npt.ArrayLike | Distribution | PerFrame
 
 
 def encoded(value: Any) -> Any:
-    """A value as JSON knows it."""
+    """Return a value as JSON types."""
     if isinstance(value, PerFrame):
         return {"per_frame": encoded(value.values)}
     if isinstance(value, Table):
@@ -295,10 +297,10 @@ def encoded(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """The value that :func:`encoded` was given.
+    """Return the value that :func:`encoded` wrote.
 
     Raises:
-        ParameterError: it is of a kind that is not known.
+        ParameterError: the value is of an unknown kind.
     """
     if isinstance(value, list):
         return tuple(value)
@@ -311,24 +313,23 @@ def _decoded(value: Any) -> Any:
         return PerFrame(_decoded(inner))
     if kind == "per_sample":
         return np.asarray(inner)
-    if kind == Percentiles.__name__:
-        return Percentiles(**inner)
-    if kind not in Distribution.kinds:
+    if kind != Percentiles.__name__ and kind not in Distribution.kinds:
         known = ", ".join(sorted(Distribution.kinds))
         raise ParameterError(f"there is no distribution {kind!r}", allowed=known)
+    cls: Any = Percentiles if kind == Percentiles.__name__ else Distribution.kinds[kind]
     try:
-        return Distribution.kinds[kind](**{name: _tuples(part) for name, part in inner.items()})
+        return cls(**{name: _tuples(part) for name, part in inner.items()})
     except (AttributeError, TypeError) as error:
-        raise ParameterError(f"{inner!r} are no arguments of the distribution {kind!r} ({error})") from error
+        raise ParameterError(f"{inner!r} are not arguments of {kind} ({error})") from error
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """The values by their names in an operator's JSON.
+    """Return the values by name from an operator's JSON.
 
     Raises:
-        ParameterError: this is no such text, or a value is of a kind that is not known.
+        ParameterError: the text is not such JSON, or a value is of an unknown kind.
     """
-    allowed = "what to_json() gives"
+    allowed = "the result of to_json()"
     try:
         found = json.loads(text)
     except ValueError as error:

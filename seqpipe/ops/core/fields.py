@@ -1,4 +1,4 @@
-"""What follows from the fields of an operator's class: its parameters, their rows, its signature, and names."""
+"""Parameters, block dtype, signature and documentation that follow from the fields of an operator's class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from ...errors import ParameterError
 from .parameters import KEY, Parameter
-from .spec import COMPUTED, MOVED
+from .spec import COMPUTED_DTYPES, MOVED_DTYPES
 
 __all__ = [
+    "COMMON",
     "block_dtype_of",
     "check_names",
     "check_stated",
@@ -28,15 +29,17 @@ __all__ = [
     "signature_of",
     "suggestion",
     "summary_of",
-    "telling",
+    "usage_hint",
 ]
 
-_TAKEN: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
-"""Of rows of parameters, of calls that make operators, and of their JSON."""
+COMMON: Final = ("p", "per_frame", "seed")
+"""Parameters that every operator on images has."""
+_RESERVED: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
+"""Names used in rows of parameters, by calls that create operators, and in JSON."""
 
 
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
-    """The parameters of a dataclass, each with its name; those of the class itself before those of its bases."""
+    """Return the parameters of a dataclass with their names; those of the class come before those of its bases."""
     found = []
     for entry in dataclasses.fields(cls):
         whole = entry.metadata.get(KEY)
@@ -55,7 +58,7 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=512)
 def block_dtype_of(op: Hashable) -> np.dtype[Any]:
-    """A row of an operator's block: whether it acts, its parameters that may be drawn, and what is derived of them."""
+    """Return the dtype of a row of an operator's block: whether it acts, sampled parameters, derived values."""
     kind: Any = op
     fields = [("acts", np.int32), *(q.field for q in kind.drawable)]
     for entry in kind.traits.derived:
@@ -65,27 +68,27 @@ def block_dtype_of(op: Hashable) -> np.dtype[Any]:
 
 
 def signature_of(parameters: Seq[Parameter]) -> inspect.Signature:
-    """The signature of what takes parameters, by keyword."""
+    """Return the signature of a callable that takes parameters by keyword."""
     return inspect.Signature(
         [inspect.Parameter(q.name, inspect.Parameter.KEYWORD_ONLY, default=q.default) for q in parameters]
     )
 
 
 def replaces(cls: type, method: str) -> bool:
-    """Whether a class has a method of its own in place of one of its bases that is more than a demand for it."""
+    """Return whether a class defines a method that a base already implements."""
     before = getattr(super(cls, cls), method, None)
     return method in vars(cls) and not getattr(before, "__isabstractmethod__", before is None)
 
 
 def summary_of(cls: type) -> str:
-    """What a class says of itself, or the nearest one of its bases that does."""
+    """Return the docstring of a class, or of its nearest base that has one."""
     own = cls.__dict__.get("__doc__")
     inherited: str = getattr(super(cls, cls), "summary", "")
     return inspect.cleandoc(own) if own else inherited
 
 
 def sentence_of(cls: Any, parameter: Parameter) -> str:
-    """What a parameter means to an operator."""
+    """Return the documentation of a parameter for one operator class."""
     if parameter.name == "per_frame" and not cls.traits.by_frame:
         meaning = parameter.param.doc.rstrip(".")
         return f"{meaning}; always False, as the frames of a sequence belong together."
@@ -93,67 +96,65 @@ def sentence_of(cls: Any, parameter: Parameter) -> str:
 
 
 def documented(cls: Any) -> str:
-    """The docstring of an operator: what its class says, and its parameters."""
+    """Return the docstring of an operator: its summary and its parameters."""
     lines = "".join(f"\n    {q.name}: {sentence_of(cls, q)}" for q in cls.parameters)
     return f"{cls.summary}\n\nArgs:{lines}\n" if lines else cls.summary
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by a name that is none of some, as advice; empty if nothing is near."""
+    """Return the most similar known name as advice; empty if none is similar."""
     near = {known_name.lower(): known_name for known_name in known}
     found = get_close_matches(name.lower(), near, n=1, cutoff=0.7)
     return f"Perhaps {near[found[0]]!r} is meant" if found else ""
 
 
-def telling(op: Any) -> str:
-    """What to tell an operator that does nothing: its last example, or else to give its own parameters."""
+def usage_hint(op: Any) -> str:
+    """Return advice for an operator that changes nothing: its last example, or its own parameters."""
     given = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
-    own = " or ".join(q.name for q in op.parameters[:-3])  # all but those that every operator has
+    own = " or ".join(q.name for q in op.parameters if q.name not in COMMON)
     return f"try {type(op).__name__}({given})" if given else f"give {own}"
 
 
 def check_names(cls: Any) -> None:
-    """See that an operator's parameters, and what it derives from them, can be told apart from all else of it.
+    """Check that the names of parameters and derived values are unique within an operator.
 
     Args:
-        cls: its class, that knows its parameters.
+        cls: the class, with its parameters.
 
     Raises:
-        ParameterError: one has the name of an attribute or a method, of an argument of the call, or of another one.
+        ParameterError: a parameter has the name of an attribute, a method, an argument of the call or a derived value.
     """
     derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
-    beside = {*_TAKEN, *derived, *call}.union(*map(_others, cls.__mro__[1:]))
+    taken = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
     for q in cls.parameters:
-        if q.name in beside:
+        if q.name in taken:
             raise name_taken(cls, q.name)
 
 
 def name_taken(cls: type, name: str) -> ParameterError:
-    """The error of a parameter that cannot have the name that it has."""
+    """Return the error for a parameter whose name is already used."""
     return ParameterError(
-        f"{cls.__name__}.{name} has the name of something else of the operator",
-        allowed="names of no attribute, no method, no argument of its call, and nothing derived",
+        f"{cls.__name__}.{name} has the name of another attribute of the operator",
+        allowed="names of no attribute, method, argument of the call or derived value",
     )
 
 
 def check_stated(cls: Any) -> None:
-    """See that what a class states of itself is of the right form: a text is no tuple of types, nor a number one.
+    """Check the form of an operator's name, dtypes and channels.
 
     Raises:
-        ParameterError: its name is no name, or its types or numbers of channels are none that there can be.
+        ParameterError: the name is not an identifier, or dtypes or channels are not valid.
     """
     computes = cls.traits.takes in ("images", "batches") and cls.traits.values != "moved"
-    types = COMPUTED if computes else MOVED
+    types = COMPUTED_DTYPES if computes else MOVED_DTYPES
     if not all(part.isidentifier() for part in cls.name.split(".")):
-        raise ParameterError(
-            f"an operator with the name {cls.name!r}", allowed="names as Python's functions have"
-        )
+        raise ParameterError(f"an operator with the name {cls.name!r}", allowed="Python identifiers")
     if type(cls.traits.dtypes) is not tuple or not set(cls.traits.dtypes) <= set(types):
         raise ParameterError(
             f"{cls.__name__}.dtypes={cls.traits.dtypes!r} is not valid",
             allowed=f"a tuple of {', '.join(types)}",
-            advice='Operators that only move values, whose values are "moved", take others'
+            advice='Operators that only move values, whose trait values is "moved", accept others'
             if computes
             else "",
         )
@@ -166,7 +167,7 @@ def check_stated(cls: Any) -> None:
         )
 
 
-def _others(base: Any) -> set[str]:
-    """The attributes of a base that are no fields; those of a class alone are not."""
+def _attributes(base: Any) -> set[str]:
+    """Return the attributes of a base class that are not dataclass fields."""
     fields = dataclasses.fields(base) if dataclasses.is_dataclass(base) else ()
     return set(vars(base)) - {field.name for field in fields}

@@ -1,4 +1,4 @@
-"""The range of intensities that an operator works in: one parameter, and what it comes to for a sample."""
+"""Range of intensities of an operator: its parameter, and the numbers for a sample."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .parameters import KEY, Parameter
 from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
 
-__all__ = ["Intensities", "IntensityRange", "intensities", "limits_of", "range_param", "refusal"]
+__all__ = ["Intensities", "IntensityRange", "intensities", "limits_of", "missing_range_error", "range_param"]
 
 IntensityRange: TypeAlias = (
     tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None
 )
-"""What the parameter ``range`` may be."""
+"""Values of the parameter ``range``."""
 _FORMS: Final = "(least, greatest), 'minmax', 'percentiles' (0.5 and 99.5), ops.Percentiles(…) or 'dtype'"
 _DOC: Final = (
-    "the range of intensities: two numbers, that of the values of each sample, percentiles of them, or from 0 to the "
-    "greatest value of the type, 1 for floats; None means the type's for pictures, and is refused for volumes"
+    "the range of intensities: two numbers, the least and greatest value of each sample, percentiles of its values, or "
+    "0 to the greatest value of the dtype, 1 for floats; None is the dtype's for frames, and not allowed for volumes"
 )
 
 
@@ -35,9 +35,9 @@ class Intensities(NamedTuple):
     """A range of intensities.
 
     Attributes:
-        lo: what means dark.
-        hi: what means full intensity.
-        middle: between them; as DALI has it where the range is that of the type.
+        lo: intensity of dark.
+        hi: full intensity.
+        middle: middle intensity; DALI's where the range is that of the dtype.
     """
 
     lo: float
@@ -46,30 +46,30 @@ class Intensities(NamedTuple):
 
     @property
     def width(self) -> float:
-        """From dark to full; 1 where the range is empty, so that it can be divided by."""
+        """Width of the range; 1 if the range is empty, so that it can be a divisor."""
         return self.hi - self.lo or 1.0
 
 
 @dataclass(frozen=True)
 class _RangeParameter(Parameter):
-    """The parameter ``range``, with its forms."""
+    """The parameter ``range``, which has its own forms."""
 
     @property
     def hint(self) -> str:
         """See :attr:`Parameter.hint`."""
         return "ops.Range"
 
-    def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  it has none
+    def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  the range has no unit
         return f"{_FORMS}, or None"
 
     def normal(self, value: Any) -> Any:
-        """The range in its normal form; percentiles by name are those from 0.5 to 99.5.
+        """Return the normalized range; ``"percentiles"`` are those from 0.5 to 99.5.
 
         Raises:
-            ParameterError: it is of none of the forms.
+            ParameterError: the value has none of the forms.
         """
         if isinstance(unframed(value), DataNode):
-            return super().normal(value)  # which refuses it by name
+            return super().normal(value)  # raises an error that names the node
         if isinstance(value, str) and value == "percentiles":
             return Percentiles()
         named = isinstance(value, str) and value in ("minmax", "dtype")
@@ -88,7 +88,7 @@ def range_param(doc: str = "") -> Any:
     """Declare the parameter ``range``, as the value of a field.
 
     Args:
-        doc: what it means, where that is not what it means to most operators.
+        doc: meaning, where it differs from the usual one.
     """
     declared = Param(name="", doc=doc or _DOC, kind=str, optional=True)
     return dataclasses.field(
@@ -97,27 +97,27 @@ def range_param(doc: str = "") -> Any:
 
 
 def intensities(wanted: IntensityRange, spec: Spec, dtype: str = "") -> Intensities:
-    """The range for a sample.
+    """Return the range for a sample.
 
     Args:
         wanted: the parameter.
-        spec: the sample, with the limits of its values where they were asked for.
-        dtype: the type whose range is meant by "dtype"; by default that of the sample.
+        spec: the sample, with the limits of its values if the range depends on these.
+        dtype: the dtype that ``"dtype"`` refers to; by default that of the sample.
     """
     if wanted in (None, "dtype"):
         name = dtype or spec.dtype
         return Intensities(0.0, full_range(name), half_range(name))
-    # NaN where pixels are not there yet, as where crops are only planned
+    # NaN without pixels, as when a crop is only planned
     lo, hi = wanted if isinstance(wanted, tuple) else spec.limits or (math.nan, math.nan)
     return Intensities(lo, hi, (lo + hi) / 2)
 
 
 def limits_of(values: Array, wanted: Literal["minmax"] | Percentiles) -> tuple[float, float]:
-    """The range of some values, without those that are no finite numbers; 0 to 1 if there are none.
+    """Return the range of the finite values of an array; 0 to 1 if there are none.
 
     Args:
-        values: NumPy or CuPy, of any shape.
-        wanted: which one.
+        values: NumPy or CuPy array of any shape.
+        wanted: kind of range.
     """
     library = namespace(values)
     if values.dtype.kind == "f":
@@ -131,11 +131,11 @@ def limits_of(values: Array, wanted: Literal["minmax"] | Percentiles) -> tuple[f
     return float(lo), float(hi)
 
 
-def refusal(name: str) -> ParameterError:
-    """What is said of a volume without a range."""
+def missing_range_error(name: str) -> ParameterError:
+    """Return the error for a volume without a range of intensities."""
     return ParameterError(
         "a volume without a range of intensities, which does not follow from its type",
         source=name,
         allowed=f"range= {_FORMS}",
-        advice="Give the window that matters, such as range=(-200, 300) for soft tissue in HU",
+        advice="Pass the window of interest, such as range=(-200, 300) for soft tissue in HU",
     )

@@ -1,4 +1,4 @@
-"""Nodes: values that are to come. This is where operators know them by; :mod:`seqpipe.pipeline` evaluates them."""
+"""DataNode: values computed later, when :mod:`seqpipe.pipeline` evaluates a graph."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .arithmetic import computed
 from .occurrences import Occurrences
 from .spec import Backend
 
-__all__ = ["OF_CALLS", "Computed", "DataNode", "Named", "NodeOutput", "Run", "numbers_of", "parts_of"]
+__all__ = ["GRAPH_ARGUMENTS", "Computed", "DataNode", "Named", "NodeOutput", "Run", "numbers_of", "parts_of"]
 
-OF_CALLS: Final = ("epoch", "index", "backend", "device")
-"""What of a run a graph is called with, so that no call that makes a node is given it."""
+GRAPH_ARGUMENTS: Final = ("epoch", "index", "backend", "device")
+"""Arguments of a call that a graph gets instead of its deferred calls."""
 
 
 class Run(NamedTuple):
-    """What nodes are evaluated for.
+    """The batch that nodes are evaluated for.
 
     Attributes:
-        epoch: the epoch that draws are for.
-        index: the samples' indices, or that of the first, as operators take them.
-        samples: how many samples there are.
-        frames: how many frames each has; None where they differ.
-        backend: who does it; see :class:`seqpipe.ops.Chain`.
-        device: what kernels run on.
+        epoch: epoch that parameters are sampled for.
+        index: indices of the samples, or the index of the first.
+        samples: number of samples.
+        frames: number of frames of each sample; None if the samples differ.
+        backend: implementation to run; see :class:`seqpipe.ops.Chain`.
+        device: device that kernels run on.
     """
 
     epoch: int
@@ -47,31 +47,30 @@ class Run(NamedTuple):
     device: KernelDevice | None
 
 
-class DataNode:  # no ABC: to ask what is none of a class takes one of these ten times as long
-    """A value that is to come, for a batch: an input, a random number, or what is made of other nodes.
+class DataNode:  # no ABC: isinstance() of an ABC takes ten times as long for other types
+    """A value of a batch that is computed later: a graph's input, a random number, or a function of other nodes.
 
-    What is given one gives one: operators and functions, for what they act on as for their parameters, and arithmetic
-    (``angle * 2 + 1``, ``angle > 0``), which is that of the samples' numbers, in the types that
-    :mod:`seqpipe.ops.core.arithmetic` says. :class:`seqpipe.pipeline.Graph` says what comes of it. Nodes are values
-    that cannot be changed.
+    Operators and functions that get a node return a node, for data as well as for parameters. So does arithmetic
+    (``angle * 2 + 1``, ``angle > 0``), which acts on the numbers of each sample with the dtypes of
+    :mod:`seqpipe.ops.core.arithmetic`. :class:`seqpipe.pipeline.Graph` evaluates nodes. Nodes are immutable.
 
     Attributes:
-        where: the line of the user's that made it, as ``train.py:31 (function)``; empty if there is none.
+        where: the user's line that created the node, as ``train.py:31 (function)``; empty if there is none.
     """
 
     where: str
 
-    def __new__(cls, *_: Any, **__: Any) -> DataNode:  # noqa: D102  not in __init__, which dataclasses write
+    def __new__(cls, *_: Any, **__: Any) -> DataNode:  # noqa: D102  not in __init__, which dataclasses generate
         made = super().__new__(cls)
         made.__dict__["where"] = user_line()
         return made
 
-    # so that NumPy's numbers leave arithmetic to nodes, on either side of the sign
+    # NumPy scalars then defer arithmetic to nodes, on either side
     __array_ufunc__: ClassVar[None] = None
 
     @property
     def operands(self) -> tuple[DataNode, ...]:
-        """The nodes that it is made of."""
+        """The nodes that it depends on."""
         return ()
 
     @property
@@ -86,49 +85,52 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
 
     @property
     def applies(self) -> Any:
-        """The operator on images that it applies to its only operand first of all; None if that is not known."""
+        """The operator on images that it applies to its first operand before anything else; None if that is not known.
+
+        Other operands do not change which pixels it reads.
+        """
         return None
 
     @property
     def holds_pixels(self) -> bool:
-        """Whether it is known to be made of pixels, with which there is no arithmetic."""
+        """Whether it is known to hold pixels, which have no arithmetic."""
         return False
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What it is, in a word."""
+        """Short name."""
 
     @abstractmethod
     def written(self, name: Named) -> str:
-        """How it is made, as an expression.
+        """Return the expression that computes it.
 
         Args:
-            name: what to call the nodes in it.
+            name: returns the names of the nodes in the expression.
         """
 
     @abstractmethod
     def value(self, given: Seq[Any], run: Run) -> Any:
-        """Its value.
+        """Compute the value.
 
         Args:
-            given: the values of its operands.
-            run: what it is evaluated for.
+            given: values of the operands.
+            run: the batch to compute it for.
 
         Raises:
-            ParameterError: a value is not one that it can be made of.
+            ParameterError: the value of an operand is not valid.
         """
 
-    def occurring(self, seen: Occurrences) -> DataNode:  # noqa: ARG002  for those that draw
-        """The same, of operators that draw as they occur among others.
+    def with_occurrences(self, seen: Occurrences) -> DataNode:  # noqa: ARG002  for nodes with operators
+        """Return the node with the occurrences of its operators set.
 
         Args:
-            seen: counts the operators of a graph, those of this node next.
+            seen: counts the operators of a graph in order.
         """
         return self
 
     def support(self) -> None:
-        """The least and the greatest value, as a distribution tells them: those of the parameter's own bounds."""
+        """Return None, as a distribution that has the bounds of the parameter."""
         return
 
     def __str__(self) -> str:
@@ -187,37 +189,37 @@ class DataNode:  # no ABC: to ask what is none of a class takes one of these ten
     def __bool__(self) -> NoReturn:
         raise self._not_there(
             "truth value",
-            "Decide by a parameter: fn.flip(x, horizontal=node), or fn.rotate(x, angle=node * 10)",
+            "Pass it as a parameter: fn.flip(x, horizontal=node), or fn.rotate(x, angle=node * 10)",
         )
 
     def __len__(self) -> NoReturn:
-        raise self._not_there("length", "That of a batch is what the graph is called with")
+        raise self._not_there("length", "The length is that of the batch that the graph is called with")
 
     def __iter__(self) -> NoReturn:
-        raise self._not_there(
-            "parts to go through", "Give the node whole: it stands for all samples of a batch"
-        )
+        raise self._not_there("elements", "Pass the node itself: it stands for all samples of a batch")
 
-    # type checkers take nodes for what arrays can be made of, and so for numbers of operators
+    # makes nodes ArrayLike for type checkers, so that parameters accept them
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise self._not_there("values", "Call the graph, and take the array that it gives")
+        raise self._not_there("values", "Call the graph, and use the array that it returns")
 
     def _not_there(self, what: str, advice: str) -> ParameterError:
-        return ParameterError(f"{self} has no {what} yet, for it is a node", source="DataNode", advice=advice)
+        return ParameterError(
+            f"{self} has no {what} yet, because it is a node", source="DataNode", advice=advice
+        )
 
 
 Named: TypeAlias = Callable[[DataNode], str]
-"""What a node is called in an expression."""
+"""Function that names a node in an expression."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NodeOutput(DataNode):
-    """One of several values that a node gives.
+    """One of several values of a node.
 
     Attributes:
-        whole: that node.
-        place: the number of the value among them.
-        name: of the value.
+        whole: the node.
+        place: position of the value.
+        name: name of the value.
     """
 
     whole: DataNode
@@ -226,44 +228,44 @@ class NodeOutput(DataNode):
 
     @property
     def operands(self) -> tuple[DataNode, ...]:
-        """The node that gives it."""
+        """The node that computes it."""
         return (self.whole,)
 
     @property
     def label(self) -> str:
-        """What it is a part of, and its name."""
+        """The node's label and the name of the value."""
         return self.written(lambda node: node.label)
 
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
         return f"{name(self.whole)}.{self.name}"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  it is there
+    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operand matters
         """See :meth:`DataNode.value`."""
         return given[0][self.place]
 
 
 def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[NodeOutput, ...]:
-    """The values that a node gives, by their names in order."""
+    """Return the values of a node, by their names in order."""
     return tuple(NodeOutput(whole, place, name) for place, name in enumerate(names))
 
 
 _SIGNS: Final = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")
-"""Those that operators of Python write; a minus before a node is times -1."""
+"""Signs of the operators that nodes implement; the negative of a node is its product with -1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Computed(DataNode):
-    """Arithmetic of two nodes, or of a node and a number; the type of the result is that of the arrays' arithmetic.
+    """Arithmetic of two nodes, or of a node and a number, in the dtype of :func:`result_type`.
 
-    Values have their samples along the first axis, so what has fewer axes than the other is the same along the last.
+    Values have their samples along the first axis; an operand with fewer axes is broadcast along the last ones.
 
     Attributes:
-        sign: of the arithmetic.
-        parts: what stands before it and behind it.
+        sign: sign of the operator.
+        parts: left and right operand.
 
     Raises:
-        ParameterError: there is no such sign, or one of the parts is neither a number nor a node of numbers.
+        ParameterError: the sign is unknown, or an operand is neither a number nor a node of numbers.
     """
 
     sign: str
@@ -271,12 +273,12 @@ class Computed(DataNode):
 
     def __post_init__(self) -> None:
         if self.sign not in _SIGNS:
-            raise ParameterError(f"{self.sign!r} is no sign of arithmetic", allowed=", ".join(_SIGNS))
+            raise ParameterError(f"{self.sign!r} is not an arithmetic operator", allowed=", ".join(_SIGNS))
         object.__setattr__(self, "parts", tuple(_part(self.sign, part) for part in self.parts))
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:
-        """The nodes among the parts."""
+        """The nodes among the operands."""
         return tuple(part for part in self.parts if isinstance(part, DataNode))
 
     @cached_property
@@ -286,7 +288,7 @@ class Computed(DataNode):
 
     @property
     def label(self) -> str:
-        """What is computed of what, no deeper than that."""
+        """The expression, with nested expressions as an ellipsis."""
         return f"({self.written(lambda node: '…' if isinstance(node, Computed) else node.label)})"
 
     def written(self, name: Named) -> str:
@@ -294,7 +296,7 @@ class Computed(DataNode):
         before, behind = (name(part) if isinstance(part, DataNode) else f"{part!r}" for part in self.parts)
         return f"{before} {self.sign} {behind}"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  it is the same for all
+    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operands matter
         """See :meth:`DataNode.value`."""
         values = iter(given)
         parts = [next(values) if isinstance(part, DataNode) else part for part in self.parts]
@@ -308,7 +310,7 @@ class Computed(DataNode):
                 part.reshape(part.shape + (1,) * (axes - part.ndim)) if np.ndim(part) else part
                 for part in numbers
             ]
-            return computed(self.sign, *aligned)  # what is no number is refused where a number is needed
+            return computed(self.sign, *aligned)  # parameters refuse NaN where they need a number
         except ParameterError as error:
             error.source = "DataNode"
             raise
@@ -325,14 +327,14 @@ def _part(sign: str, part: Any) -> Any:
         part = part.item()
     if isinstance(part, DataNode) and part.holds_pixels:
         raise ParameterError(
-            f"{part} holds pixels, with which there is no {sign!r}",
+            f"{part} holds pixels, which have no {sign!r}",
             source="DataNode",
             allowed="nodes of numbers",
-            advice="Operators change pixels, such as fn.brightness_contrast; fn.reductions make numbers of them",
+            advice="Change pixels by operators such as fn.brightness_contrast; fn.reductions compute numbers from them",
         )
     if not isinstance(part, (DataNode, Real)):
         raise ParameterError(
-            f"{part!r} beside {sign!r} and a node",
+            f"{part!r} and a node as operands of {sign!r}",
             source="DataNode",
             allowed="a number, or a node of numbers",
         )
@@ -340,21 +342,21 @@ def _part(sign: str, part: Any) -> Any:
 
 
 def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
-    """The numbers that a node gave, in main memory: arithmetic and parameters take them there.
+    """Return the numbers of a node's value in main memory, where arithmetic and parameters need them.
 
-    A GPU's come by way of its current stream, which is waited for.
+    Copies from a GPU use its current stream and wait for it.
 
     Args:
         value: an array, a number, or a list with one of them for each sample.
 
     Raises:
-        ParameterError: these are no numbers, or lists of different shapes.
+        ParameterError: the value holds no numbers, or a list has values of different shapes.
     """
     if isinstance(value, (Sequence, Batch)):
         raise ParameterError(
             f"a {type(value).__name__} where numbers are needed",
             allowed="arrays",
-            advice="fn.reductions make numbers of pixels",
+            advice="fn.reductions compute numbers from pixels",
         )
     if isinstance(value, (list, tuple)):
         parts = [numbers_of(part) for part in value]

@@ -1,14 +1,14 @@
-"""Occurrences: operators of one name and one seed that are used together draw apart.
+"""Occurrences: independent random streams for operators of one name and one seed that are used together.
 
-A draw depends on (seed, name, occurrence, epoch, index of the sample), and on nothing else. The occurrence counts the
-operators of equal name and seed before this one, in the order of what they are used in: of a
-:class:`seqpipe.ops.Chain`, its operators; of a :class:`seqpipe.pipeline.Graph`, its nodes, each after those that it is
-made of, outputs in their order, and within a node that calls a chain the operators of that. A
-:class:`seqpipe.pipeline.Augmented` has the occurrences of its chain, whatever the reader's conversion does of it.
+Sampled values depend on (seed, name, occurrence, epoch, index of the sample) alone. The occurrence counts the preceding
+operators of equal name and seed: in a :class:`seqpipe.ops.Chain`, in the order of its operators; in a
+:class:`seqpipe.pipeline.Graph`, in the order of its nodes, each after its operands, outputs in their order, and a
+chain's operators within its node. A :class:`seqpipe.pipeline.Augmented` has the occurrences of its chain, including
+operators that the reader's conversion replaces.
 
-The first occurrence draws by the operator's name, as the operator does when it is called by itself; the next ones by
-``flip#1``, ``flip#2`` and so on. So an operator that is put behind others changes none of their draws, and one with a
-seed of its own changes nobody's. To draw the same numbers twice, give one node of ``fn.random`` to both.
+The first occurrence uses the stream of the operator's name, as the operator does alone; the next ones use ``flip#1``,
+``flip#2`` and so on. So appending an operator changes no other operator's values, and an operator with its own seed
+affects none. To use the same numbers twice, pass one node of ``fn.random`` to both operators.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["Occurrences"]
 
 
 class Occurrences:
-    """Counts the operators of what they are used in."""
+    """Counter of the operators of a chain or graph."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, int]] = Counter()
 
     def of(self, ops: Iterable[Any]) -> tuple[Any, ...]:
-        """The next operators, each as it occurs: the same object where that is how it draws already."""
-        return tuple(op.occurring(self._next(op)) if op.draws else op for op in ops)
+        """Return the next operators with their occurrences set; the same objects where nothing changes."""
+        return tuple(op.with_occurrence(self._next(op)) if op.has_seed else op for op in ops)
 
     def _next(self, op: Any) -> int:
-        place = op.name, op.seed
-        self._seen[place] += 1
-        return self._seen[place] - 1
+        key = op.name, op.seed
+        self._seen[key] += 1
+        return self._seen[key] - 1

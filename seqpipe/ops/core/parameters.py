@@ -1,4 +1,4 @@
-"""The parameters of operators: declared once, checked by :class:`seqpipe.param.Param`, brought to one normal form."""
+"""Parameters of operators: declared once, checked by :class:`seqpipe.param.Param`, normalized to one form."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 ANY: Final = -1
-"""The size of vectors of any length."""
+"""Size of a vector of any length."""
 MATRIX: Final = -2
-"""The size of matrices of any shape."""
+"""Size of a matrix of any shape."""
 
 KEY: Final = "seqpipe"
-"""Of a declaration, in the metadata of a field."""
+"""Key of a declaration in the metadata of a dataclass field."""
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
 _MOST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
-"""What a field of a block can hold."""
+"""Greatest magnitude that a field of a block holds."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Parameter:
     """One parameter of an operator.
 
     Attributes:
-        param: its name, meaning, unit and bounds.
-        default: its value where none is given.
-        identity: the value at which it changes nothing; None if it has none.
-        size: 0 for a number, how many numbers make a value, :data:`ANY` or :data:`MATRIX`.
-        drawn: whether it may differ between samples and frames; else it is one value for all.
-        by_frame: whether it may differ between the frames of a sequence; what decides their size may not.
+        param: name, meaning, unit and bounds.
+        default: value if the user passes none.
+        identity: value at which the operator changes nothing; None if there is none.
+        size: 0 for a number, the length of a vector, :data:`ANY` or :data:`MATRIX`.
+        drawn: whether the value may differ between samples and frames; else it is one value for all.
+        by_frame: whether it may differ between the frames of a sequence; False for parameters that determine the size.
     """
 
     param: Param
@@ -61,32 +61,32 @@ class Parameter:
 
     @property
     def hint(self) -> str:
-        """Its type as stubs have it; empty where that follows from the rest."""
+        """Type annotation for stubs; empty if it follows from the other attributes."""
         return ""
 
     @property
     def name(self) -> str:
-        """Its Python name."""
+        """Python name."""
         return self.param.name
 
     @property
     def field(self) -> tuple[Any, ...]:
-        """Its field in a block: float32, or int32 for whole numbers and flags."""
+        """Field in the dtype of a block: float32, or int32 for integers and flags."""
         kind = _TYPES[self.param.kind]
         return (self.name, kind, (self.size,)) if self.size else (self.name, kind)
 
     @cached_property
     def one(self) -> Param:
-        """What one number of it may be, of a vector, a range or a distribution: None stands for all of it only."""
+        """Declaration of one element of a vector, range or distribution, which cannot be None."""
         return dataclasses.replace(self.param, optional=False)
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words."""
+        """Allowed values in words."""
         return self._words(self.one)
 
     def sentence(self, *, by_frame: bool = True) -> str:
-        """What it means and what it may be, for documentation.
+        """Return the meaning and the allowed values, for documentation.
 
         Args:
             by_frame: whether parameters of the operator may differ between the frames of a sequence.
@@ -106,17 +106,17 @@ class Parameter:
         return f"{words} or None" if self.param.optional else words.removesuffix(",")
 
     def normal(self, value: Any) -> Any:
-        """The value in its normal form: a constant, a tuple of them, a Distribution, a Table, a DataNode or a PerFrame.
+        """Return the normalized value: a constant, a tuple, a Distribution, a Table, a DataNode or a PerFrame.
 
         Raises:
-            ParameterError: it is out of bounds or of the wrong shape.
+            ParameterError: the value is out of bounds or has the wrong shape.
         """
         value = _plain(value)
         if isinstance(node := unframed(value), DataNode):
             if not self.drawn:
                 raise ParameterError(
-                    f"{self.name} is given a node, {node}",
-                    allowed=f"{self.allowed}, known beforehand: it is one for all samples",
+                    f"{self.name} is the node {node}",
+                    allowed=f"{self.allowed}, known when the operator is created: it is one value for all samples",
                 )
             value = PerFrame(node) if node.by_frame else value
         if value is None or not (self.drawn or self.size):
@@ -137,11 +137,11 @@ class Parameter:
         return self._constant(value) if varying is None else varying
 
     def _varying(self, value: Any, axes: int) -> Any:
-        """A distribution, a table, a node, or a tuple for a constant vector; None for what must be a constant.
+        """Return a distribution, a table, a node, or a tuple for a constant vector; None if it must be a constant.
 
         Args:
-            value: what was given.
-            axes: how many a table may have, besides that of a vector.
+            value: the argument.
+            axes: most axes of a table, without the axis of a vector.
         """
         if isinstance(value, DataNode):
             return value
@@ -156,7 +156,7 @@ class Parameter:
         return None
 
     def draw(self, value: Distribution, rng: np.random.Generator, frames: int | None) -> FloatArray | float:
-        """One value of a distribution, or one for each frame; within the bounds of the parameter and of a block."""
+        """Sample one value, or one for each frame, clipped to the bounds of the parameter and of a block's field."""
         shape = (*(() if frames is None else (frames,)), *((self.size,) if self.size else ()))
         values = value.draw(rng, shape, whole=self.param.kind is not float)
         lo, hi = self.param.lo, self.param.hi
@@ -165,7 +165,7 @@ class Parameter:
             lo, hi = (-most if lo is None else lo), (most if hi is None else hi)
         if lo is None and hi is None:
             return values
-        if np.ndim(values) == 0:  # what NumPy does, which takes twenty times as long for one number
+        if np.ndim(values) == 0:  # NumPy's maximum takes twenty times as long for one number
             values = float(values)
             values = values if lo is None or values > lo else lo
             return values if hi is None or values < hi else hi
@@ -192,11 +192,11 @@ class Parameter:
         if self.param.kind is bool and not value.for_flags:
             raise self._error(value, "True, False, or a Choice of both")
         checked = [self._bound(value, bound) for bound in support or ()]
-        # the ends of a range of whole numbers are whole numbers, also where they were given as floats
+        # bounds of an integer range are integers, also if they were passed as floats
         return Uniform(*checked) if type(value) is Uniform else value
 
     def _bound(self, value: Distribution, bound: Any) -> Any:
-        """The least or the greatest value that can be drawn: a number, or one for each element of a vector."""
+        """Check a bound of a distribution: a number, or one for each element of a vector."""
         if not np.ndim(bound):
             return self._constant(bound, one=True)
         if len(bound) != self.size:
@@ -251,7 +251,7 @@ class Parameter:
         if self.size and not one and value is not None:
             raise self._error(value, self.allowed)
         if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
-            value = bool(value)  # as DALI has it, whose flags are numbers
+            value = bool(value)  # DALI's flags are numbers
         checked = (self.one if one else self.param).check(value)
         most = _MOST.get(self.param.kind) if self.drawn and checked is not None else None
         if most is not None and abs(checked) > most:
@@ -280,22 +280,22 @@ def param(
     """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
 
     Args:
-        default: its value where none is given. None makes it optional; in a block of parameters it is then NaN.
-        doc: what it means, a phrase or a sentence.
+        default: value if the user passes none. None makes the parameter optional; a block of parameters holds NaN then.
+        doc: meaning, a phrase or a sentence.
         kind: ``float``, ``int``, ``bool`` or ``str``; by default that of ``default``, or of its first number.
-        unit: of its values.
-        lo: the least value that is allowed.
-        hi: the greatest value that is allowed.
-        identity: the value at which it changes nothing.
-        size: for a vector, how many numbers it has; :data:`ANY` for one or more, :data:`MATRIX` for
-            rows of them; these cannot be drawn.
-        choices: the closed set of texts that are allowed.
-        drawn: False for what is one value for all samples and cannot be drawn; texts never can.
-        by_frame: False for what all frames of a sequence have in common, as what decides their size.
-        optional: whether it may be None though that is not its default.
+        unit: unit of the values.
+        lo: least allowed value.
+        hi: greatest allowed value.
+        identity: value at which the operator changes nothing.
+        size: length of a vector; :data:`ANY` for one or more numbers, :data:`MATRIX` for rows of numbers. These two
+            cannot be sampled.
+        choices: allowed strings.
+        drawn: False if the value is the same for all samples and cannot be sampled; strings never can.
+        by_frame: False if all frames of a sequence share the value, as of parameters that determine the size.
+        optional: whether None is allowed although it is not the default.
 
     Raises:
-        ParameterError: its kind is none of these, or not known from the default; or its bounds are upside down.
+        ParameterError: the kind is none of these or does not follow from the default, or the bounds are reversed.
     """
     default = _frozen(default)
     kind = kind or (str if choices else _kind_of(default))
@@ -325,33 +325,33 @@ def levels(doc: str) -> Any:
     """Declare a level for all channels, or one for each; by default 0.
 
     Args:
-        doc: what the level is of.
+        doc: what the level means.
     """
     return param((0.0,), f"{doc}, or one for each channel", kind=float, unit="levels", size=ANY)
 
 
 def at_most_one(op: Any, *names: str) -> None:
-    """See that an operator is given one of some parameters at most; None and False mean that it is not.
+    """Check that at most one of some parameters is set; None and False mean that a parameter is not set.
 
     Raises:
-        ParameterError: it is given several.
+        ParameterError: several are set.
     """
     values = {name: getattr(op, name) for name in names}
-    given = [name for name, value in values.items() if value is not None and value is not False]
-    if len(given) > 1:
+    present = [name for name, value in values.items() if value is not None and value is not False]
+    if len(present) > 1:
         raise ParameterError(
-            f"{' and '.join(given)} given", source=op.name, allowed=f"one of {', '.join(names)}"
+            f"{' and '.join(present)} given", source=op.name, allowed=f"one of {', '.join(names)}"
         )
 
 
 def _frozen(value: Any) -> Any:
-    """A default whose numbers are those of Python and cannot be changed."""
+    """Return a default as Python numbers and tuples, which are immutable."""
     value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
     return tuple(_frozen(part) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 def _kind_of(default: Any) -> type:
-    """The kind of a value, or of the first number of a vector."""
+    """Return the type of a value, or of the first number of a vector."""
     return _kind_of(default[0]) if isinstance(default, tuple) and default else type(default)
 
 

@@ -1,4 +1,4 @@
-"""Percentiles: a range of intensities by the share of values beneath its ends."""
+"""Percentiles: a range of intensities between two percentiles of the values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HI = Param(name="hi", doc="The percentile at the greatest intensity", kind=floa
 
 @dataclass(frozen=True)
 class Percentiles:
-    """The range between two percentiles of the values of a sample, with linear interpolation as NumPy has it.
+    """Range between two percentiles of the values of a sample, with NumPy's linear interpolation.
 
     Attributes:
-        lo: percentile at the least intensity, from 0 to 100.
-        hi: percentile at the greatest intensity.
+        lo: percentile of the least intensity, from 0 to 100.
+        hi: percentile of the greatest intensity.
 
     Raises:
-        ParameterError: they are none, or upside down.
+        ParameterError: a percentile is not valid, or they are reversed.
     """
 
     lo: float = 0.5

@@ -1,4 +1,4 @@
-"""The one rule by which numbers become values of a type: integers round half to even and saturate, floats do not."""
+"""Conversion of computed values to a dtype: integers are rounded half to even and saturate, floats are not."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
-from .spec import RANGES, WIDE
+from .spec import FLOAT64_DTYPES, RANGES
 
-__all__ = ["placed", "put", "typed"]
+__all__ = ["cast_coordinates", "put", "typed"]
 
-# in float64 where float32 would round the bounds to values beyond them
+# float64 where float32 would round the bounds to values outside the dtype
 _BOUNDS: Final = {
-    np.dtype(name): tuple((np.float64 if name in WIDE else np.float32)(end) for end in ends)
+    np.dtype(name): tuple((np.float64 if name in FLOAT64_DTYPES else np.float32)(end) for end in ends)
     for name, ends in RANGES.items()
 }
 _HALF: Final = np.dtype(np.float16)
 
 
 def put(out: Array, values: Array) -> None:
-    """Write values into an array, by the rule of its type.
+    """Write values into an array, converted to its dtype.
 
-    What is of that type already is copied. NaN, which no arithmetic with whole numbers should give, becomes the least
-    value of a type of whole numbers.
+    Values of the same dtype are copied. NaN, which integer arithmetic should not produce, becomes the least value of an
+    integer dtype.
 
     Args:
-        out: the array that is written.
-        values: floats, or values of the type of ``out``; of a shape that broadcasts to that of ``out``.
+        out: output array.
+        values: floats, or values of the dtype of ``out``, of a shape that broadcasts to that of ``out``.
     """
     if values.dtype == out.dtype:
         out[...] = values
@@ -37,44 +37,44 @@ def put(out: Array, values: Array) -> None:
     bounds = _BOUNDS.get(out.dtype)
     if bounds is None:
         if out.dtype == _HALF:
-            with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
+            with np.errstate(over="ignore"):  # float16 overflows to infinity
                 out[...] = values
         else:
             out[...] = values
         return
     if values.dtype.kind != "f":
-        raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators give floats")
-    # fmax before fmin: with NaN it gives the bound, as the kernels do. CuPy's arrays take these functions as well
+        raise TypeError(f"a result of {values.dtype} for {out.dtype}: computed operators return floats")
+    # fmax before fmin: NaN becomes the lower bound, as in the kernels. Both also accept CuPy arrays
     if bounds[0].dtype != np.float32:
         values = values.astype(np.float64)
-    levels = np.fmax(values, bounds[0])
-    if type(levels) is np.ndarray:  # in the memory that this has taken
-        np.rint(np.fmin(levels, bounds[1], levels), levels)
-        out[...] = levels
+    clipped = np.fmax(values, bounds[0])
+    if type(clipped) is np.ndarray:  # in place, without another temporary array
+        np.rint(np.fmin(clipped, bounds[1], clipped), clipped)
+        out[...] = clipped
     else:
-        out[...] = np.rint(np.fmin(levels, bounds[1]))
+        out[...] = np.rint(np.fmin(clipped, bounds[1]))
 
 
 def typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A few numbers as values of any type, by the same rule; exact where float32 is not."""
+    """Convert a few numbers to any dtype by the same rule; exact where float32 is not."""
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         return np.array([min(max(round(value), bounds.min), bounds.max) for value in values.tolist()], dtype)
-    with np.errstate(over="ignore"):  # what float16 cannot hold is infinite there
+    with np.errstate(over="ignore"):  # float16 overflows to infinity
         return values.astype(dtype)
 
 
-def placed(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Places in double precision as numbers of a type, by the same rule.
+def cast_coordinates(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert coordinates in double precision to a dtype by the same rule.
 
     Args:
         values: in main memory or on a GPU.
-        dtype: the type.
+        dtype: dtype of the result.
     """
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         most = float(bounds.max)
-        if most > bounds.max:  # of 64 bits: rounded, it is one more
+        if most > bounds.max:  # 64-bit maxima round up to one more
             most = math.nextafter(most, 0.0)
         values = np.rint(np.fmin(np.fmax(values, bounds.min), most))
     made: Array = values.astype(dtype)

@@ -1,8 +1,8 @@
-"""What varies of an operator's parameters, in a block: what is given, and what is drawn, in the quickest way there is.
+"""Sampling of parameters into the rows of a block, by the fastest of three methods.
 
-Ranges of one number for each sample take Python's numbers. What all samples draw in the same steps takes arrays with a
-row for each sample. All else, and a sample alone, takes a generator for each sample. Of an operator that says itself in
-which steps it draws (:class:`InSteps`), so that few things can come of it, what came of them is kept by :mod:`._draw`.
+Ranges with one number for each sample use Python floats. Samples of one spec that consume random numbers in the same
+steps use arrays with a row for each sample. All other cases, and a single sample, use one generator for each sample.
+:mod:`seqpipe.ops.core.blocks` caches the outcomes of operators that declare their steps (:class:`InSteps`).
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ __all__ = ["InSteps", "Outcome", "alike", "draw", "steps_of", "write_table"]
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
-_FEW: Final = 2  # samples for which a generator each is quicker than arrays
-_LAST: Final = 1 - 2.0**-53  # the greatest number that a generator gives
+_FEW: Final = 2  # up to so many samples, one generator each is faster than arrays
+_LAST: Final = 1 - 2.0**-53  # the greatest number that a generator returns
 
 
 class InSteps(Declaration, register=False):
-    """An operator that draws numbers in the same steps for every sample, and does one of few things by them.
+    """Base of operators that sample numbers in the same steps for every sample and have few distinct outcomes.
 
-    What these are goes to the fields of :attr:`derived`, in their order, which are vectors.
+    An outcome holds the values of the fields of :attr:`derived`, in their order; these fields are vectors.
     """
 
     samples_together = True
-    derived_from = ()  # sample() gives the fields
+    derived_from = ()  # sample() computes the fields
 
     @property
     @abstractmethod
     def steps(self) -> Steps:
-        """What is drawn for a sample, as :func:`seqpipe.draws.draw_steps` takes it."""
+        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.draws.draw_steps` takes them."""
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """What comes of the numbers that were drawn: of each field of :attr:`derived` the values, or the first ones."""
+        """Return the values, or the first values, of each field of :attr:`derived` for the drawn numbers."""
 
     def values_of_outcome(self, outcome: Outcome) -> dict[str, tuple[float, ...]]:
-        """The same by the names of the fields, all values of each: -1 where there are no more."""
+        """Return the outcome by field name, each vector padded with -1."""
         found = {}
         for entry, values in zip(self.traits.derived, outcome, strict=True):
             name, length = entry if isinstance(entry, tuple) else (entry, 1)
@@ -58,7 +58,7 @@ class InSteps(Declaration, register=False):
         return found
 
     def sample(self, rng: np.random.Generator | BatchGenerator, spec: Spec) -> dict[str, Any]:
-        """What comes of the steps, and then what is drawn from distributions."""
+        """Sample the outcome of the steps, then the distributions."""
         found: dict[str, Any]
         if isinstance(rng, BatchGenerator):
             every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
@@ -70,7 +70,7 @@ class InSteps(Declaration, register=False):
 
 
 def steps_of(op: Declaration) -> Steps | None:
-    """The steps in which all that varies is drawn, at last whether it acts; None where there is more to it."""
+    """Return the steps that draw everything that varies, ending with whether it acts; None if steps do not suffice."""
     found: Steps | None = op.__dict__.get("_steps_drawn", ())
     if found == ():
         own = isinstance(op, InSteps) and type(op).sample is InSteps.sample and not op.is_by_frame
@@ -89,7 +89,7 @@ def draw(
     epoch: int,
     indices: Seq[int],
 ) -> Any:
-    """Write what is drawn; returns which rows act."""
+    """Sample the parameters into rows; return which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
         numbers = uniforms(op.seed, op.stream_name, epoch, indices, len(ranges.fields) + (op.p < 1))
@@ -107,12 +107,12 @@ def draw(
 
 
 class _Ranges(NamedTuple):
-    """Parameters of which each is drawn from a range, once for each sample: Python's numbers are the quickest here.
+    """Parameters that are each sampled from a range, once for each sample; Python floats are the fastest here.
 
     Attributes:
-        fields: of a row, one for each number; with its place in the vector, None where the field is a number.
-        lo: the least value of each number.
-        width: the greatest less the least.
+        fields: field of a row for each number, with the index in a vector; None if the field is a number.
+        lo: least value of each number.
+        width: greatest value minus the least.
     """
 
     fields: tuple[tuple[str, int | None], ...]
@@ -120,12 +120,13 @@ class _Ranges(NamedTuple):
     width: tuple[float, ...]
 
     def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
-        """Write what :meth:`Distribution.draw` gives; returns which rows act.
+        """Write the values that :meth:`Distribution.draw` would return; return which rows act.
 
         Args:
             rows: one for each sample.
-            numbers: from 0 to 1, for each field those of all samples; and those for what acts, if that is random.
-            p: the probability of that.
+            numbers: for each field the numbers of all samples, from 0 to 1; last those that decide whether the operator
+                acts, if that is random.
+            p: probability of acting.
         """
         for (name, place), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
             column = rows[name] if place is None else rows[name][:, place]
@@ -135,7 +136,7 @@ class _Ranges(NamedTuple):
 
 
 def _ranges_of(op: Declaration) -> _Ranges | None:
-    """The ranges that an operator draws from once for each sample; None if it draws in another way, too."""
+    """Return the ranges of an operator that samples only these, once for each sample; else None. They are cached."""
     found = op.__dict__.get("_ranges", op)
     if found is op:
         found = op.__dict__["_ranges"] = _ranges(op)
@@ -153,7 +154,7 @@ def _ranges(op: Declaration) -> _Ranges | None:
             return None
         for place in range(q.size) if q.size else (None,):
             lo, hi = (float(end[place] if np.ndim(end) else end) for end in (value.lo, value.hi))
-            # what rounding could lead beyond the bounds has to be seen to
+            # rounding must not exceed the upper bound; Parameter.draw clips such ranges
             if q.param.hi is not None and lo + (hi - lo) * _LAST > q.param.hi:
                 return None
             fields.append((q.name, place))
@@ -175,12 +176,12 @@ def _can_draw_together(op: Declaration) -> bool:
 
 
 def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: BatchGenerator) -> Any:
-    """What is drawn for samples that are alike, all at once."""
+    """Sample all samples of one spec at once."""
     of_samples = rows.reshape(len(specs), -1)
-    rng: Any = draws  # it has what of a generator such operators use
+    rng: Any = draws  # has the methods of a generator that such operators use
     for name, value in op.sample(rng, specs[0]).items():
         column = of_samples[name]
-        if missing := column.ndim - value.ndim:  # there are no axes of frames, or of a vector's numbers
+        if missing := column.ndim - value.ndim:  # axes of frames or of a vector
             value = value.reshape(len(value), *[1] * missing, *value.shape[1:])
         column[...] = value
     if op.p == 1:
@@ -190,10 +191,10 @@ def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], d
 
 
 def _drawn_alone(op: Declaration, rows: npt.NDArray[Any], spec: Spec, rng: np.random.Generator) -> Any:
-    """What is drawn for one sample."""
+    """Sample one sample."""
     for name, value in op.sample(rng, spec).items():
         rows[name] = value
-    # last, so that a change of p leaves the other draws as they were
+    # last, so that another p leaves the other sampled values unchanged
     return True if op.p == 1 else rng.random(len(rows) if op.per_frame else None) < op.p
 
 
@@ -204,7 +205,7 @@ def _drawn_one_by_one(
     first: Seq[int],
     drawing: Iterable[np.random.Generator],
 ) -> Any:
-    """What is drawn for one sample after the other, each by its own generator."""
+    """Sample one sample after the other, each by its own generator."""
     acts: Any = np.ones(len(rows), np.bool_) if op.p < 1 else True
     found: list[dict[str, Any]] = []
     for spec, rng, start, end in zip(specs, drawing, first[:-1], first[1:], strict=True):
@@ -212,9 +213,9 @@ def _drawn_one_by_one(
         if op.p < 1:
             acts[start:end] = rng.random(end - start if op.per_frame else None) < op.p
     if not op.is_by_frame and len(set(map(tuple, found))) == 1:
-        for name in found[0]:  # a column at a time takes a fifth of the time
+        for name in found[0]:  # writing columns takes a fifth of the time of writing rows
             drawn, column = np.array([values[name] for values in found]), rows[name]
-            # of a vector for which one number was drawn, all values are that number
+            # one number drawn for a vector applies to all of its elements
             column[...] = drawn if drawn.ndim == column.ndim else drawn[:, None]
         return acts
     for values, start, end in zip(found, first[:-1], first[1:], strict=True):
@@ -226,7 +227,7 @@ def _drawn_one_by_one(
 def write_table(
     op: Declaration, q: Parameter, rows: npt.NDArray[Any], specs: Seq[Spec], first: Seq[int]
 ) -> None:
-    """Write the values that are given for each sample or frame."""
+    """Write the values of an array parameter, one for each sample or frame."""
     value = getattr(op, q.name)
     table: Table = value.values if isinstance(value, PerFrame) else value
     array, axes = table.values, table.values.ndim - bool(q.size)
@@ -241,18 +242,18 @@ def write_table(
                 f"{q.name} has values for {array.shape[:axes]}",
                 source=op.name,
                 allowed=f"{wanted}, the {what} given",
-                advice=_as_frames(q, array.shape[:axes], spec.frames),
+                advice=_per_frame_advice(q, array.shape[:axes], spec.frames),
             )
         rows[q.name][start:end] = array if isinstance(value, PerFrame) and axes == 1 else array[sample]
 
 
-def _as_frames(q: Parameter, shape: tuple[int, ...], frames: int) -> str | None:
-    """What to do with an array of a shape that would fit the frames of a sample."""
+def _per_frame_advice(q: Parameter, shape: tuple[int, ...], frames: int) -> str | None:
+    """Return advice if the shape of an array fits the frames of a sample."""
     if not q.by_frame or shape[-1:] != (frames,):
         return None
-    return f"For a value for each frame, give {q.name}=ops.per_frame(…) of the array"
+    return f"For a value for each frame, pass {q.name}=ops.per_frame(…) of the array"
 
 
 def alike(specs: Seq[Spec]) -> bool:
-    """Whether all samples are of one kind."""
+    """Return whether all samples have the same spec."""
     return len(specs) == 1 or specs.count(specs[0]) == len(specs)

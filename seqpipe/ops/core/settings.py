@@ -1,4 +1,4 @@
-"""An operator as a value: its settings, as Python and as JSON write them, and what of them is still to come."""
+"""Settings: an operator as a value, with repr, JSON, equality and pending parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...cached import cached_property
 from ...errors import ParameterError
-from .deferred import Maker, written
+from .deferred import Deferrable, written
 from .distributions import encoded, settings_of, unframed
 from .nodes import DataNode, Named
 from .parameters import Parameter
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["REGISTRY", "Settings"]
 
 REGISTRY: dict[str, type[Any]] = {}
-"""Every operator by its name."""
+"""Operator classes by name."""
 
 
-class Settings(Maker):
-    """What is made of parameters, and equal where they are.
+class Settings(Deferrable):
+    """Base of objects that are defined by their parameters, and equal if these are.
 
     Attributes:
-        name: of the operator's function.
-        stream_name: of its random numbers: the name of the operator, with the occurrence behind it unless that is 0.
-        parameters: what is declared.
+        name: name of the operator's function.
+        stream_name: name of its random stream: the operator's name, followed by the occurrence unless that is 0.
+        parameters: the declared parameters.
     """
 
     name: ClassVar[str]
@@ -36,57 +36,57 @@ class Settings(Maker):
     parameters: ClassVar[tuple[Parameter, ...]]
 
     @property
-    def makers(self) -> tuple[Any, ...]:
-        """The operator alone."""
+    def operators(self) -> tuple[Any, ...]:
+        """The operator itself."""
         return (self,)
 
     @property
     def title(self) -> str:
-        """Its name."""
+        """The operator's name."""
         return self.name
 
     def expression(self, name: Named) -> str:
-        """See :meth:`Maker.expression`."""
+        """See :meth:`Deferrable.expression`."""
         return f"{self.name}({written(self, name)})"
 
-    def rebuilt(self, makers: Seq[Any]) -> Self:
-        """The one operator."""
-        (made,) = makers
+    def rebuilt(self, operators: Seq[Any]) -> Self:
+        """Return the one operator."""
+        (made,) = operators
         return made  # type: ignore[no-any-return]  # of this class
 
     @property
-    def draws(self) -> bool:
-        """Whether it has a seed, which what draws nothing has not."""
+    def has_seed(self) -> bool:
+        """Whether the operator has a seed; operators that sample nothing have none."""
         return any(parameter.name == "seed" for parameter in self.parameters)
 
     @property
     def occurrence(self) -> int:
-        """Which of those of its name and seed it is in what it is used in; see :mod:`seqpipe.ops.core.occurrences`."""
+        """Position among the operators of equal name and seed; see :mod:`seqpipe.ops.core.occurrences`."""
         return int(self.stream_name.removeprefix(self.name).removeprefix("#") or 0)
 
-    def occurring(self, occurrence: int) -> Self:
-        """The same operator with another occurrence."""
+    def with_occurrence(self, occurrence: int) -> Self:
+        """Return the same operator with another occurrence."""
         if occurrence == self.occurrence:
             return self
         made = object.__new__(type(self))
-        # also what it keeps between calls, none of which is drawn
+        # includes its caches, which hold nothing sampled
         made.__dict__.update(
             self.__dict__, stream_name=f"{self.name}#{occurrence}" if occurrence else self.name
         )
         return made
 
     def settings(self) -> dict[str, Any]:
-        """Every parameter's value in its normal form."""
+        """Return the normalized value of every parameter."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.parameters}
 
     @cached_property
     def nodes(self) -> dict[str, DataNode]:
-        """The nodes among the parameters, by their names."""
+        """Nodes among the parameters, by parameter name."""
         found = {name: unframed(value) for name, value in self.settings().items()}
         return {name: value for name, value in found.items() if isinstance(value, DataNode)}
 
     def changed(self) -> dict[str, Any]:
-        """The values that are not those by default."""
+        """Return the parameters that differ from their defaults."""
         return {
             q.name: value
             for q in self.parameters
@@ -100,27 +100,27 @@ class Settings(Maker):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.settings(), self.occurrence)
 
-    def check_settled(self) -> None:
-        """Refuse to be used while a parameter is still to come.
+    def check_bound(self) -> None:
+        """Check that no parameter is a node.
 
         Raises:
-            ParameterError: one is a node.
+            ParameterError: a parameter is a node, whose value is not known yet.
         """
         for name, node in self.nodes.items():
             raise ParameterError(
-                f"{name} is what {node} is to give",
+                f"{name} is the node {node}, whose value is not known yet",
                 source=self.name,
-                advice="Call the operator, which gives a node, and take a seqpipe.pipeline.Graph of that",
+                advice="Call the operator, which returns a node, and build a seqpipe.pipeline.Graph from that",
             )
 
     def state(self) -> dict[str, Any]:
-        """The operator's name and its values as JSON knows them, but for nodes, which stay what they are."""
+        """Return the operator's name and its values as JSON types; nodes stay objects."""
         occurring = {"occurrence": self.occurrence} if self.occurrence else {}
         values = {name: encoded(value) for name, value in self.settings().items()}
         return {"op": self.name, **occurring, **values}
 
     def to_json(self) -> str:
-        """The operator as JSON, for :meth:`from_json`.
+        """Return the operator as JSON, for :meth:`from_json`.
 
         Raises:
             ParameterError: a parameter is a node.
@@ -129,19 +129,19 @@ class Settings(Maker):
 
     def _refuse_node(self, node: DataNode) -> NoReturn:
         raise ParameterError(
-            f"{node} is a node among the parameters", source=self.name, advice="Take the JSON of the graph"
+            f"{node} is a node among the parameters", source=self.name, advice="Serialize the graph instead"
         )
 
     @staticmethod
     def from_json(text: str, **more: Any) -> Any:
-        """The operator that :meth:`to_json` was called for.
+        """Create the operator that :meth:`to_json` wrote.
 
         Args:
             text: the JSON.
-            **more: values of parameters that are not in it.
+            **more: values of parameters that the JSON does not contain.
 
         Raises:
-            ParameterError: this is no such text, there is no such operator, or a parameter is out of its bounds.
+            ParameterError: the text is not such JSON, the operator is unknown, or a parameter is not valid.
         """
         settings = settings_of(text)
         name = settings.pop("op", None)
@@ -151,8 +151,8 @@ class Settings(Maker):
         if type(occurrence) is not int or occurrence < 0:
             allowed = "a whole number of at least 0"
             raise ParameterError(f"occurrence={occurrence!r} is not valid", source=name, allowed=allowed)
-        return REGISTRY[name](**settings, **more).occurring(occurrence)
+        return REGISTRY[name](**settings, **more).with_occurrence(occurrence)
 
 
 def _rebuild(cls: type[Any], settings: dict[str, Any], occurrence: int = 0) -> Any:
-    return cls(**settings).occurring(occurrence)
+    return cls(**settings).with_occurrence(occurrence)

@@ -1,4 +1,4 @@
-"""Spec: what an operator is told of a sample before it acts on it."""
+"""Spec: properties of a sample that an operator gets before the pixels, and dtypes by their use."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 __all__ = [
     "BACKENDS",
-    "COMPUTED",
-    "FAST",
-    "LEVELS",
-    "MOVED",
+    "COMPUTED_DTYPES",
+    "FLOAT64_DTYPES",
+    "KERNEL_DTYPES",
+    "MOVED_DTYPES",
     "RANGES",
-    "WIDE",
+    "TABLE_DTYPES",
     "Backend",
     "Spec",
     "full_range",
@@ -21,16 +21,16 @@ __all__ = [
 Backend: TypeAlias = Literal["reference", "cpu", "cuda"]
 BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
 
-LEVELS: Final = ("uint8", "uint16", "int16")
-"""Types of so few values that each may have an entry in a table."""
-FAST: Final = (*LEVELS, "float16", "float32")
-"""Types that kernels and the fast forms on CPUs compute with; of others the reference is what is done."""
-WIDE: Final = ("uint32", "int32", "float64")
-"""Types that are computed in float64, for float32 does not hold their values."""
-COMPUTED: Final = (*FAST, "int8", *WIDE)
-"""Types that operators compute with; in float32 but for those of :data:`WIDE`."""
-MOVED: Final = ("bool", "int8", *FAST, "uint32", "int32", "uint64", "int64", "float64")
-"""Types that operators which only move values take."""
+TABLE_DTYPES: Final = ("uint8", "uint16", "int16")
+"""Dtypes with so few values that a table holds a result for each."""
+KERNEL_DTYPES: Final = (*TABLE_DTYPES, "float16", "float32")
+"""Dtypes that kernels and CPU implementations support; the reference computes the others."""
+FLOAT64_DTYPES: Final = ("uint32", "int32", "float64")
+"""Dtypes that are computed in float64, because float32 does not hold their values exactly."""
+COMPUTED_DTYPES: Final = (*KERNEL_DTYPES, "int8", *FLOAT64_DTYPES)
+"""Dtypes that operators compute with, in float32 except for :data:`FLOAT64_DTYPES`."""
+MOVED_DTYPES: Final = ("bool", "int8", *KERNEL_DTYPES, "uint32", "int32", "uint64", "int64", "float64")
+"""Dtypes that operators which only move values accept."""
 RANGES: Final = {
     "uint8": (0, 255),
     "uint16": (0, 65535),
@@ -39,21 +39,21 @@ RANGES: Final = {
     "uint32": (0, 2**32 - 1),
     "int32": (-(2**31), 2**31 - 1),
 }
-"""The least and the greatest value of each type whose results saturate."""
+"""Least and greatest value of each dtype whose results saturate."""
 
 
 class Spec(NamedTuple):
-    """One sample.
+    """Properties of one sample.
 
     Attributes:
         frames: frames or slices; 1 for an image.
         height: rows.
         width: columns.
         channels: values of a pixel.
-        dtype: their type, such as ``"uint8"``.
-        volume: whether frames are the slices of a volume.
-        limits: the range of its intensities, for operators that ask for one that follows from the values; else None.
-        spacing: of voxels along slices, rows and columns in mm, for operators that ask for it; None if it is not known.
+        dtype: dtype of the values, such as ``"uint8"``.
+        volume: whether the frames are slices of a volume.
+        limits: range of intensities, for operators whose range depends on the values; else None.
+        spacing: voxel spacing along slices, rows and columns in mm, for operators that need it; None if it is unknown.
     """
 
     frames: int
@@ -67,10 +67,10 @@ class Spec(NamedTuple):
 
 
 def full_range(dtype: str) -> float:
-    """The value that means full intensity: the greatest of a type of whole numbers, 1 for floats."""
+    """Return the value of full intensity: the greatest value of an integer dtype, 1 for floats."""
     return float(RANGES[dtype][1]) if dtype in RANGES else 1.0
 
 
 def half_range(dtype: str) -> float:
-    """The value in the middle, as DALI has it: 128, 32768, 16384 for int16; 0.5 for floats."""
+    """Return the middle value as DALI defines it: 128, 32768, 16384 for int16; 0.5 for floats."""
     return (full_range(dtype) + 1) / 2 if dtype in RANGES else 0.5

@@ -1,4 +1,4 @@
-"""The table of operators, for documentation."""
+"""Table of all operators, for documentation and the terminal."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from textwrap import shorten
 from typing import Final
 
 from .declaration import REGISTRY, Declaration
+from .fields import COMMON
 
 __all__ = ["table"]
 
-_COMMON: Final = frozenset({"p", "per_frame", "seed"})
 _MARKUP: Final = re.compile(r":[a-z]+:(?=`)|`")
 _WIDTH: Final = 100  # columns of a terminal
 
 
 def table(*, markdown: bool = False) -> str:
-    """All operators of seqpipe by name: a line for each, for a terminal.
+    """Return a table of all built-in operators, one line for each.
 
     Args:
-        markdown: whether as a table in Markdown, with parameters, types, channels and backends.
+        markdown: whether to format it as Markdown, with parameters, dtypes, channels and backends.
     """
     own = [cls for _, cls in sorted(REGISTRY.items()) if cls.__module__.startswith("seqpipe.")]
     if markdown:
@@ -32,7 +32,7 @@ def table(*, markdown: bool = False) -> str:
 
 
 def _row(cls: type[Declaration]) -> str:
-    parameters = ", ".join(f"`{q.name}={q.default!r}`" for q in cls.parameters if q.name not in _COMMON)
+    parameters = ", ".join(f"`{q.name}={q.default!r}`" for q in cls.parameters if q.name not in COMMON)
     channels = " or ".join(map(str, cls.traits.channels)) or "any"
     what = cls.summary.partition("\n")[0]
     backends = "CPU, CUDA" if cls.traits.body or cls.traits.composed else "CPU, CuPy"

@@ -1,4 +1,4 @@
-"""Traits: what the class of an operator states about itself, apart from the parameters that users give."""
+"""Traits: implementation properties that an operator class states, separate from its parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from .body import Body
 from .parameters import KEY
-from .spec import COMPUTED
+from .spec import COMPUTED_DTYPES
 
 __all__ = ["Arguments", "Takes", "Traits", "collected"]
 
@@ -17,14 +17,14 @@ Takes: TypeAlias = Literal["images", "batches", "boxes", "points", "arrays", "vo
 
 _STATED: Final = "_stated_traits"
 _NEVER_INHERITED: Final = ("converted",)
-# a class with a method of its own that does not state the trait beside it has that trait's default again
+# a class that overrides the method without stating the trait gets the default of the trait again
 _STATED_WITH: Final = {
     "sample": "samples_together",
     "derive": "derived_from",
     "order": "rows_together",
     "mapping": "maps_rows",
 }
-# what does the same as a reference does not do the same as another one in its place
+# these traits describe one reference: a subclass that replaces the reference does not inherit them
 _STATED_WITH_REFERENCE: Final = (
     "body",
     "composed",
@@ -37,57 +37,58 @@ _STATED_WITH_REFERENCE: Final = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What operators state about themselves.
+    """Implementation properties of an operator.
 
     In the body of an operator's class, an attribute with one of these names that is not declared by ``param`` is a
-    trait, ``pointwise = True``. It is read as ``op.traits.pointwise``; the class itself keeps no attribute of that
-    name, so that parameters of users may have any of these names. A subclass inherits what it does not state.
+    trait, such as ``pointwise = True``. It is read as ``op.traits.pointwise``; the class itself keeps no attribute of
+    that name, so parameters may have any of these names. A subclass inherits the traits that it does not state.
 
     Attributes:
-        dtypes: what it takes.
-        channels: how many values its pixels may have; empty for any number.
-        channels_from: the parameter whose length says so, for messages; empty where it is the operator itself.
-        values: ``"computed"`` if its reference is given float32 and its result is rounded once, at the end, to the
-            type of the result; ``"moved"`` if it is given the values as they are.
-        pointwise: whether a value of the result depends on that one value and the parameters alone.
-        takes_raw: whether ``cpu`` is given values as they are, though they are computed; it may return floats, or
-            values of the type of the result.
-        threads_within: whether most of ``cpu`` is done by a library that has threads of its own, so that several
-            frames at a time would take longer.
-        of_seqpipe: whether the class is one of seqpipe's own, whose forms keep nothing between calls, and leave images
-            that they are given as they are; follows from its module.
-        keeps_size: whether results have the size of what they are made of.
-        keeps_frames: whether each frame of a result is made of that frame alone; otherwise the operator is given whole
-            sequences, states ``frame_order``, and looks itself at whether it acts.
-        takes: what it acts on; what does not act on images has a call of its own.
+        dtypes: accepted dtypes.
+        channels: accepted numbers of channels; empty for any number.
+        channels_from: name of the parameter whose length determines the channels, for messages; "" if none does.
+        values: ``"computed"`` if the reference gets float32 and its result is rounded once, at the end, to the dtype of
+            the result; ``"moved"`` if it gets the values unchanged.
+        pointwise: whether a value of the result depends on the same value of the input and the parameters alone.
+        takes_raw: whether ``cpu`` gets the values in their dtype although they are computed; it may return floats, or
+            values of the dtype of the result.
+        threads_within: whether most of ``cpu`` runs in a library with its own threads, so that processing several
+            frames concurrently would be slower.
+        is_builtin: whether the class is part of seqpipe; its implementations keep no state between calls and do not
+            write to their input. Follows from the module.
+        keeps_size: whether results have the height and width of the input.
+        keeps_frames: whether each frame of a result depends on the same frame of the input alone; otherwise the
+            operator gets whole sequences, defines ``frame_order``, and itself checks whether it acts.
+        takes: kind of input; an operator that does not take images has its own call.
         by_frame: whether parameters may differ between the frames of a sequence.
-        samples_together: whether ``sample`` also takes ``BatchGenerator`` of alike samples, and gives values of all.
-        luma_only: whether it looks at nothing of colors but their luma, so that gray images do as well; what colors are
-            is then its parameter ``image_type``.
-        derived_from: the parameters in rows that ``derive`` looks at; None for any.
-        rows_together: whether ``kernel_rows`` takes rows of several alike samples, though it moves frames.
-        frames_alike: whether frames that are equal have equal results, if their parameters are; otherwise there is a
-            row of parameters for each frame.
-        body: how it is done on a GPU; None runs the reference on CuPy arrays.
-        composed: whether other operators do it on a GPU: it then has a ``compose`` of its own.
-        derived: names of what follows from the parameters and the type, float32; ``(name, length)`` is a vector.
-        tolerance: how far other backends may be from the reference: by how much at most, in levels or in float32's
-            own rounding steps, and in which share of the values.
-        cpu_tolerance: the same for the fast form on the CPU, where it differs.
+        samples_together: whether ``sample`` also accepts ``BatchGenerator`` for samples of one spec, and returns values
+            for all.
+        luma_only: whether it uses only the luma of colors, so that gray images suffice; its parameter ``image_type``
+            then states the color space.
+        derived_from: the parameters that ``derive`` uses; None for any.
+        rows_together: whether ``kernel_rows`` accepts rows of several samples of one spec although it moves frames.
+        frames_alike: whether equal frames with equal parameters have equal results; otherwise each frame has its own
+            row of parameters.
+        body: the GPU implementation; None runs the reference on CuPy arrays.
+        composed: whether it runs other operators on a GPU; it then defines ``compose``.
+        derived: names of the float32 values derived from parameters and dtype; ``(name, length)`` is a vector.
+        tolerance: greatest difference of other backends from the reference, in integer steps or float32 rounding
+            steps, and the greatest share of values that differ.
+        cpu_tolerance: tolerance of the CPU implementation, where it differs.
         examples: arguments that tests and documentation use.
-        errors: arguments that are refused, each with a regular expression that the message matches.
-        converted: what it does that a reader's conversion can do in its place; never inherited, for a subclass may do
-            something else.
+        errors: invalid arguments, each with a regular expression that matches the message.
+        converted: steps of a reader's conversion that can replace the operator; never inherited, because a subclass may
+            do something else.
     """
 
-    dtypes: tuple[str, ...] = COMPUTED
+    dtypes: tuple[str, ...] = COMPUTED_DTYPES
     channels: tuple[int, ...] = ()
     channels_from: str = ""
     values: Literal["computed", "moved"] = "computed"
     pointwise: bool = False
     takes_raw: bool = False
     threads_within: bool = False
-    of_seqpipe: bool = True
+    is_builtin: bool = True
     keeps_size: bool = True
     keeps_frames: bool = True
     takes: Takes = "images"
@@ -108,10 +109,10 @@ class Traits:
 
 
 def collected(cls: Any, *, new_reference: bool) -> Any:
-    """The traits of a class: those of its body, which are taken out of it, and those of its bases.
+    """Return the traits of a class: those of its body, which are removed from it, and those of its bases.
 
     Args:
-        cls: the class, before it is a dataclass.
+        cls: the class, before it becomes a dataclass.
         new_reference: whether it replaces the reference of a base.
     """
     kinds = [type(base.__dict__["traits"]) for base in cls.__mro__ if "traits" in base.__dict__]
@@ -123,7 +124,7 @@ def collected(cls: Any, *, new_reference: bool) -> Any:
     anew = [*_NEVER_INHERITED, *(name for method, name in _STATED_WITH.items() if method in vars(cls))]
     anew += _STATED_WITH_REFERENCE if new_reference else ()
     stated = {name: defaults[name] for name in anew if name in defaults}
-    setattr(cls, _STATED, {**stated, **own, "of_seqpipe": cls.__module__.startswith("seqpipe.")})
+    setattr(cls, _STATED, {**stated, **own, "is_builtin": cls.__module__.startswith("seqpipe.")})
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         found.update(base.__dict__.get(_STATED, {}))

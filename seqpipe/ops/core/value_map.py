@@ -1,4 +1,4 @@
-"""ValueMap: an affine map of values that an operator declares, so that a reader's conversion can apply it."""
+"""ValueMap: an affine map of values that a reader's conversion can apply instead of the operator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class ValueMap(NamedTuple):
 
     Attributes:
         dtype: dtype of the result.
-        mean: one number, or one for each channel.
-        stddev: one number, or one for each channel.
+        mean: mean, one number or one for each channel.
+        stddev: standard deviation, one number or one for each channel.
         scale: factor of the quotient; a distribution if the parameter is sampled.
-        shift: added in the end; a distribution if the parameter is sampled.
+        shift: added to the product; a distribution if the parameter is sampled.
         epsilon: added to the variance.
     """
 

@@ -1,4 +1,4 @@
-"""Every layout seen as ``(N, F, H, W, C)``, without a copy."""
+"""Views of arrays of any layout as ``(N, F, H, W, C)``, without a copy."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...layout import check_layout
 __all__ = ["DEFAULT_LAYOUTS", "View", "view_of"]
 
 DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
-"""The layout of an array that comes without one, by its number of axes."""
+"""Default layout by number of axes."""
 
 
 class View(NamedTuple):
-    """How an array of some layout is seen.
+    """View of an array of some layout as ``(N, F, H, W, C)``.
 
     Attributes:
-        axes: the array's axes in the order N, F, H, W, C; None if they are in it.
-        extend: what adds those that it has not; None if it has all.
-        places: for each axis of the array, its place among the five.
-        shape: of the lengths of the five axes, those of an array of the layout.
-        batched: whether it has N.
-        is_volume: whether it has D.
-        is_series: whether it has the time points of one volume in place of N, which are drawn for together.
+        axes: the array's axes in the order N, F, H, W, C; None if they are in this order already.
+        extend: index that adds the missing axes; None if none is missing.
+        places: position of each of the array's axes among the five.
+        shape: function that selects the shape in the layout from the lengths of the five axes.
+        batched: whether the layout has N.
+        is_volume: whether the layout has D.
+        is_series: whether time points of one volume take the place of N; they share their sampled parameters.
     """
 
     axes: tuple[int, ...] | None
@@ -39,14 +39,20 @@ class View(NamedTuple):
     is_series: bool = False
 
     def __call__(self, array: Array) -> Array:
-        """The array as ``(N, F, H, W, C)``."""
+        """Return the array as ``(N, F, H, W, C)``."""
         ordered = array if self.axes is None else array.transpose(self.axes)
         return ordered if self.extend is None else ordered[self.extend]
+
+    def window(self, rows: slice, columns: slice) -> tuple[slice, ...]:
+        """Some rows and columns of an array, as an index."""
+        cut = [slice(None)] * len(self.places)
+        cut[self.places.index(2)], cut[self.places.index(3)] = rows, columns
+        return tuple(cut)
 
 
 @lru_cache(maxsize=64)
 def view_of(layout: str, ndim: int) -> View:
-    """How arrays of a layout are seen.
+    """Return the view for arrays of a layout.
 
     Raises:
         ParameterError: the layout is unknown or does not fit the number of axes.

@@ -1,4 +1,4 @@
-"""Kernels of operators: how their sources are put together and launched, and the CUDA sources.
+"""Kernels of operators: assembly of their sources, launches, and the CUDA sources.
 
 Imports `core`.
 """

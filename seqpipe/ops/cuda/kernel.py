@@ -1,4 +1,4 @@
-"""An operator on a GPU: its source put together, and one launch for all images of a call."""
+"""Kernel assembly and launch: one launch for all images of a call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...cached import cached_property
 from ...errors import ParameterError
-from ...kernel import CudaDevice, CudaSource, KernelDevice
+from ...kernel import CudaSource, KernelDevice
 from ...source_text import source_text
 from ..core.blocks import Block
 from ..core.body import WORK, Work
 from ..core.declaration import Declaration
-from ..core.spec import FAST
+from ..core.spec import KERNEL_DTYPES
 
 __all__ = [
     "GRID",
@@ -40,28 +40,30 @@ __all__ = [
 ]
 
 SKELETONS: Final = __package__
-"""The package whose folder holds the CUDA sources of operators."""
+"""Package with the CUDA sources of operators."""
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
-_SHORT: Final = 4000  # bytes of tables by value, on any device
-_LONG: Final = 32000  # where arguments may be so long; a copy to the device takes longer than most kernels
-TYPES: Final = {name: number for number, name in enumerate(FAST)}
-"""The numbers of types in kernels that compute."""
+_SHORT: Final = 4000  # bytes of tables in kernel arguments, on any device
+_LONG: Final = (
+    32000  # bytes on devices with long arguments; a copy to the device takes longer than most kernels
+)
+TYPES: Final = {name: number for number, name in enumerate(KERNEL_DTYPES)}
+"""Numbers of dtypes in kernels that compute."""
 GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
-"""Macros that are the same for all kernels."""
-# as prelude.cuh declares them; NumPy would take a hundred times as long to write the fields one by one
+"""Macros that all kernels share."""
+# as in prelude.cuh; NumPy takes a hundred times as long to write the fields one by one
 _ITEM: Final = struct.Struct("2Q 10q 10i")
 _HEAD: Final = struct.Struct("Q 4i Q")
-_JOBS: Final = {room: np.dtype((np.void, _HEAD.size + room)) for room in (_SHORT, _LONG)}
+_JOBS: Final = {size: np.dtype((np.void, _HEAD.size + size)) for size in (_SHORT, _LONG)}
 
 
 class Item(NamedTuple):
-    """Images of one shape that a call is about.
+    """Images of one shape in a call.
 
     Attributes:
-        x: what is given, ``(N, F, H, W, C)``.
-        out: what is to be written, likewise.
-        sample: the number of its first sample in the call.
+        x: input, ``(N, F, H, W, C)``.
+        out: output, likewise.
+        sample: index of the first sample in the call.
     """
 
     x: Array
@@ -71,12 +73,12 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class OpSource(CudaSource):
-    """A source put together from the prelude, a skeleton, and what an operator states.
+    """Source that consists of the prelude, a skeleton, and an operator's body.
 
     Attributes:
-        row: the fields of a row of parameters, as C has them.
-        body: the statements of the operator.
-        numbers: whole numbers that it has a table of.
+        row: fields of a row of parameters, in C.
+        body: statements of the operator.
+        numbers: integers of its table.
     """
 
     row: str = ""
@@ -85,12 +87,12 @@ class OpSource(CudaSource):
 
     @cached_property
     def work(self) -> Work:
-        """How it is cut into launches and blocks."""
+        """Division into launches and blocks."""
         return WORK.get(self.name.removesuffix(".cuh"), Work())
 
     @cached_property
     def text(self) -> str:
-        """The source: the prelude with the declaration of a row in it, and the skeleton with the operator's body."""
+        """The source: the prelude with the declaration of a row, and the skeleton with the operator's body."""
         head, mark, tail = source_text(SKELETONS, "prelude.cuh").partition("// One image of an item.")
         row = f"struct Row {{\n{self.row}\n}};\n\n"
         if self.work.tile is not None:
@@ -102,7 +104,7 @@ class OpSource(CudaSource):
 
 @lru_cache(maxsize=512)
 def source_of(op: type[Declaration]) -> OpSource:
-    """The source of an operator's kernel."""
+    """Return the source of an operator's kernel."""
     body = op.traits.body
     if body is None:
         raise ParameterError(f"{op.name} has no kernel")
@@ -111,11 +113,11 @@ def source_of(op: type[Declaration]) -> OpSource:
 
 
 def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, channels: int) -> dict[str, int]:
-    """The macros of a kernel: types, channels (0 if images differ), the room for tables."""
+    """Return the macros of a kernel: dtypes, channels (0 if images differ), and size of the tables."""
     shared = {"CHANNELS": channels if channels <= 4 or op.traits.channels else 0, **GRID}
     if op.traits.values == "moved":
         return {"ELEMENT_BYTES": np.dtype(dtype).itemsize, **shared}
-    # whether the statements do the same for all channels
+    # whether the statements treat all channels alike
     alike = op.traits.body is not None and "channel" not in op.traits.body.text
     return {"IN": TYPES[dtype], "OUT": TYPES[result], "ALIKE": int(alike), **shared}
 
@@ -124,7 +126,7 @@ def defines_of(op: Declaration | type[Declaration], dtype: str, result: str, cha
 def _kernel_of(
     op: type[Declaration], dtype: np.dtype[Any], result: np.dtype[Any], channels: int
 ) -> tuple[OpSource, dict[str, int]]:
-    """The source of an operator's kernel, and the macros for some types."""
+    """Return the source of an operator's kernel, and the macros for dtypes."""
     return source_of(op), defines_of(op, dtype.name, result.name, channels)
 
 
@@ -133,9 +135,9 @@ def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDe
 
     Args:
         op: the operator.
-        items: the images, all of one type.
-        block: the rows that the kernel is given.
-        device: where it runs, on CuPy's current stream.
+        items: the images, all of one dtype.
+        block: the kernel rows.
+        device: device that runs it, on CuPy's current stream.
     """
     first = items[0]
     channels = first.x.shape[4]
@@ -155,11 +157,11 @@ def launch(
     """Queue a kernel on images in device memory.
 
     Args:
-        source: the kernel, or several, one after the other.
-        defines: its macros, without those that are the same for all.
-        items: the images, all of one type.
-        block: the rows that the kernel is given.
-        device: where it runs, on CuPy's current stream.
+        source: source of the kernel, or of several consecutive kernels.
+        defines: its macros, without those that all kernels share.
+        items: the images, all of one dtype.
+        block: the kernel rows.
+        device: device that runs it, on CuPy's current stream.
     """
     entries, images = [], 0
     for x, out, sample in items:
@@ -175,57 +177,57 @@ def launch(
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
     passes = work.launches(block.rows, sizes, images, _THREADS)
-    scratch, of_image = None, 0  # memory that is kept between passes, 0 at first
+    scratch, of_image = None, 0  # zeroed memory that passes share
     if work.scratch and len(passes) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
-    room, macros = _SHORT, {**defines, **GRID}
+    inline, macros = _SHORT, {**defines, **GRID}
     if len(tables) > _SHORT:
-        room = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
-        macros["INLINE"] = room or _SHORT
+        inline = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
+        macros["INLINE"] = inline or _SHORT
     head = len(entries), images, len(entries) * _ITEM.size, of_image
-    job, kept = _job(tables, room, head, x, scratch)
+    job, kept = _job(tables, inline, head, x, scratch)
     for function, blocks, count in passes:
         grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)
-    # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
+    # CuPy's pool reuses memory in stream order, so only after the launch
     del kept, scratch
 
 
 @lru_cache(maxsize=32)
-def cuda_device(number: int) -> CudaDevice:
-    """The GPU with a number."""
-    return CudaDevice(number)
+def cuda_device(number: int) -> KernelDevice:
+    """Return the GPU with a number."""
+    return KernelDevice(number)
 
 
 def _job(
-    tables: bytes, room: int, head: tuple[int, ...], x: Array, scratch: Array | None
+    tables: bytes, inline: int, head: tuple[int, ...], x: Array, scratch: Array | None
 ) -> tuple[npt.NDArray[Any], object]:
-    """The argument of a launch, and what must live until it is queued; tables are in it if there is room."""
-    dtype = _JOBS[room or _SHORT]
-    kept = None if room else namespace(x).asarray(np.frombuffer(tables, np.uint8))
+    """Return the argument of a launch, with the tables if they fit, and an object to keep alive until it is queued."""
+    dtype = _JOBS[inline or _SHORT]
+    kept = None if inline else namespace(x).asarray(np.frombuffer(tables, np.uint8))
     job = bytearray(dtype.itemsize)
     addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]
     _HEAD.pack_into(job, 0, addresses[0], *head, addresses[1])
-    if room:
+    if inline:
         job[_HEAD.size : _HEAD.size + len(tables)] = tables
     return np.ndarray((), dtype, job), kept
 
 
 def address_of(array: Array) -> int:
-    """Where an array's values begin in the memory of its device."""
+    """Return the address of an array's data on its device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-@lru_cache(maxsize=256)  # to make a structure takes as long as to fill it
+@lru_cache(maxsize=256)  # creating a dtype takes as long as filling the array
 def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
-    """A structure with more fields after its own."""
+    """Return a structured dtype with more fields."""
     return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])
 
 
 def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Rows with the fields of another structure, which has theirs as well; the others are 0."""
+    """Return rows with a dtype that has more fields, which are 0."""
     made = np.zeros(len(rows), dtype)
     for name in rows.dtype.names or ():
         made[name] = rows[name]
@@ -233,7 +235,7 @@ def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def row_text(dtype: np.dtype[Any]) -> str:
-    """The fields of a row, as C declares them."""
+    """Return the fields of a row as C declarations."""
     lines = []
     for name in dtype.names or ():
         kind = dtype[name]

@@ -1,4 +1,4 @@
-"""Erasing operators: parts of images are filled.
+"""Operators that fill regions of images.
 
 Imports `core`, `call`, `cuda`.
 """

@@ -1,4 +1,4 @@
-"""Erasing operators: given or random boxes of images are filled."""
+"""Operators that fill given or random boxes of images."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ..core.spec import Spec
 __all__ = ["Erase", "RandomErasing"]
 
 _MOST: Final = 16  # regions of an image
-_LEVELS: Final = 4  # levels that a region may have: one for each channel
-_ATTEMPTS: Final = 10  # torchvision's, too
+_LEVELS: Final = 4  # most channels with fill values of their own
+_ATTEMPTS: Final = 10  # as in torchvision
 _ROW: Final = np.dtype(
     [
         ("acts", np.int32),
@@ -37,9 +37,9 @@ _ROW: Final = np.dtype(
 
 
 class _Regions(Op, register=False):
-    """An operator that gives a level to all pixels of some boxes."""
+    """Base of operators that fill boxes."""
 
-    fill_value: tuple[float, ...] = levels("level of what is erased")
+    fill_value: tuple[float, ...] = levels("value of erased pixels")
 
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("levels", _LEVELS),)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
@@ -47,19 +47,19 @@ class _Regions(Op, register=False):
 
     @abstractmethod
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """Top, left, bottom and right of each region, in pixels: ``(K, 4)``; they may reach over the border.
+        """Return top, left, bottom and right of each region in pixels, ``(K, 4)``; they may extend beyond the image.
 
         Args:
-            p: the parameters; where they are arrays with a row for each frame or sample, so is the result.
+            p: parameters; if they are arrays with a row for each frame or sample, so is the result.
             height: rows of the image.
             width: columns of the image.
         """
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """The level of each channel.
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
+        """Derive the fill value of each channel.
 
         Raises:
-            ParameterError: there are levels for more or fewer channels.
+            ParameterError: the number of values is not that of the channels.
         """
         found = self.fill_value
         if len(found) > 1 and (len(found) != spec.channels or len(found) > _LEVELS):
@@ -71,9 +71,9 @@ class _Regions(Op, register=False):
         return {"levels": np.resize(found, _LEVELS) if len(found) == 1 else (*found, 0, 0, 0)[:_LEVELS]}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """A copy, with each box painted over."""
+        """Return a copy with filled boxes."""
         out = x.copy()
-        # what has more channels has one level for all
+        # with more channels, all have one value
         levels = p.levels[: x.shape[-1]] if x.shape[-1] <= _LEVELS else p.levels[0]
         for box in self.boxes(p, *x.shape[1:3]).tolist():
             top, left, bottom, right = (max(place, 0) for place in box)
@@ -81,16 +81,16 @@ class _Regions(Op, register=False):
         return out
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same of values as they are: those that stay need not become floats."""
+        """Compute the same in the dtype of the input."""
         return self.reference(x, p)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """The boxes, how many they are, and the levels."""
+        """Return the dtype of a row: boxes, their number, and fill values."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """The boxes of each row."""
+        """Return the kernel rows."""
         made = np.zeros(len(rows), _ROW)
         made["acts"], made["levels"] = rows["acts"], rows["levels"]
         boxes = self.boxes(values_of_all(rows), spec.height, spec.width).reshape(len(rows), -1)
@@ -101,10 +101,10 @@ class _Regions(Op, register=False):
 
 
 class Erase(_Regions):
-    """Paint over a region, or several, as in DALI.
+    """Fill one or several regions, as in DALI.
 
-    A region reaches from ``floor(anchor)`` to ``floor(anchor + shape)``, the latter excluded; what lies outside of the
-    image is left out. The first may differ between samples and frames; ``more`` are the same for all.
+    A region extends from ``floor(anchor)`` to ``floor(anchor + shape)``, the latter excluded, and is clipped to the
+    image. The first region may differ between samples and frames; those of ``more`` are the same for all.
     """
 
     anchor: Number = param((0.0, 0.0), "top and left of the erased region", kind=float, unit="pixels", size=2)
@@ -165,7 +165,7 @@ class Erase(_Regions):
             )
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """The regions."""
+        """Return the regions."""
         size = np.array([height, width], np.float64)
         first = np.concatenate([p.anchor, p.shape], axis=-1, dtype=np.float64)[..., None, :]
         more = np.reshape(self.more or (), (-1, 4))
@@ -185,11 +185,11 @@ class Erase(_Regions):
 
 
 class RandomErasing(_Regions):
-    """Paint over one region of random size, shape and place: one for a sequence, by the rule of torchvision.
+    """Fill one region of random size, aspect ratio and position, the same in all frames, as torchvision does.
 
-    Its area is uniform in ``scale``, the logarithm of its rows by its columns in that of ``ratio``; a region that is
-    not smaller than the image is drawn again, ten times at most, and then nothing is erased (Zhong et al., "Random
-    erasing data augmentation", 2020). There, ``p=0.5`` is usual.
+    Its area is uniform in ``scale``, the logarithm of the ratio of height to width in that of ``ratio``; a region that
+    is not smaller than the image is sampled again, ten times at most, and then nothing is erased (Zhong et al., "Random
+    erasing data augmentation", 2020). Training recipes usually set ``p=0.5``.
     """
 
     scale: tuple[float, float] = param(
@@ -233,19 +233,19 @@ class RandomErasing(_Regions):
                 )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """Four numbers from 0 to 1 for each attempt: they do not depend on the size of the image."""
+        """Sample four numbers from 0 to 1 for each attempt, so that they do not depend on the size of the image."""
         shape = (spec.frames, 4 * _ATTEMPTS) if self.per_frame else (4 * _ATTEMPTS,)
         return {"draws": rng.random(shape, np.float32)}
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:
-        """The region of the first attempt that fits; an empty one if none does."""
+        """Return the region of the first attempt that fits; an empty one if none does."""
         regions = [
             self._region(numbers, height, width) for numbers in p.draws.reshape(-1, 4 * _ATTEMPTS).tolist()
         ]
         return np.array(regions, np.int64).reshape(*p.draws.shape[:-1], 1, 4)
 
     def _region(self, numbers: Seq[float], height: int, width: int) -> tuple[int, int, int, int]:
-        """The region of the first attempt that fits, of four numbers each; an empty one if none does."""
+        """Return the region of the first attempt that fits, from four numbers each; an empty one if none does."""
         least, most = self.scale
         lo, hi = self._log_ratio
         for first in range(0, len(numbers), 4):

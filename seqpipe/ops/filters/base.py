@@ -1,4 +1,4 @@
-"""Base classes of filters: borders, and separable kernels."""
+"""Base classes of filters: padding, and separable kernels."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from ..call.op import Op
 from ..core.blocks import values_of
 from ..core.body import Body
 from ..core.parameters import param
-from ..core.spec import COMPUTED, RANGES, Spec
+from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
 from ..cuda.kernel import widened, with_fields
 
 __all__ = ["WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended", "with_reach"]
 
 WHOLE: Final = 2.0**24
-"""Up to which float32 has all whole numbers."""
+"""Greatest value up to which float32 holds all integers."""
 
-_OPENCV: Final = {"edge": 1, "reflect": 4, "symmetric": 2}  # cv2.BORDER_*, that its filters take
+_OPENCV: Final = {"edge": 1, "reflect": 4, "symmetric": 2}  # cv2.BORDER_* that OpenCV's filters support
 _REACH: Final[
     dict[str, dict[tuple[int, ...], int]]
-] = {  # the number of the kernel of summed.cuh for taps of columns and rows; 2 for those that are not here
+] = {  # kernel of summed.cuh by the taps of columns and rows; 2 for all others
     "separable": {(3, 1, 1, 3): 0, (3, 3, 3, 3): 1},
     "gaussian": {(3, 3): 0, (7, 7): 1, (11, 11): 1},
     "mean": {(3, 3): 0, (5, 5): 1, (7, 7): 1},
 }
-_CHANNELS: Final = 4  # of images that OpenCV's filters are quick with
-_NEAR: Final = 2.0**18  # levels of which the last bits that sums may lose are a hundredth of a level
+_CHANNELS: Final = 4  # most channels for which OpenCV's filters are fast
+_NEAR: Final = 2.0**18  # up to this value, rounding errors of float32 sums are below a hundredth
 
 Weights: TypeAlias = npt.NDArray[np.float32]
 
 
 class Neighbors(Op, register=False):
-    """An operator whose results depend on values around a place."""
+    """Base of operators whose results depend on neighboring values."""
 
     pad_mode: FillMode = param("reflect", "how pixels outside of the images are filled", choices=FILL_MODES)
     fill_value: float = param(
@@ -49,7 +49,7 @@ class Neighbors(Op, register=False):
     derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """The border as kernels know it, the level beyond it, and the bits of whole numbers that become such, or 0."""
+        """Derive the padding mode's number, the value outside, and the bits of integer dtypes, or 0."""
         lo, hi = RANGES.get(spec.dtype, (0, 0))
         fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
         result = self.result_dtype(spec.dtype)
@@ -58,65 +58,66 @@ class Neighbors(Op, register=False):
         return {"edge": FILL_MODES.index(self.pad_mode), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
-        """Images and what is around them, as much as a window of some rows and columns sees; its center is at half."""
+        """Pad images by as much as a centered window of some rows and columns needs."""
         around = extended(x, 1, window[0], self.pad_mode, p.beyond)
         return extended(around, 2, window[1], self.pad_mode, p.beyond)
 
     def opencv_border(self, x: Array, p: Any, gain: float = 1.0) -> int | None:
-        """The number of the border for OpenCV; None if it cannot do this, or not as exactly as it has to be.
+        """Return OpenCV's border type; None if OpenCV does not support the case, or not exactly enough.
 
-        Floats may be so large, or no numbers, that the order of sums or a weight of 0 makes all the difference.
+        Floats may be so large, or NaN, that the order of sums or a weight of 0 matters.
 
         Args:
             x: images.
-            p: the parameters.
-            gain: by how much levels may grow on their way to the result, and so the last bits of sums; 0 if sums are
-                whole numbers that float32 holds.
+            p: parameters.
+            gain: factor by which values, and so rounding errors, may grow; 0 if sums are integers that float32 holds.
         """
         takes = p.bits and x.shape[-1] <= _CHANNELS and gain * 2.0**p.bits <= _NEAR
         return _OPENCV.get(self.pad_mode) if takes else None
 
 
 class Separable(Neighbors, register=False):
-    """A filter whose kernel is a sum of products of a column and a row of weights.
+    """Base of filters whose kernel is a sum of products of a column and a row of weights.
 
-    It states :meth:`weights`, and may change the sum in :meth:`finish` and a ``Body("separable", …)``, which has
-    ``value``, ``center`` (what was there before) and ``row``.
+    A subclass defines :meth:`weights`, and may change the sum in :meth:`finish` and a ``Body("separable", …)``, which
+    has ``value``, ``center`` (the value before the filter) and ``row``.
     """
 
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
     terms: ClassVar[int] = 1
     most_taps: ClassVar[int] = 127
     body: ClassVar[Body | None] = Body("separable")
-    # whole numbers by OpenCV, which adds in another order
+    # of integers, by OpenCV, which sums in another order
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1, 0.02)
 
     @abstractmethod
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """A column and a row of weights for each term.
+        """Return a column and a row of weights for each term.
 
-        Each is the same from either end; the center of one of ``n`` is its element ``n // 2``.
+        Each is symmetric; the center of ``n`` weights is element ``n // 2``.
         """
 
-    def between(self, rows: Array, p: Any) -> Array:  # noqa: ARG002  for those that round there
-        """What the columns are made of, from the sums of the rows."""
+    def between(self, rows: Array, p: Any) -> Array:  # noqa: ARG002  for overrides
+        """Convert the sums along rows before the sums along columns."""
         return rows
 
-    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for those that have more to do
-        """The result from the sum and from what was there before."""
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  for overrides
+        """Return the result for the sum and the value before the filter."""
         return value
 
-    def gain(self, p: Any) -> float:  # noqa: ARG002  for those that are no means
-        """By how much levels may grow, as :meth:`opencv_border` is told."""
+    def gain(self, p: Any) -> float:  # noqa: ARG002  for overrides
+        """Return the factor by which values may grow; see :meth:`opencv_border`."""
         return 1.0
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Each term's rows and then its columns, weight by weight."""
+        """Sum each term's rows and then its columns, weight by weight."""
         total = np.float32(0)
         for column, row in self.weights(p):
             lines = self.padded(x, p, (len(column), len(row)))
@@ -124,7 +125,7 @@ class Separable(Neighbors, register=False):
         return self.finish(total, x, p)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """By OpenCV, where the result is a whole number."""
+        """Compute integers by OpenCV."""
         border = self.opencv_border(x, p, self.gain(p))
         if border is None:
             return self.reference(x, p)
@@ -139,18 +140,18 @@ class Separable(Neighbors, register=False):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """A row of the block, and the weights."""
+        """Return the dtype of a row with the weights."""
         count = 2 * cls.terms
         weights = "weights", np.float32, (count * cls.most_taps,)
         return with_reach(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """Rows with their weights."""
+        """Return the kernel rows with their weights."""
         made = widened(rows, self.kernel_dtype())
         weights = made["weights"].reshape(len(rows), -1, self.most_taps)
         kind = self.traits.body.kind if self.traits.body else ""
         reach = _REACH.get(kind, {})
-        # by a weight of 0 at either end, which changes no sum of finite products: so two kernels are enough
+        # pad with a weight of 0 at both ends, which changes no finite sum, so that two kernels suffice
         longer = kind == "gaussian" and spec.dtype in RANGES
         for number, row in enumerate(rows):
             terms = [one for term in self.weights(values_of(row)) for one in term]
@@ -163,12 +164,12 @@ class Separable(Neighbors, register=False):
 
 
 def with_reach(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
-    """A structure with more fields, and one that says by which of a source's kernels an image is done."""
+    """Return a structured dtype with more fields, and ``reach``, the index of the kernel for an image."""
     return with_fields(dtype, ("reach", np.int32), *fields)
 
 
 def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
-    """What OpenCV makes of each frame of ``(F, H, W, C)``, where it may have dropped a last axis of one."""
+    """Apply a function of OpenCV to each frame of ``(F, H, W, C)``, and restore a last axis of one."""
     if len(x) == 1:
         found: Array = make(x[0])
         return found.reshape(x.shape)
@@ -176,15 +177,15 @@ def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
 
 
 def extended(x: Array, axis: int, window: int, mode: FillMode, fill: Any, anchor: int | None = None) -> Array:
-    """An array with as much around it along one axis as a window sees.
+    """Pad an array along one axis by as much as a window needs.
 
     Args:
         x: the array.
         axis: the axis.
-        window: how many values a window has.
+        window: length of the window.
         mode: how values outside are filled; see :mod:`seqpipe.padding`.
         fill: the value for ``"constant"``.
-        anchor: which of its values is the center; None for ``window // 2``.
+        anchor: index of the window's center; None for ``window // 2``.
     """
     length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
@@ -198,7 +199,7 @@ def extended(x: Array, axis: int, window: int, mode: FillMode, fill: Any, anchor
 
 
 def _swept(x: Array, weights: Weights, axis: int) -> Array:
-    """Weighted sums of neighbors along an axis, which becomes shorter by the length of the window less 1."""
+    """Return weighted sums of neighbors along an axis, which becomes shorter by the number of weights minus 1."""
     length = x.shape[axis] - len(weights) + 1
     if len(weights) == 1:
         return x * weights[0]

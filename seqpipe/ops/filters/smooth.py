@@ -21,18 +21,18 @@ from .gaussian import Gaussian
 
 __all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
 
-_FIXED_AMOUNT: Final = 1.5  # times which the errors of a blur in fixed point are below a level
+_FIXED_AMOUNT: Final = 1.5  # up to this factor, errors of a fixed-point blur stay below 1
 
 
 class GaussianBlur(Gaussian):
     """Smooth images with a Gaussian window.
 
     The weight at a distance ``d`` from the center is ``exp(-d² / (2 sigma²))``, for rows and for columns, divided by
-    the sum of all. A parameter that is 0 follows from the other, as in DALI:
+    the sum of all. A parameter that is 0 is derived from the other, as in DALI:
     ``window_size = 2 ceil(3 sigma) + 1``, ``sigma = 0.3 ((window_size - 1) / 2 - 1) + 0.8``.
 
-    Bytes are made of bytes in fixed point, if the window has up to 17 taps: weights are multiples of 1/4096, and what
-    rows leave to columns is rounded to 1/16 of a level. Results may be another by 1 than those of exact weights.
+    From uint8 to uint8 and with up to 17 taps, arithmetic is fixed-point: weights are multiples of 1/4096, and row sums
+    are rounded to 1/16. Results may differ by 1 from those of exact weights.
     """
 
     sigma: Number = param(
@@ -60,10 +60,10 @@ class GaussianBlur(Gaussian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check(_sizes_of(unframed(self.window_size)))  # not only once one of them is drawn
+        self._check(_sizes_of(unframed(self.window_size)))  # at once, not only when a size is sampled
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """What all filters have.
+        """See :meth:`Gaussian.derive`.
 
         Raises:
             ParameterError: a window has an even size.
@@ -77,17 +77,17 @@ class GaussianBlur(Gaussian):
                 f"window_size={even.flat[0]:g} is not valid",
                 source=self.name,
                 allowed="odd numbers, or 0",
-                advice="Draw it by Choice([3, 5, 7])",
+                advice="Sample it by Choice([3, 5, 7])",
             )
 
     def taps(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """The window's size, if it is stated."""
+        """Return the window size if it is set."""
         sizes = rows["window_size"]
         return np.where(sizes > 0, sizes, super().taps(rows))
 
 
 def _sizes_of(value: Any) -> npt.NDArray[Any]:
-    """The sizes that a window may have, as far as they are known before they are drawn."""
+    """Return the possible window sizes, as far as they are known before sampling."""
     if isinstance(value, Uniform):
         return np.arange(value.lo, value.hi + 1)
     if isinstance(value, (Distribution, DataNode)) and not isinstance(value, Choice):
@@ -98,8 +98,8 @@ def _sizes_of(value: Any) -> npt.NDArray[Any]:
 class BoxBlur(Separable):
     """Smooth images by the mean of a square window.
 
-    The sum is divided once, so that results are correctly rounded as long as float32 holds it (``levels *
-    window_size²`` below 2²⁴). The center of a window of even size is the pixel right of and below its middle.
+    The sum is divided once, so results are correctly rounded if float32 holds the sum (``values * window_size²`` below
+    2²⁴). The center of a window of even size is the pixel right of and below its middle.
     """
 
     window_size: Number = param(3, "height and width of the window", unit="pixels", lo=1, hi=127, identity=1)
@@ -115,28 +115,28 @@ class BoxBlur(Separable):
     )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The area of the window, and the share of each of its pixels, besides what all filters have."""
+        """Derive the area of the window, and the share of each pixel, in addition to those of all filters."""
         area = rows["window_size"] ** 2
         return {**super().derive(rows, spec), "area": area, "share": 1 / area.astype(np.float32)}
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
-        """Ones."""
+        """Return ones."""
         one = np.ones(p.window_size, np.float32)
         return ((one, one),)
 
-    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the center
-        """The mean."""
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center
+        """Return the mean."""
         return value / p.area
 
     body = Body("mean", "value = mean_of(value, row.area, row.share);")
 
 
 class Laplacian(Separable):
-    """The sum of second derivatives, by Sobel windows as in DALI and OpenCV.
+    """Compute the sum of second derivatives by Sobel windows, as in DALI and OpenCV.
 
     For each axis, values are differentiated twice along it with a window of ``window_size`` (``[1, -2, 1]``, convolved
     with binomial weights) and smoothed along the other with binomial weights of ``smoothing_size``. The result has
-    both signs: ``dtype="float32"`` or ``"int16"`` keeps what an unsigned type cuts off.
+    both signs: ``dtype="float32"`` or ``"int16"`` keeps values that an unsigned dtype clips.
     """
 
     window_size: int = param(
@@ -177,22 +177,22 @@ class Laplacian(Separable):
                 raise ParameterError(f"{name}={size} is not valid", source=self.name, allowed="odd numbers")
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """The factor of the sum besides what all filters have."""
+        """Derive the factor of the sum, in addition to those of all filters."""
         power = 4 - self.window_size - (self.smoothing_size or self.window_size)
         factor = rows["scale"] * np.float32(2.0**power if self.normalized_kernel else 1)
         return {**super().derive(rows, spec), "factor": factor}
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:  # noqa: ARG002  the same for all samples
-        """The windows of both terms."""
+        """Return the windows of both terms."""
         return _second_derivatives(self.window_size, self.smoothing_size or self.window_size)
 
     def gain(self, p: Any) -> float:
-        """That of the sums, which are whole numbers before they are scaled."""
+        """Return the gain of the sums, which are integers before scaling."""
         gain = sum(float(np.abs(one).sum() * np.abs(other).sum()) for one, other in self.weights(p))
         return 0.0 if gain * 2.0**p.bits <= WHOLE else gain * abs(float(p.factor))
 
-    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum has the center
-        """The sum, scaled."""
+    def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center
+        """Return the scaled sum."""
         return value * p.factor
 
     body = Body("separable", "value = value * row.factor;")
@@ -201,8 +201,8 @@ class Laplacian(Separable):
 class Sharpen(Gaussian):
     """Sharpen images by an unsharp mask.
 
-    ``out = in + amount * (in - blurred)``, where ``blurred`` is what :class:`GaussianBlur` makes of ``sigma``, before
-    it is rounded; in fixed point for amounts up to 1.5 only.
+    ``out = in + amount * (in - blurred)``, where ``blurred`` is the unrounded result of :class:`GaussianBlur` with
+    ``sigma``; arithmetic is fixed-point for amounts up to 1.5 only.
     """
 
     amount: Number = param(
@@ -218,15 +218,15 @@ class Sharpen(Gaussian):
     errors = (({"amount": -0.5}, "amount=-0.5 is not valid; allowed: a number of at least 0"),)
 
     def fixed(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Whether the errors of fixed point stay below a level."""
+        """Return whether errors of fixed-point arithmetic stay below 1."""
         return np.asarray(rows["amount"] <= _FIXED_AMOUNT)
 
     def gain(self, p: Any) -> float:
-        """That of what is blurred, which is subtracted ``amount`` times."""
+        """Return the gain of the difference, which is added ``amount`` times."""
         return 1 + float(p.amount)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return center + (center - value) * p.amount
 
     body = Body("gaussian", "value = center + (center - value) * row.amount;")
@@ -234,12 +234,12 @@ class Sharpen(Gaussian):
 
 @lru_cache(maxsize=64)
 def _second_derivatives(window: int, smoothing: int) -> tuple[tuple[Weights, Weights], ...]:
-    """Twice differentiated down and smoothed across, and the other way round."""
+    """Return the windows: differentiated twice down and smoothed across, and vice versa."""
     twice = np.convolve([1, -2, 1], _binomial(window - 2)).astype(np.float32)
     smooth = _binomial(smoothing).astype(np.float32)
     return ((twice, smooth), (smooth, twice))
 
 
 def _binomial(size: int) -> npt.NDArray[np.float64]:
-    """Binomial weights, ``[1, 2, 1]`` for 3."""
+    """Return binomial weights, ``[1, 2, 1]`` for 3."""
     return np.array([math.comb(size - 1, k) for k in range(size)], np.float64)

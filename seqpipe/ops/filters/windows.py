@@ -12,7 +12,7 @@ from ...errors import ParameterError
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import MATRIX, param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from ..cuda.kernel import widened
 from .base import WHOLE, Neighbors, by_frame, extended, with_reach
 
@@ -21,13 +21,13 @@ __all__ = ["Filter", "MedianBlur"]
 _REACH: Final = {
     (3, 3): 0,
     (5, 5): 1,
-}  # the number of the kernel of filter.cuh for a window; 2 for all others
-_MOST_WEIGHT: Final = 1e30  # of that kernel, for it takes 2²³ times as much
-_MOST_WEIGHTS: Final = 625  # of a kernel, that then still goes to the GPU with the launch
+}  # kernel of filter.cuh by window; 2 for all others
+_MOST_WEIGHT: Final = 1e30  # greatest weight of that kernel, which multiplies weights by 2²³
+_MOST_WEIGHTS: Final = 625  # so that the weights fit into the arguments of a launch
 
 
 class Filter(Neighbors):
-    """Correlate images with a kernel, as in DALI: it is not turned round.
+    """Correlate images with a kernel, which is not flipped, as in DALI.
 
     ``out[y, x] = sum of kernel[i, j] * in[y + i - anchor[0], x + j - anchor[1]]``, for each channel.
     """
@@ -43,9 +43,11 @@ class Filter(Neighbors):
         lo=0,
         drawn=False,
     )
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
-    cpu_tolerance = (1, 0.02)  # whole numbers by OpenCV, which adds in another order
+    cpu_tolerance = (1, 0.02)  # of integers, by OpenCV, which sums in another order
     examples = (
         {"kernel": ((-1.0, 0.0, 1.0), (-2.0, 0.5, 2.0), (-1.0, 0.0, 1.0)), "p": 0.8},
         {"kernel": ((0.125, 0.25, 0.3, 0.2),), "anchor": (0, 3), "pad_mode": "edge"},
@@ -87,16 +89,16 @@ class Filter(Neighbors):
 
     @property
     def _center(self) -> tuple[int, int]:
-        """The anchor that is meant."""
+        """The anchor; by default the center of the kernel."""
         rows, columns = self._window
         return self.anchor or (rows // 2, columns // 2)
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The products of each weight, in the order of reading."""
+        """Sum the products with each weight in row-major order."""
         (rows, columns), (up, left) = self._window, self._center
         around = extended(x, 1, rows, self.pad_mode, p.beyond, up)
         around = extended(around, 2, columns, self.pad_mode, p.beyond, left)
@@ -109,7 +111,7 @@ class Filter(Neighbors):
         return total
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """By OpenCV, where the result is a whole number."""
+        """Compute integers by OpenCV."""
         weights, anchor = np.array(self.kernel, np.float32), self._center[::-1]
         gain = float(np.abs(weights).sum(dtype=np.float64))
         whole = gain * 2.0**p.bits <= WHOLE and bool((weights == np.rint(weights)).all())
@@ -125,12 +127,12 @@ class Filter(Neighbors):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """A row of the block, and the kernel."""
+        """Return the dtype of a row with the kernel."""
         places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
         return with_reach(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
-        """Rows with the kernel."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
+        """Return the kernel rows."""
         made = widened(rows, self.kernel_dtype())
         weights = np.array(self.kernel, np.float32).ravel()
         made["window"], made["anchor"], made["weights"][:, : weights.size] = (
@@ -149,10 +151,10 @@ class Filter(Neighbors):
 
 
 class MedianBlur(Neighbors):
-    """Give each pixel the median of a square window, channel by channel.
+    """Replace each pixel by the median of a square window, channel by channel.
 
-    Of a window with an even number of values it is the greater of the two in the middle, and the center is the pixel
-    right of and below its middle, as in SciPy.
+    With an even number of values, the median is the greater of the two middle ones, and the center is the pixel right
+    of and below the middle, as in SciPy.
     """
 
     window_size: Number = param(3, "height and width of the window", unit="pixels", lo=1, hi=15, identity=1)
@@ -167,7 +169,7 @@ class MedianBlur(Neighbors):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The values of the window in order, and of these the middle one."""
+        """Partition the values of each window."""
         size = p.window_size
         around = self.padded(x, p, (size, size))
         windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
@@ -176,14 +178,14 @@ class MedianBlur(Neighbors):
         return found
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """By OpenCV, where it has this."""
+        """Compute by OpenCV if it supports the window and the dtype."""
         size, channels = p.window_size, x.shape[-1]
         if size % 2 == 0 or channels not in (1, 3, 4) or (size > 5 and p.bits != 8):
             return self.reference(x, p)
         import cv2
 
         padded = self.padded(x, p, (size, size))
-        if not p.bits and np.isnan(padded).any():  # OpenCV has no place for it in the order
+        if not p.bits and np.isnan(padded).any():  # OpenCV does not order NaN
             return self.reference(x, p)
         around = np.ascontiguousarray(padded, np.uint8 if p.bits == 8 else np.float32)
         half = size // 2
@@ -193,11 +195,11 @@ class MedianBlur(Neighbors):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """A row of the block."""
+        """Return the dtype of a row."""
         return with_reach(cls.block_dtype())
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
-        """Rows of the block."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
+        """Return the kernel rows."""
         made = widened(rows, self.kernel_dtype())
         made["reach"] = made["acts"] * (made["window_size"] != 3)
         return made

@@ -1,4 +1,4 @@
-"""Canvas: base of operators whose results are windows that may reach outside of the images."""
+"""Canvas: base of operators whose results are windows that may extend beyond the images."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .mapping import Mapping, scaling
 
 __all__ = ["Canvas", "CanvasWindow"]
 
-_OWN: Final = 16  # channels that may have a level each
-_FAR: Final = 1 << 30  # from the images: no window begins there
+_OWN: Final = 16  # most channels with fill values of their own
+_FAR: Final = 1 << 30  # greatest distance of a window from the images
 _ROW: Final = np.dtype(
     [("top", np.int32), ("left", np.int32), ("border", np.int32), ("fill", np.int32, (2 * _OWN,))]
 )
 
 
 class CanvasWindow(NamedTuple):
-    """A window in pixels; it may reach beyond the images."""
+    """A window in pixels; it may extend beyond the images."""
 
     top: int
     left: int
@@ -38,7 +38,7 @@ class CanvasWindow(NamedTuple):
 
 
 class Canvas(Geometry, register=False):
-    """An operator that cuts a window out of images, and fills pixels outside of them.
+    """Base of operators that crop a window, and fill pixels outside of the images.
 
     Subclasses define :meth:`window`, :attr:`beyond` and the parameter ``fill_value``.
     """
@@ -52,11 +52,11 @@ class Canvas(Geometry, register=False):
         # checked for all inputs of this object, not only where a window reaches outside
         count = len(self.fill_value)
         if count > 1:
-            self.restate(channels=(count,), channels_from="fill_value")
+            self.override_traits(channels=(count,), channels_from="fill_value")
 
     @abstractmethod
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
-        """The window that is shown of images of some rows and columns."""
+        """Return the window for images of some rows and columns."""
 
     @property
     def beyond(self) -> FillMode:
@@ -64,7 +64,7 @@ class Canvas(Geometry, register=False):
         return "constant"
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from."""
+        """See :meth:`Geometry.mapping`."""
         top, left, rows, columns = self.window(p, height, width)
         return Mapping(scaling(left, 1, top, 1), rows, columns)
 
@@ -78,9 +78,9 @@ class Canvas(Geometry, register=False):
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """Those of a block's rows; the whole image where the operator does not act."""
+        """Return the kernel rows; the whole image where the operator does not act."""
         made = np.zeros(len(rows), _ROW)
-        made["fill"] = _bits_of(self._levels(spec.channels, np.dtype(spec.dtype)))
+        made["fill"] = _bits_of(self._fill_values(spec.channels, np.dtype(spec.dtype)))
         matrices = self.mappings(rows, spec).matrices
         made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
         made["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
@@ -93,13 +93,13 @@ class Canvas(Geometry, register=False):
         rows = library.asarray(source_indices(window.top, window.height, x.shape[1], self.beyond))
         columns = library.asarray(source_indices(window.left, window.width, x.shape[2], self.beyond))
         outside = (rows < 0)[:, None] | (columns < 0)
-        levels = library.asarray(self._levels(x.shape[3], x.dtype))
-        return library.where(outside[..., None], levels, x[:, rows[:, None], columns])
+        fill = library.asarray(self._fill_values(x.shape[3], x.dtype))
+        return library.where(outside[..., None], fill, x[:, rows[:, None], columns])
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Copy the part inside of the images, and fill the rest."""
         height, width = x.shape[1:3]
-        window, levels = self.window(p, height, width), self._levels(x.shape[3], x.dtype)
+        window, fill = self.window(p, height, width), self._fill_values(x.shape[3], x.dtype)
         top, left = max(window.top, 0), max(window.left, 0)
         bottom, right = min(window.top + window.height, height), min(window.left + window.width, width)
         if (top, left, bottom - top, right - left) == window:
@@ -109,17 +109,17 @@ class Canvas(Geometry, register=False):
         out = np.empty((len(x), window.height, window.width, x.shape[3]), x.dtype)
         if self.beyond != "constant":
             return _surrounded(x, out, window, self.beyond)
-        out[...] = levels
+        out[...] = fill
         if bottom > top and right > left:
             shown = x[:, top:bottom, left:right]
             out[:, top - window.top : bottom - window.top, left - window.left : right - window.left] = shown
         return out
 
     def checked(self, window: Seq[int]) -> CanvasWindow:
-        """A window, if it holds pixels and is not too far away.
+        """Return a window after checking its size and position.
 
         Raises:
-            ParameterError: it is empty, or further away than images reach.
+            ParameterError: it is empty, or too far from the images.
         """
         found = CanvasWindow(*window)
         if found.height < 1 or found.width < 1 or min(found) <= -_FAR or max(found) >= _FAR:
@@ -130,11 +130,11 @@ class Canvas(Geometry, register=False):
             )
         return found
 
-    def _levels(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The level of each channel in a type, or one for all.
+    def _fill_values(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return the fill value of each channel in a dtype, or one for all.
 
         Raises:
-            ParameterError: there are levels for more channels than a kernel is given.
+            ParameterError: there are values for more channels than kernels support.
         """
         given = self.fill_value
         if len(given) > _OWN:
@@ -143,18 +143,18 @@ class Canvas(Geometry, register=False):
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
-        kept: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_levels_kept", {})
-        found = kept.get(dtype)
+        cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})
+        found = cached.get(dtype)
         if found is None:
-            found = kept[dtype] = typed(np.asarray(given, np.float64), dtype)
+            found = cached[dtype] = typed(np.asarray(given, np.float64), dtype)
             found.flags.writeable = False
         return found
 
 
-def _bits_of(levels: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The bits of a level of each channel, 64 for each, with zeros after them."""
+def _bits_of(fill: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """Return the bits of the fill value of each channel, 64 for each, padded with zeros."""
     bits = np.zeros((_OWN, 8), np.uint8)
-    bits[:, : levels.itemsize] = np.resize(levels, _OWN).view(np.uint8).reshape(_OWN, -1)
+    bits[:, : fill.itemsize] = np.resize(fill, _OWN).view(np.uint8).reshape(_OWN, -1)
     return bits.reshape(-1).view(np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Operators that move pixels."""
+"""Crop and flip."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .window import Windowed, window_of
 
 __all__ = ["Crop", "Flip"]
 
-_SMALL: Final = 2048  # values that NumPy has turned round before OpenCV has begun
-_CHANNELS: Final = 128  # of images that OpenCV takes: 128 since its version 5, 512 before
+_SMALL: Final = 2048  # up to so many values, NumPy flips faster than OpenCV
+_CHANNELS: Final = 128  # most channels of OpenCV: 128 since version 5, 512 before
 
 
 class Crop(Windowed, Geometry):
-    """Cut a window out of images."""
+    """Crop a window out of images."""
 
     keeps_size = False
     whole_pixels = True
@@ -36,7 +36,7 @@ class Crop(Windowed, Geometry):
     )
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from.
+        """See :meth:`Geometry.mapping`.
 
         Raises:
             ParameterError: the window is larger than the images.
@@ -45,7 +45,7 @@ class Crop(Windowed, Geometry):
         return window_of(self.crop, place, height, width, self.name)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The window."""
+        """Return the window."""
         window = self.mapping(p, *x.shape[1:3])
         left, top = window.matrix[:2, 2].astype(int)
         return x[:, top : top + window.height, left : left + window.width]
@@ -69,16 +69,16 @@ class Flip(Geometry):
     errors = (({"horizontal": 2}, "horizontal=2 is not valid; allowed: True or False"),)
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from."""
+        """See :meth:`Geometry.mapping`."""
         across, down = 1 - 2 * p.horizontal, 1 - 2 * p.vertical
         return Mapping(scaling(width * p.horizontal, across, height * p.vertical, down), height, width)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Rows and columns in the order that is asked for."""
+        """Reverse rows and columns."""
         return x[:, :: -1 if p.vertical else 1, :: -1 if p.horizontal else 1]
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Columns by OpenCV, which does not care what the bytes of a pixel mean."""
+        """Reverse columns by OpenCV, with the bytes of a pixel as channels."""
         pixel = x.shape[-1] * x.itemsize
         if not p.horizontal or x.size < _SMALL or not x.flags.c_contiguous or pixel > _CHANNELS:
             return self.reference(x, p)
@@ -89,5 +89,5 @@ class Flip(Geometry):
         return flipped[:, ::-1] if p.vertical else flipped
 
     def inverse(self) -> Op:
-        """The same again."""
+        """Return the operator itself."""
         return self

@@ -1,4 +1,4 @@
-"""Boxes across the horizon of a map with perspective, which sends a line of the source to infinity."""
+"""Boxes that cross the vanishing line of a mapping with perspective, which maps it to infinity."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["across_horizon", "shown_box"]
 
 
 def across_horizon(corners: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which boxes lie on both sides of it, or touch it.
+    """Return which boxes lie on both sides of the vanishing line, or touch it.
 
     Args:
-        corners: ``(…, 4, 3)``, where the corners of each go, in homogeneous coordinates. Either sign of the last may
-            be that of the whole image: a matrix and its negative are one map.
+        corners: ``(…, 4, 3)``, the mapped corners in homogeneous coordinates. The last coordinate of the whole image
+            may have either sign, because a matrix and its negative are the same map.
     """
     last = corners[..., 2]
     across: npt.NDArray[np.bool_] = np.asarray((last >= 0).any(axis=-1) & (last <= 0).any(axis=-1))
@@ -23,20 +23,20 @@ def across_horizon(corners: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def shown_box(corners: FloatArray, height: int, width: int) -> FloatArray:
-    """The smallest upright box around what a result shows of a box that lies across the horizon.
+    """Return the smallest axis-aligned box around the visible part of a box that crosses the vanishing line.
 
-    That reaches to infinity, so it is cut off at the borders. On the other side of the horizon a result shows the
-    source too, turned round, for its pixels are those at ``(u / w, v / w)`` whatever the sign of ``w``.
+    The mapped box extends to infinity, so it is clipped to the result. A result also shows the source beyond the
+    vanishing line, rotated by 180 degrees, because its pixels are at ``(u / w, v / w)`` for either sign of ``w``.
 
     Args:
-        corners: ``(4, 3)``, where the box's corners go, one beside the next, in homogeneous coordinates.
+        corners: ``(4, 3)``, the mapped corners of the box in order around it, in homogeneous coordinates.
         height: rows of the result.
         width: columns of the result.
 
     Returns:
-        Left, top, right and bottom; all 0 where nothing of it is shown.
+        Left, top, right and bottom; all 0 if nothing is visible.
     """
-    # a place of the last coordinate w is within the borders if each of these is not negative, and so is w then
+    # with w >= 0, a point is within the result if its product with each border is not negative
     borders = np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, width], [0, -1, height]])
     shown = [_cut(side * corners, borders) for side in (1.0, -1.0)]
     places = np.concatenate([part[:, :2] / part[:, 2:] for part in shown]).clip(0, (width, height))
@@ -46,7 +46,7 @@ def shown_box(corners: FloatArray, height: int, width: int) -> FloatArray:
 
 
 def _cut(corners: FloatArray, borders: FloatArray) -> FloatArray:
-    """What is left of a polygon within some borders, by the method of Sutherland and Hodgman 1974."""
+    """Clip a polygon by borders; Sutherland and Hodgman 1974."""
     for border in borders:
         distances = corners @ border
         left: list[FloatArray] = []

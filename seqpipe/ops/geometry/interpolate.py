@@ -1,4 +1,4 @@
-"""Interpolation at places of a projective map; ``warp.cuh`` says the same in C++, to the last bit."""
+"""Interpolation at the points of a projective map; ``warp.cuh`` computes the same to the last bit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 InterpolationKind: TypeAlias = Literal["nearest", "linear", "cubic"]
 KINDS: Final = ("nearest", "linear", "cubic")
-"""Their numbers in the kernel are their places here."""
+"""Interpolations; the index is their number in the kernel."""
 
-_WORK: Final = struct.Struct("2Q11q10d")  # as warp.c has it
-_FAR: Final = np.float32(1 << 24)  # places are no further away, so that they are whole numbers of 32 bits
+_WORK: Final = struct.Struct("2Q11q10d")  # as in warp.c
+_FAR: Final = np.float32(1 << 24)  # limit of coordinates, so that their integers fit 32 bits
 
 
 def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
-    """Where the pixels of a result come from: x and y, float32 ``(height, width)`` each.
+    """Return the source points of the pixels of a result: x and y, float32 ``(height, width)`` each.
 
     Args:
         matrix: float32 ``(3, 3)``, from the result to the source; the corner of the first pixel is at (0, 0).
@@ -51,7 +51,7 @@ def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Arr
 
 
 class _Taps(NamedTuple):
-    """Along one axis: the pixels that are made use of, ``(taps, …)``, whether they are in the source, their weights."""
+    """Source pixels along one axis ``(taps, …)``, whether they are within the source, and their weights."""
 
     at: Any
     inside: Any
@@ -61,14 +61,14 @@ class _Taps(NamedTuple):
 def interpolated(
     x: Array, along: Float32Array, down: Float32Array, kind: InterpolationKind, fill: float | None
 ) -> Array:
-    """Values at places, each line of pixels summed up first; plane by plane, which NumPy does five times faster.
+    """Interpolate at points, summing each row of source pixels first; NumPy is five times faster plane by plane.
 
     Args:
         x: images ``(F, H, W, C)`` in float32, in main memory or on a GPU.
-        along: the places' x, ``(height, width)``.
-        down: their y.
-        kind: of the interpolation.
-        fill: the value outside; None repeats the pixels at the border.
+        along: x of the points, ``(height, width)``.
+        down: y of the points.
+        kind: interpolation.
+        fill: value outside; None repeats edge pixels.
     """
     library = namespace(x)
     frames, height, width, channels = x.shape
@@ -141,13 +141,13 @@ def _native() -> Any:
 def remapped(
     x: npt.NDArray[Any], along: Float32Array, down: Float32Array, fill: float | None
 ) -> npt.NDArray[Any]:
-    """What :func:`interpolated` gives for ``"linear"``, by OpenCV: up to 1e-5 of the range of the values from it.
+    """Compute linear interpolation by OpenCV, within 1e-5 of the range of values of :func:`interpolated`.
 
     Args:
         x: images in main memory, of up to 4 channels and 32766 rows and columns.
-        along: the places' x.
-        down: their y.
-        fill: the value outside; None repeats the pixels at the border.
+        along: x of the points.
+        down: y of the points.
+        fill: value outside; None repeats edge pixels.
     """
     import cv2
 
@@ -169,7 +169,7 @@ def remapped(
 
 @lru_cache(maxsize=8)
 def remap_is_exact(channels: int) -> bool:
-    """Whether OpenCV takes the places of such images as they are; its older ways round them to 1/32 of a pixel."""
+    """Return whether OpenCV uses exact coordinates; its older code paths round them to 1/32 of a pixel."""
     import cv2
 
     ramp = np.tile(np.arange(64, dtype=np.float32)[:, None], (64, 1, channels))

@@ -1,4 +1,4 @@
-"""Mapping: where the pixels of a result come from; what moves pixels, points, boxes and a volume's space alike."""
+"""Mapping: a projective map from a result to its source, which moves pixels, points, boxes and affines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class Mapping(NamedTuple):
     """A projective map between images.
 
     Attributes:
-        matrix: 3×3, from the result to the source: ``(x, y, 1)`` of a place in the result is sent to the place in the
-            source whose value it takes. Pixel ``i`` reaches from ``i`` to ``i + 1``, so that its center is at
-            ``i + 0.5``.
+        matrix: 3×3, from the result to the source: it maps ``(x, y, 1)`` in the result to the point of the source whose
+            value the result shows. Pixel ``i`` extends from ``i`` to ``i + 1``, so its center is at ``i + 0.5``.
         height: rows of the result.
         width: columns of the result.
     """
@@ -32,15 +31,15 @@ class Mapping(NamedTuple):
 
     @classmethod
     def identity(cls, height: int, width: int) -> Mapping:
-        """The map that leaves images of a size as they are."""
+        """Return the identity map for images of a size."""
         return cls(scaling(0, 1, 0, 1), height, width)
 
     def then(self, later: Mapping) -> Mapping:
-        """This one and then another, as one."""
+        """Return this map followed by another one."""
         return Mapping(self.matrix @ later.matrix, later.height, later.width)
 
     def source(self, places: npt.ArrayLike) -> FloatArray:
-        """Where places of the result come from.
+        """Map points of the result to the source.
 
         Args:
             places: ``(…, 2)``, x and y in pixels.
@@ -48,21 +47,21 @@ class Mapping(NamedTuple):
         return _projected(self.matrix, np.asarray(places, np.float64))
 
     def points(self, places: npt.ArrayLike) -> FloatArray:
-        """Where places of the source go.
+        """Map points of the source to the result.
 
         Args:
             places: ``(…, 2)``, x and y in pixels.
 
         Raises:
-            ParameterError: the result shows several of them in one place, or one in several.
+            ParameterError: the map has no inverse.
         """
         return _projected(self._inverse(), np.asarray(places, np.float64))
 
     def boxes(self, boxes: npt.ArrayLike) -> FloatArray:
-        """The smallest upright boxes around where boxes of the source go; they are not cut off at the borders.
+        """Return the smallest axis-aligned boxes around the mapped boxes of the source, not clipped to the result.
 
-        But for those across the horizon of a map with perspective, of which a result shows what reaches to infinity:
-        these are around what it shows, and all 0 where that is nothing.
+        Boxes that cross the vanishing line of a map with perspective are an exception, as they extend to infinity:
+        their result is the box around the visible part, and all 0 if nothing is visible.
 
         Args:
             boxes: ``(…, 4)``, left, top, right and bottom in pixels.
@@ -83,7 +82,7 @@ class Mapping(NamedTuple):
         except np.linalg.LinAlgError as error:
             raise ParameterError(
                 f"boxes or points with a map that has no inverse, {self.matrix.tolist()}",
-                allowed="a map that sends no two places to one",
+                allowed="an invertible map",
             ) from error
 
     def affine(self, affine: FloatArray) -> FloatArray:
@@ -96,14 +95,14 @@ class Mapping(NamedTuple):
             4×4.
 
         Raises:
-            ParameterError: the map has perspective, and leaves no grid of evenly spaced voxels.
+            ParameterError: the map has perspective, so that the voxels of the result are not evenly spaced.
         """
         last = self.matrix[2]
         if last[0] or last[1] or not last[2]:
             raise ParameterError(
                 f"a volume with an affine by a map with perspective, {self.matrix.tolist()}",
                 allowed="maps whose last row is 0, 0 and a number",
-                advice="Give the array without its affine",
+                advice="Pass the array without its affine",
             )
         in_plane = self.matrix / self.matrix[2, 2]
         center = in_plane @ [0.5, 0.5, 1] - [0.5, 0.5, 0]
@@ -114,10 +113,10 @@ class Mapping(NamedTuple):
         return result
 
     def nearest(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Images ``(…, H, W, C)`` moved, every pixel that of the source in which its center comes to lie; 0 outside.
+        """Move images ``(…, H, W, C)`` by the nearest pixel; 0 outside.
 
-        Places are in float32, as kernels and interpolation have them: at the border of two pixels, labels are taken
-        from the one that the nearest of images is taken from.
+        Coordinates are float32, as in kernels and interpolation, so that at pixel borders labels are taken from the
+        same pixels as images.
         """
         places = places_of(self.matrix.astype(np.float32), self.height, self.width)
         source = np.floor(np.stack(places, axis=-1)).astype(np.int64)
@@ -131,29 +130,29 @@ class Mapping(NamedTuple):
 
 
 class Mappings(NamedTuple):
-    """Those of some rows of parameters.
+    """Mappings of several rows of parameters.
 
     Attributes:
         matrices: ``(R, 3, 3)``.
-        sizes: rows and columns of each result.
+        sizes: height and width of each result.
     """
 
     matrices: FloatArray
     sizes: list[tuple[int, int]]
 
     def each(self) -> list[Mapping]:
-        """One by one."""
+        """Return one mapping for each row."""
         return [Mapping(matrix, *size) for matrix, size in zip(self.matrices, self.sizes, strict=True)]
 
 
 def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
-    """The matrix of a map along both axes: where the result begins, and the source pixels for each of its pixels.
+    """Return the matrix of a map along both axes.
 
     Args:
-        left: the column where it begins; or that of each of some maps, and likewise the others.
-        across: source columns for each of its own.
-        top: the row where it begins.
-        down: source rows for each of its own.
+        left: source column of the first pixel; or one for each of several maps, likewise the other arguments.
+        across: source columns per column of the result.
+        top: source row of the first pixel.
+        down: source rows per row of the result.
 
     Returns:
         ``(3, 3)``, or ``(R, 3, 3)``.
@@ -169,20 +168,20 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
 
 
 def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
-    """The spacing of voxels along slices, rows and columns in mm.
+    """Return the spacing of voxels along slices, rows and columns in mm.
 
     Args:
         affine: 4×4, from voxel ``(slice, row, column)`` to millimeters.
 
     Raises:
-        ParameterError: along one of them it is 0, or no number.
+        ParameterError: a spacing is 0 or not finite.
     """
     spacing: tuple[float, float, float] = tuple(np.linalg.norm(affine[:3, :3], axis=0).tolist())
     if not all(0 < one < np.inf for one in spacing):
         raise ParameterError(
             f"an affine with a spacing of {' × '.join(f'{one:g}' for one in spacing)} mm",
             allowed="numbers above 0",
-            advice="Mend the affine of the sequence, or leave it out",
+            advice="Correct the affine of the sequence, or leave it out",
         )
     return spacing
 

@@ -1,4 +1,4 @@
-"""Operators that put images on a larger canvas, or show a window that may reach beyond them."""
+"""Operators that place images on a larger canvas, or crop a window that may extend beyond them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import ParameterError
 from ...padding import FILL_MODES, PAD_MODES, FillMode, PadMode
-from ..call.inputs import Given
+from ..call.inputs import CallInput
 from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
@@ -22,10 +22,10 @@ _Pair: TypeAlias = tuple[int, int]
 
 
 class Pad(Canvas):
-    """Enlarge images to a size, to a multiple of a number, or to the largest of those that are given together.
+    """Enlarge images to a size, to a multiple of a number, or to the largest size of the inputs.
 
-    As in DALI, images that are larger than is asked for keep their size, and without ``shape`` all become as large as
-    the largest: those of a list, or of a batch. What is aligned is the size that follows from ``shape``.
+    As in DALI, images larger than ``shape`` keep their size, and without ``shape`` all images of a list or batch get
+    the size of the largest. ``align`` applies to the size that follows from ``shape``.
     """
 
     axis_names: Literal["HW", "WH", "H", "W"] = param(
@@ -93,22 +93,23 @@ class Pad(Canvas):
         """See :attr:`Canvas.beyond`."""
         return self.pad_mode
 
-    def among(self, parts: Seq[Given]) -> Declaration:
-        """The same with the extents of the largest of the images."""
+    def for_inputs(self, parts: Seq[CallInput]) -> Declaration:
+        """Return the operator with the extents of the largest image."""
         shape = self._of_axes(self.shape, -1)
         if -1 not in shape.values() or len(parts) < 2:
             return self
         largest = {"H": max(part.spec.height for part in parts), "W": max(part.spec.width for part in parts)}
         extents = tuple(largest[axis] if extent < 0 else extent for axis, extent in shape.items())
-        return type(self)(**{**self.settings(), "shape": extents})
+        grown = type(self)(**{**self.settings(), "shape": extents})
+        return grown.with_occurrence(self.occurrence)
 
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
-        """The image, and what is added around it."""
-        given = {"H": height, "W": width}
+        """Return the window of the image and the pixels added around it."""
+        sides = {"H": height, "W": width}
         shape, align = self._of_axes(self.shape, -1), self._of_axes(self.align, 1)
-        size = {axis: -(-max(given[axis], shape[axis]) // align[axis]) * align[axis] for axis in shape}
-        rows, columns = (size.get(axis, given[axis]) for axis in "HW")
-        # halves up, as a crop of that size in that place takes it back
+        size = {axis: -(-max(sides[axis], shape[axis]) // align[axis]) * align[axis] for axis in shape}
+        rows, columns = (size.get(axis, sides[axis]) for axis in "HW")
+        # rounds halves up, like the crop of that size and position that undoes it
         top = math.floor(float(p.pad_pos_y) * (rows - height) + 0.5)
         left = math.floor(float(p.pad_pos_x) * (columns - width) + 0.5)
         return self.checked((-top, -left, rows, columns))
@@ -120,10 +121,10 @@ class Pad(Canvas):
 
 
 class Paste(Canvas):
-    """Put images on a larger canvas, as in DALI.
+    """Place images on a larger canvas, as in DALI.
 
-    Its sides are ``floor(ratio * side)``, and not less than ``floor(min_canvas_size)``; the image lies at
-    ``floor(paste * (side of the canvas - side))`` of it. :class:`BboxPaste` moves boxes in parts of the image alike.
+    The sides of the canvas are ``floor(ratio * side)``, and at least ``floor(min_canvas_size)``; the image is at
+    ``floor(paste * (side of the canvas - side))``. :class:`BboxPaste` moves relative boxes accordingly.
     """
 
     ratio: Number = param(1.0, "size of the canvas relative to the image", lo=1, identity=1.0, by_frame=False)
@@ -152,9 +153,9 @@ class Paste(Canvas):
     )
 
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
-        """The canvas around the image."""
+        """Return the canvas around the image."""
         least = math.floor(p.min_canvas_size)
-        # in float32, as DALI: 1.3 times 10 is 13
+        # float32 as in DALI: 1.3 times 10 is 13
         rows, columns = (
             max(math.floor(np.float32(p.ratio) * np.float32(n)), least, n) for n in (height, width)
         )
@@ -164,11 +165,11 @@ class Paste(Canvas):
 
 
 class Slice(Canvas):
-    """Cut a window out of images, by its begin and its end or its shape, in pixels or in parts of the image.
+    """Crop a window by its start and its end or shape, in pixels or relative to the image.
 
-    Pixels and parts may be mixed, as in DALI. A place between pixels is rounded, halves away from 0; an end that
-    follows from a shape in parts is rounded as an end. :class:`RandomBboxCrop` gives what ``rel_start`` and
-    ``rel_shape`` take.
+    Pixels and relative values may be mixed, as in DALI. Fractional positions are rounded, halves away from 0; an end
+    that follows from a relative shape is rounded as an end. The results of :class:`RandomBboxCrop` are values of
+    ``rel_start`` and ``rel_shape``.
     """
 
     start: Number | None = param(None, "start of the window; None for 0", kind=float, unit="pixels", size=2)
@@ -206,10 +207,10 @@ class Slice(Canvas):
     )
     pad_mode: PadMode = param(
         "none",
-        "how pixels outside of the image are filled; none refuses windows that reach outside",
+        "how pixels outside of the image are filled; none does not allow windows that extend beyond the image",
         choices=PAD_MODES,
     )
-    trim: bool = param(False, "whether windows are cut off at the border of the image", drawn=False)
+    trim: bool = param(False, "whether windows are clipped to the image", drawn=False)
 
     examples = (
         {
@@ -263,10 +264,10 @@ class Slice(Canvas):
         return "constant" if self.pad_mode == "none" else self.pad_mode
 
     def window(self, p: Any, height: int, width: int) -> CanvasWindow:
-        """The window.
+        """Return the window.
 
         Raises:
-            ParameterError: it is empty, or reaches beyond the image where that is not allowed.
+            ParameterError: it is empty, or extends beyond the image without a padding mode.
         """
         size = (width, height) if self.axis_names == "WH" else (height, width)
         start, end = self._reach(p, size)
@@ -284,7 +285,7 @@ class Slice(Canvas):
         return self.checked((top, left, bottom - top, right - left))
 
     def _reach(self, p: Any, size: _Pair) -> tuple[_Pair, _Pair]:
-        """Where the window begins and ends, rounded; in float32, as DALI."""
+        """Return rounded start and end of the window, in float32 as in DALI."""
         relative = self.rel_start is not None
         begin = p.start if self.start is not None else _in_pixels(p.rel_start if relative else 0, size)
         start = _rounded(begin)
@@ -305,7 +306,7 @@ def _in_pixels(parts: Any, size: _Pair) -> Any:
 
 
 def _rounded(places: Any) -> _Pair:
-    """Halves away from 0, as DALI rounds; nothing is further away than a window may be."""
+    """Round halves away from 0, as DALI does; limited to positions that windows may have."""
     first, second = (
         math.floor(min(abs(place), 2.0**31) + 0.5) * (-1 if place < 0 else 1) for place in places.tolist()
     )
@@ -313,6 +314,6 @@ def _rounded(places: Any) -> _Pair:
 
 
 def _within(places: _Pair, size: _Pair) -> _Pair:
-    """Places within an image, each that which is nearest."""
+    """Clip positions to the image."""
     first, second = (min(max(place, 0), side) for place, side in zip(places, size, strict=True))
     return first, second

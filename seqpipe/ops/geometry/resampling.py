@@ -1,11 +1,11 @@
-"""Resampling along rows and columns: where each pixel of a result lies in the source, and the filters' weights.
+"""Resampling along rows and columns: the source coordinate of each pixel of a result, and filter weights.
 
-Places are fixed-point numbers with 32 bits of fraction, so that they are the same, to the last bit, wherever they are
-computed; weights are float32 and made of nothing but sums, products and quotients, for the same reason.
-``resample.cuh`` says the same in C++.
+Coordinates are fixed-point numbers with 32 bits of fraction, so that all implementations agree to the last bit; weights
+are float32 and computed by sums, products and quotients only, for the same reason. ``resample.cuh`` computes the same
+in C++.
 
-The video room has a table of its own, a triangle in float64 that is combined with the interpolation of chroma and
-repeats the pixels at the border; sharing one would change its results.
+The conversion of videos uses a separate table, a triangle filter in float64 that is combined with the interpolation of
+chroma and repeats edge pixels; sharing one would change its results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 FilterName: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian", "area"]
 FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
-"""The names of filters; triangular is linear, by another name."""
+"""Names of filters; triangular is a synonym of linear."""
 
 Compat: TypeAlias = Literal["pillow", "opencv", "tf1"]
 COMPAT: Final[dict[Compat, tuple[FilterName, ...]]] = {
@@ -45,7 +45,7 @@ COMPAT: Final[dict[Compat, tuple[FilterName, ...]]] = {
     "opencv": ("nearest", "linear", "triangular", "cubic", "area"),
     "tf1": ("nearest", "linear", "triangular", "cubic", "area"),
 }
-"""Libraries whose conventions can be asked for, and the filters that they have."""
+"""Supported conventions of other libraries, and the filters that these have."""
 
 ONE: Final = 1 << 32
 _NUMBERS: Final = {
@@ -57,8 +57,8 @@ _NUMBERS: Final = {
     "gaussian": 4,
     "area": 5,
 }
-_SHARP: Final = 6  # the number of the cubic that is not Keys's, but OpenCV's and TensorFlow's
-# by their numbers, filters that are 0 at all other samples; Lanczos's sines not to the last bit, the gaussian nowhere
+_SHARP: Final = 6  # number of the cubic of OpenCV and TensorFlow, which differs from Keys's
+# numbers of the filters that are exactly 0 at all other samples; the others are so only approximately
 _ZERO_AT_OTHERS: Final = frozenset({1, 2, 5, _SHARP})
 _SUPPORT: Final = (
     0.0,
@@ -69,7 +69,7 @@ _SUPPORT: Final = (
     0.0,
     2.0,
 )  # by the number of the filter, in pixels of the coarser grid
-_NEAR: Final = 1 << 11  # a place that is so little before a pixel, which is less than a millionth, is in it
+_NEAR: Final = 1 << 11  # tolerance before a pixel, less than a millionth, within which a coordinate is in it
 
 # sin(pi r) / r for |r| <= 1/2, and exp(-z) for 0 <= z <= 1/4: Taylor's series as float32, for powers of r² and z
 _SINE: Final = tuple(
@@ -82,16 +82,16 @@ Float32Array: TypeAlias = npt.NDArray[Any]  # of float32
 
 
 class SampledAxis(NamedTuple):
-    """How one axis of a source becomes one of a result; all that a kernel has to know of it.
+    """Resampling of one axis: all numbers that a kernel needs.
 
     Attributes:
-        begin: the place where the result's first pixel begins, in units of 2⁻³² source pixels.
-        step: how far it is from one pixel of the result to the next, likewise; negative if the axis is mirrored.
-        reach: how far from its center a pixel may be made of, likewise.
-        taps: how many source pixels lie within that.
-        filter: its number.
-        scale: 1 / the factor by which the filter is widened; for area, half of what a pixel of the result covers.
-        cut: whether what lies outside of the source is left out; otherwise the pixels at its border are repeated.
+        begin: source coordinate where the first pixel of the result begins, in units of 2⁻³² source pixels.
+        step: distance between pixels of the result, likewise; negative if the axis is mirrored.
+        reach: radius of the filter around the center of a pixel, likewise.
+        taps: number of source pixels within that.
+        filter: number of the filter.
+        scale: 1 / the factor by which the filter is widened; for area, half of the length that a pixel covers.
+        cut: whether pixels outside of the source are left out; otherwise edge pixels are repeated.
     """
 
     begin: int
@@ -106,26 +106,27 @@ class SampledAxis(NamedTuple):
     def of(
         cls, begin: float, step: float, kind: FilterName, *, antialias: bool, compat: Compat | None = None
     ) -> SampledAxis:
-        """The axis of a map ``source = begin + step * result``, in pixels.
+        """Return the axis of a map ``source = begin + step * result``, in pixels.
 
         Args:
-            begin: where the result's first pixel begins.
-            step: source pixels for each pixel of the result.
-            kind: the filter.
-            antialias: whether the filter is widened to shrink; then the source ends at its border, as in Pillow.
-            compat: whose conventions are taken; all but Pillow's are without antialias.
+            begin: source coordinate where the first pixel of the result begins.
+            step: source pixels per pixel of the result.
+            kind: filter.
+            antialias: whether the filter is widened when shrinking; pixels outside of the source are then left out, as
+                in Pillow.
+            compat: library whose conventions are used; only Pillow's have antialias.
         """
         return _axis(begin, step, kind, antialias, compat)
 
     @property
     def picks(self) -> bool:
-        """Whether each pixel is one of the source, as it is: of others that the filter reaches, the weight is 0."""
+        """Whether each pixel equals a source pixel, because all other weights are 0."""
         apart = abs(self.step) == ONE and self.begin % ONE == 0
         return not self.filter or (apart and self.filter in _ZERO_AT_OTHERS)
 
     @property
     def means(self) -> bool:
-        """Whether each pixel is the mean of what it covers."""
+        """Whether each pixel is the mean of the area that it covers."""
         return self.filter == _NUMBERS["area"]
 
 
@@ -150,13 +151,13 @@ class Axes(NamedTuple):
         antialias: bool,
         compat: Compat | None = None,
     ) -> Axes:
-        """The axes of maps ``source = begin + step * result``; the arguments are those of :meth:`Axis.of`."""
+        """Return the axes of maps ``source = begin + step * result``; see :meth:`SampledAxis.of`."""
         number = _NUMBERS[kind]
         if compat in ("opencv", "tf1"):
             antialias, number = False, _SHARP if kind == "cubic" else number
         cut = antialias and number > 0
         covered = np.abs(step)
-        # all at once, for of so few numbers each step takes as long as one does
+        # one array for all: with so few numbers, the overhead of each NumPy call dominates
         scaled = np.empty((3, *step.shape))
         if kind == "area":
             wide, scale = (covered + 1) / 2, covered / 2
@@ -165,48 +166,48 @@ class Axes(NamedTuple):
             wide, scale = _SUPPORT[number] * shrunk, 1 / shrunk
         scaled[0], scaled[1], scaled[2] = begin, step, wide
         scaled *= ONE
-        first, way, places = np.rint(scaled, scaled).astype(np.int64)
+        first, width, places = np.rint(scaled, scaled).astype(np.int64)
         if not number:
             places[...] = ONE // 2 - _NEAR
         if compat is not None:
-            first += _moved(kind, np.abs(way), compat)
-        taps = -(-places >> 31)  # twice as many as places are whole, rounded up
-        return cls(first, way, places, taps, number, scale.astype(np.float32), cut)
+            first += _offset(kind, np.abs(width), compat)
+        taps = -(-places >> 31)  # twice the radius in pixels, rounded up
+        return cls(first, width, places, taps, number, scale.astype(np.float32), cut)
 
     def each(self) -> list[SampledAxis]:
-        """One by one, as Python's numbers."""
+        """Return the axes one by one, as Python numbers."""
         parts = np.broadcast_arrays(*self)
         columns = (list(part.flat) if part.dtype == np.float32 else part.ravel().tolist() for part in parts)
         return [SampledAxis(*values) for values in zip(*columns, strict=True)]
 
     def where(self, chosen: npt.NDArray[np.bool_], other: Axes) -> Axes:
-        """These where they are chosen, and others elsewhere."""
+        """Return these axes where chosen, and others elsewhere."""
         return Axes(*(np.where(chosen, *parts) for parts in zip(self, other, strict=True)))
 
     def moved(self, direction: IntArray, offset: IntArray) -> Axes:
-        """The axes of results whose places ``x`` are those ``direction * x + offset`` of these ones' results.
+        """Return the axes of results whose coordinate ``x`` is ``direction * x + offset`` in the results of these axes.
 
-        Pixels are the same to the last bit, for their centers are the same numbers.
+        Pixels are equal to the last bit, because their centers are the same numbers.
 
         Args:
             direction: 1, or -1 if they are mirrored.
-            offset: where the first one begins, in whole pixels.
+            offset: start of the first one, in whole pixels.
         """
         return Axes(self.begin + self.step * offset, self.step * direction, *self[2:])
 
 
-@lru_cache(maxsize=256)  # most operators have the same axes in every call
+@lru_cache(maxsize=256)  # most operators use the same axes in every call
 def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
     made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
     return made.each()[0]
 
 
-def _moved(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
-    """How far the places of a library lie from ours, in units of 2⁻³².
+def _offset(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
+    """Return the offset of a library's coordinates from ours, in units of 2⁻³².
 
-    Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` reaches from ``k`` to ``k + 1``.
-    TensorFlow 1 takes ``step * i`` for the number of a source pixel, and its fraction for the way to the next one;
-    nearest, there and with OpenCV, is the pixel of which that is the number, rounded down.
+    Pixel ``i`` of a result is at ``step * (i + 1/2)``, where source pixel ``k`` extends from ``k`` to ``k + 1``.
+    TensorFlow 1 uses ``step * i`` as the index of a source pixel, with its fraction as the weight of the next one; the
+    nearest pixel, there and in OpenCV, is that index rounded down.
     """
     if kind == "area" or not (compat == "tf1" or (compat == "opencv" and kind == "nearest")):
         return 0
@@ -214,10 +215,10 @@ def _moved(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
 
 
 class Taps(NamedTuple):
-    """What the pixels of one axis are made of.
+    """Source pixels and weights of the pixels of one axis.
 
     Attributes:
-        places: ``(taps, size)``, source pixels, within the source.
+        places: ``(taps, size)``, indices of source pixels, within the source.
         weights: float32, likewise.
         total: float32 ``(size,)``, the sum of the weights of each pixel.
     """
@@ -229,10 +230,10 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=256)
 def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
-    """What each pixel of an axis is made of.
+    """Return the source pixels and weights of an axis.
 
     Args:
-        axis: how it is made.
+        axis: resampling of the axis.
         size: pixels of the result.
         length: pixels of the source.
     """
@@ -254,10 +255,10 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
 
 
 def weights_of(axis: SampledAxis, distance: Float32Array) -> Float32Array:
-    """The weights of source pixels whose centers lie at some distances from that of a pixel.
+    """Return the weights of source pixels at some distances from the center of a pixel.
 
     Args:
-        axis: how it is made.
+        axis: resampling of the axis.
         distance: in source pixels.
     """
     one = np.float32(1)
@@ -281,7 +282,7 @@ def _positive(values: Float32Array) -> Float32Array:
 
 
 def cubic(u: Float32Array, a: float = -0.5) -> Float32Array:
-    """The cubic convolution of Keys 1981, at distances of at least 0."""
+    """Cubic convolution (Keys 1981) for distances of at least 0."""
     k = np.float32(a)
     near = ((k + 2) * u - (k + 3)) * u * u + 1
     far = ((k * u - 5 * k) * u + 8 * k) * u - 4 * k
@@ -289,7 +290,7 @@ def cubic(u: Float32Array, a: float = -0.5) -> Float32Array:
 
 
 def _lanczos(u: Float32Array) -> Float32Array:
-    """sinc(u) sinc(u / 3) within 3: Duchon 1979."""
+    """Lanczos filter sinc(u) sinc(u / 3) for u < 3 (Duchon 1979)."""
     f = np.float32
     safe = np.maximum(u, f(1e-4))
     value = _sine(safe) * _sine(safe / f(3)) * _SQUARE / (safe * safe)
@@ -297,7 +298,7 @@ def _lanczos(u: Float32Array) -> Float32Array:
 
 
 def _sine(u: Float32Array) -> Float32Array:
-    """sin(pi u) for 0 <= u <= 3, to 1e-7."""
+    """sin(pi u) for 0 <= u <= 3, within 1e-7."""
     turns = np.floor(u + np.float32(0.5))
     r = u - turns
     value = _series(_SINE, r * r) * r
@@ -306,7 +307,7 @@ def _sine(u: Float32Array) -> Float32Array:
 
 
 def _gaussian(u: Float32Array) -> Float32Array:
-    """exp(-4 u²) within 1, as DALI has it."""
+    """exp(-4 u²) for u < 1, as in DALI."""
     z = u * u * np.float32(0.25)
     power = _series(_EXPONENTIAL, z)
     for _ in range(4):
@@ -322,23 +323,23 @@ def _series(terms: tuple[np.float32, ...], x: Float32Array) -> Float32Array:
 
 
 def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
-    """Images ``(F, H, W, C)`` in float32: columns of pixels are summed up first, then those sums along the row.
+    """Resample images ``(F, H, W, C)`` in float32: weighted sums down the columns first, then along the rows.
 
-    Every tap counts, also one of weight 0: a value that is no number, or is infinite, spoils each pixel within whose
-    reach it lies. What is beyond the border is the pixel at the border here, whatever its weight, and no other.
+    Taps of weight 0 count, too: NaN or infinity affects every pixel within whose radius it is. Outside of the source,
+    the edge pixel counts whatever its weight.
 
     Args:
         x: the images, in main memory or on a GPU.
-        rows: what each row is made of.
-        columns: what each column is made of.
+        rows: source pixels and weights of each row.
+        columns: source pixels and weights of each column.
     """
     library = namespace(x)
-    there = library.asarray
+    on_device = library.asarray
     down: Any = 0
     for place, weight in zip(rows.places, rows.weights, strict=True):
-        down = down + there(weight)[:, None, None] * x[:, there(place)]
+        down = down + on_device(weight)[:, None, None] * x[:, on_device(place)]
     along: Any = 0
     for place, weight in zip(columns.places, columns.weights, strict=True):
-        along = along + there(weight)[:, None] * down[:, :, there(place)]
+        along = along + on_device(weight)[:, None] * down[:, :, on_device(place)]
     part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
-    return along * there(part)
+    return along * on_device(part)

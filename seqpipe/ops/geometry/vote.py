@@ -1,4 +1,4 @@
-"""Labels between pixels: the class that the four pixels around a place are worth most for."""
+"""Label interpolation: the class with the greatest sum of linear weights of the four pixels around a point."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["voted"]
 
 
 def voted(x: Array, mapping: Mapping) -> Array:
-    """Labels ``(F, H, W, C)`` moved, each that of the pixels around its place with the greatest sum of linear weights.
+    """Move labels ``(F, H, W, C)``; each is the one with the greatest sum of linear weights around its point.
 
-    Of labels with equal sums it is that of the nearest pixel, or else the least. Places beyond the labels have 0;
-    pixels at the border are repeated for the half pixel around them.
+    Of labels with equal sums, the nearest pixel's wins, or else the least. Points outside of the labels get 0; edge
+    pixels are repeated for the half pixel around them.
 
     Args:
-        x: labels of any type, NumPy or CuPy.
-        mapping: where the pixels of the result come from.
+        x: labels of any dtype, NumPy or CuPy.
+        mapping: mapping from the result to the source.
     """
     xp, (height, width) = namespace(x), x.shape[1:3]
     places = places_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
@@ -45,12 +45,12 @@ def voted(x: Array, mapping: Mapping) -> Array:
 
 
 def _winner(taps: Array, weights: Array, nearest: Array) -> Array:
-    """Of four labels, the one with the greatest sum of weights.
+    """Return, of four labels, the one with the greatest sum of weights.
 
     Args:
         taps: ``(4, H, W, C)``.
         weights: ``(4, H, W, 1)``.
-        nearest: which of the four is nearest, ``(H, W, 1)``.
+        nearest: index of the nearest, ``(H, W, 1)``.
     """
     xp = namespace(taps)
     own = xp.take_along_axis(taps, xp.broadcast_to(nearest, taps.shape[1:])[None], 0)[0]

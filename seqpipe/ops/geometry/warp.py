@@ -1,4 +1,4 @@
-"""Operators that move pixels by affine and projective maps, one value interpolated for each."""
+"""Operators that warp images by affine and projective maps with interpolation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Rotate", "WarpAffine", "WarpPerspective"]
 
 
 class WarpAffine(Warped):
-    """Move pixels by an affine map.
+    """Warp images by an affine map.
 
     ``out(x, y) = in(m11 x + m12 y + m13, m21 x + m22 y + m23)``, where the corner of the first pixel is at (0, 0). With
-    ``unit="mm"``, x and y are millimeters along the columns and rows of a volume's slices, whose spacing its affine
-    says: a rotation is one of the anatomy, whatever the shape of voxels.
+    ``unit="mm"``, x and y are millimeters along the columns and rows of a volume's slices, by the spacing of its
+    affine, so that a rotation is one of the anatomy, whatever the shape of voxels.
     """
 
     matrix: Number = param(
@@ -64,7 +64,7 @@ class WarpAffine(Warped):
     )
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from."""
+        """See :meth:`Geometry.mapping`."""
         maps = np.shape(p.matrix)[:-1]
         matrix = np.zeros((*maps, 3, 3))
         matrix[..., :2, :] = np.reshape(p.matrix, (*maps, 2, 3))
@@ -76,30 +76,30 @@ class WarpAffine(Warped):
         return self.mapped(matrix, height, width, inverse_map=self.inverse_map)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """Whether the results are whole numbers, and the unit's length of a column and of a row.
+        """Derive whether results are integers, and the length of a column and of a row in the unit.
 
         Raises:
-            ParameterError: it is in mm, and the spacing is not known.
+            ParameterError: the unit is mm, and the spacing is unknown.
         """
         if self.unit == "mm" and spec.spacing is None:
             raise ParameterError(
                 "matrix in mm, for images whose spacing is not known",
                 source=self.name,
                 allowed='sequences with an affine, or unit="pixel"',
-                advice="Give Sequence(data, layout, affine=…), whose columns have the length of a voxel in mm",
+                advice="Pass Sequence(data, layout, affine=…), whose columns have the length of a voxel in mm",
             )
         steps = (1.0, 1.0) if spec.spacing is None else spec.spacing[:0:-1]
         return {**super().derive(rows, spec), "steps": steps}
 
 
 class WarpPerspective(Warped):
-    """Move pixels by a projective map.
+    """Warp images by a projective map.
 
     ``out(x, y) = in(u / w, v / w)`` with ``(u, v, w) = matrix (x, y, 1)``.
 
-    A result shows the source on both sides of the horizon of the map, whatever the sign of ``w``, as OpenCV's do. A box
-    across that goes to infinity both ways: what is left of it is the smallest box around what the result shows of it,
-    cut off at the borders; 0, 0, 0, 0 if that is nothing.
+    Like OpenCV, a result shows the source on both sides of the vanishing line, whatever the sign of ``w``. A box that
+    crosses it extends to infinity; the transformed box is the smallest one around its visible part, clipped to the
+    result, and 0, 0, 0, 0 if nothing is visible.
     """
 
     matrix: Number = param(
@@ -132,7 +132,7 @@ class WarpPerspective(Warped):
     )
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from."""
+        """See :meth:`Geometry.mapping`."""
         mapping = self.mapped(
             np.asarray(p.matrix, np.float64).reshape(3, 3), height, width, inverse_map=self.inverse_map
         )
@@ -145,11 +145,11 @@ class WarpPerspective(Warped):
 class Rotate(Warped):
     """Rotate images around their center.
 
-    Unless a size is given or kept, the result is as large as it takes to show all of the image. As in DALI, its sides
-    are then even where those of the image are, so that the center stays what it is, a pixel or a corner of four.
+    Unless a size is given or kept, the result is large enough to show the whole image. As in DALI, its sides are then
+    even if those of the image are, so that the center stays a pixel or a corner of four.
 
-    The slices of a volume with an affine are rotated in millimeters: where pixels are not square, what they show is
-    neither sheared nor stretched, and the spacing stays.
+    The slices of a volume with an affine are rotated in millimeters: with anisotropic pixels, their content is neither
+    sheared nor stretched, and the spacing stays.
     """
 
     angle: Number = param(0.0, "angle, counter-clockwise", unit="degrees")
@@ -175,12 +175,12 @@ class Rotate(Warped):
         at_most_one(self, "keep_size", "size")
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from: its center is that of the image."""
+        """See :meth:`Geometry.mapping`; the center of the result is that of the image."""
         angle = float(p.angle)
         cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         if angle % 90 == 0:
             cosine, sine = round(cosine), round(sine)
-        aspect = float(p.aspect) or 1.0  # 0 as long as no sample is known to derive it from
+        aspect = float(p.aspect) or 1.0  # 0 while no sample is known that determines it
         size = (height, width) if self.keep_size else self.size or _canvas(angle, height, width, aspect)
         x, y = size[1] / 2, size[0] / 2
         right, down = sine * aspect, sine / aspect
@@ -195,25 +195,24 @@ class Rotate(Warped):
         return Mapping(matrix, *size)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """Whether the results are whole numbers, and how many times as long as a column a row is."""
+        """Derive whether results are integers, and the ratio of row to column spacing."""
         _, down, across = spec.spacing or (1, 1, 1)
         return {**super().derive(rows, spec), "aspect": down / across}
 
 
 def _canvas(angle: float, height: int, width: int, aspect: float) -> tuple[int, int]:
-    """Rows and columns that show all of a rotated image, by DALI's rule.
+    """Return height and width that show all of a rotated image, by DALI's rule.
 
     Args:
         angle: in degrees.
         height: rows of the image.
         width: columns of the image.
-        aspect: the distance between rows, in that between columns.
+        aspect: ratio of row to column spacing.
     """
-    turn = float(
-        np.float32(angle) * np.float32(math.pi / 180)
-    )  # as DALI, which decides by its last bit at 45 degrees
+    # float32 as in DALI, where its last bit decides at 45 degrees
+    turn = float(np.float32(angle) * np.float32(math.pi / 180))
     cosine, sine = abs(math.cos(turn)), abs(math.sin(turn))
-    # a hundredth of a pixel is cut off rather than a row or column added
+    # up to a hundredth of a pixel is cropped rather than adding a row or column
     columns = math.ceil(cosine * width + sine * height * aspect - 0.01)
     rows = math.ceil(cosine * height + sine * width / aspect - 0.01)
     across, down = (width, height) if sine <= cosine else (height, width)

@@ -1,4 +1,4 @@
-"""Warped: the base of operators that interpolate one value for each pixel where a projective map says."""
+"""Warped: base of operators that interpolate each pixel at one point of a projective map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
 from ..core.rounding import put
-from ..core.spec import COMPUTED, RANGES, Spec
+from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
 from .base import Geometry, Interpolated
 from .interpolate import (
     KINDS,
@@ -31,18 +31,18 @@ from .window import OutputSize
 
 __all__ = ["Warped"]
 
-_SMALL: Final = 1 << 12  # pixels whose places are kept for several operators
-_SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # all but the shift, of a matrix that does no more
-_SIDE: Final = 32766  # of images that OpenCV takes
-_CHANNELS: Final = 4  # likewise
-_FAR: Final = 1 << 22  # pixels up to which float32 has the halves that their centers are at
+_SMALL: Final = 1 << 12  # up to so many pixels, coordinates are cached for several operators
+_SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # other elements of a matrix that only shifts
+_SIDE: Final = 32766  # greatest side that OpenCV supports
+_CHANNELS: Final = 4  # most channels that OpenCV supports
+_FAR: Final = 1 << 22  # up to so many pixels, float32 is exact for pixel centers
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
 class Warped(OutputSize, Geometry, register=False):
-    """An operator that takes each pixel from one place of the source, between its pixels.
+    """Base of operators that compute each pixel by interpolation at one point of the source.
 
-    Places are computed in float32: they are within a two-thousandth of a pixel for images of 4096 pixels.
+    Coordinates are float32: their error is below 1/2000 of a pixel for images of 4096 pixels.
     """
 
     fill_value: Number = param(
@@ -51,40 +51,41 @@ class Warped(OutputSize, Geometry, register=False):
     interp_type: InterpolationKind = param(
         "linear", "interpolation: nearest, linear (2×2 pixels) or cubic (4×4 pixels)", choices=KINDS
     )
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
-    # of OpenCV alone, for whole numbers: its weights are 1e-5 off, which may round what is right between two levels to
-    # the other
+    # of OpenCV alone, for integers: its weights have errors up to 1e-5, which may change the rounding
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)
 
     @property
     def interpolation(self) -> Interpolated | None:
-        """That of its parameters."""
+        """See :attr:`Geometry.interpolation`."""
         varies = isinstance(self.fill_value, (Distribution, Table, PerFrame, DataNode))
         return None if varies else Interpolated(self.interp_type, self.fill_value)
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """Whether the results are whole numbers."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
+        """Derive whether results are integers."""
         return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """The matrix of the mapping, the level outside, which is NaN if there is none, and the interpolation."""
+        """Return the dtype of a row: matrix, fill value, NaN if edge pixels are repeated, and interpolation."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """Those of a block's rows; the identity where the operator does not act."""
+        """Return the kernel rows; the identity where the operator does not act."""
         made = np.zeros(len(rows), _ROW)
         made["matrix"] = self.mappings(rows, spec).matrices
         made["fill"] = rows["fill_value"]
@@ -92,18 +93,18 @@ class Warped(OutputSize, Geometry, register=False):
         return made
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Weighted sums of the pixels around each place."""
+        """Interpolate at each point."""
         places = _places_of(self.mapping(p, *x.shape[1:3]))
         return interpolated(x, *places, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same by ``warp.c``; whole numbers by OpenCV between two by two, and copied by maps that only shift."""
+        """Compute in C; integers with linear interpolation by OpenCV, and maps that only shift by copying."""
         mapping = self.mapping(p, *x.shape[1:3])
         shift = _shift_of(mapping) if p.whole and self.dtype is None else None
         if shift is not None:
             return _shifted(x, shift, mapping.height, mapping.width, _fill_of(p))
         takes = max(x.shape[1:3]) <= _SIDE and x.shape[3] <= _CHANNELS
-        # floats may be so large, or no numbers, that 1e-5 of a weight makes all the difference
+        # errors of 1e-5 in weights are large for huge floats, and matter for NaN and infinity
         exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
         if exact or not takes or not remap_is_exact(x.shape[3]):
             matrix, size = mapping.matrix.astype(np.float32), (mapping.height, mapping.width)
@@ -114,16 +115,16 @@ class Warped(OutputSize, Geometry, register=False):
         return remapped(x.astype(np.float32), *_places_of(mapping), _fill_of(p))
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
-        """The mapping of a matrix that is given.
+        """Return the mapping for the parameter ``matrix``.
 
         Args:
             matrix: 3×3; or several of them.
-            height: rows of what is given.
-            width: columns of what is given.
-            inverse_map: whether it leads from the result to the source.
+            height: rows of the input.
+            width: columns of the input.
+            inverse_map: whether it maps the result to the source.
 
         Raises:
-            ParameterError: it leads to the result and cannot be inverted.
+            ParameterError: it maps the source to the result and cannot be inverted.
         """
         if not inverse_map:
             for one in matrix.reshape(-1, 3, 3):
@@ -131,7 +132,7 @@ class Warped(OutputSize, Geometry, register=False):
                     raise ParameterError(
                         f"matrix={one.tolist()} has no inverse",
                         source=self.name,
-                        allowed="a matrix that sends no two places to one, or inverse_map=True",
+                        allowed="an invertible matrix, or inverse_map=True",
                     )
             matrix = np.asarray(np.linalg.inv(matrix), np.float64)
         return Mapping(matrix, *(self.size or (height, width)))
@@ -142,7 +143,7 @@ def _fill_of(p: Any) -> float | None:
 
 
 def _shift_of(mapping: Mapping) -> tuple[int, int] | None:
-    """The columns and rows that a map shifts by; None if it does more than that, or not by whole pixels."""
+    """Return the columns and rows of a map that shifts by whole pixels; None for any other map."""
     across, down, last = mapping.matrix.tolist()
     left, top = across[2], down[2]
     moves = [*across[:2], *down[:2], *last] == _SHIFTS and max(abs(left), abs(top)) < _FAR
@@ -152,8 +153,10 @@ def _shift_of(mapping: Mapping) -> tuple[int, int] | None:
 def _shifted(
     x: npt.NDArray[Any], by: tuple[int, int], height: int, width: int, fill: float | None
 ) -> npt.NDArray[Any]:
-    """Images of whole numbers shifted by whole pixels: of all taps one has the weight 1, the others 0."""
-    (left, right), (top, bottom) = ((way, way + side) for way, side in zip(by, (width, height), strict=True))
+    """Shift integer images by whole pixels."""
+    (left, right), (top, bottom) = (
+        (start, start + side) for start, side in zip(by, (width, height), strict=True)
+    )
     if fill is None:
         rows, columns = (
             np.clip(np.arange(first, end), 0, length - 1)
@@ -174,7 +177,7 @@ def _places_of(mapping: Mapping) -> tuple[Any, Any]:
     return (_few if height * width <= _SMALL else _many)(matrix, height, width)
 
 
-@lru_cache(maxsize=2)  # the frames of a sequence come one after the other
+@lru_cache(maxsize=2)  # frames of a sequence are consecutive
 def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
     return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
 

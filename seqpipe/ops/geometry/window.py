@@ -1,4 +1,4 @@
-"""Windows cut out of images, and their mirror images, as mappings."""
+"""Cropping windows and mirroring, as mappings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["OutputSize", "Windowed", "mirrored", "window_of"]
 
 
 class Windowed(Declaration, register=False):
-    """An operator that cuts out a window."""
+    """Parameters of operators that crop a window."""
 
     crop: tuple[int, int] | None = param(
         None, "(height, width) of the window; None for the whole image", kind=int, size=2, lo=1, drawn=False
@@ -26,7 +26,7 @@ class Windowed(Declaration, register=False):
 
 
 class OutputSize(Declaration, register=False):
-    """An operator whose result has a size that can be given."""
+    """Parameter of operators with an optional output size."""
 
     size: tuple[int, int] | None = param(
         None,
@@ -41,17 +41,17 @@ class OutputSize(Declaration, register=False):
 def window_of(
     crop: tuple[int, int] | None, place: tuple[float, float], height: int, width: int, source: str
 ) -> Mapping:
-    """The mapping of a window.
+    """Return the mapping of a window.
 
     Args:
-        crop: its rows and columns; None takes all.
-        place: where it lies, x from 0 at the left to 1 at the right, and y likewise from the top.
-        height: rows of what it is cut out of.
-        width: columns of that.
-        source: the name of the operator, for messages.
+        crop: height and width; None for the whole image.
+        place: relative position: x from 0 at the left to 1 at the right, and y likewise from the top.
+        height: rows of the image.
+        width: columns of the image.
+        source: name of the operator, for messages.
 
     Raises:
-        ParameterError: the window is larger than what it is cut out of.
+        ParameterError: the window is larger than the image.
     """
     rows, columns = crop or (height, width)
     if rows > height or columns > width:
@@ -61,16 +61,16 @@ def window_of(
             allowed=f"up to {height} rows and {width} columns",
             advice="Resize or pad the images first",
         )
-    # halves up, as DALI rounds
+    # rounds halves up, as DALI does
     left, top = (
-        math.floor(float(part) * room + 0.5)
-        for part, room in zip(place, (width - columns, height - rows), strict=True)
+        math.floor(float(part) * margin + 0.5)
+        for part, margin in zip(place, (width - columns, height - rows), strict=True)
     )
     return Mapping(scaling(left, 1, top, 1), rows, columns)
 
 
 def mirrored(mapping: Mapping, *, left_right: bool) -> Mapping:
-    """A mapping whose result is mirrored afterwards, or is not."""
+    """Return a mapping, followed by mirroring left to right if asked for."""
     if not left_right:
         return mapping
     return mapping.then(Mapping(scaling(mapping.width, -1, 0, 1), mapping.height, mapping.width))

@@ -1,4 +1,4 @@
-"""The windows that a random crop for boxes tries: of random sides and places, until one suits the boxes."""
+"""Candidate windows of a random crop for boxes, and which of them overlap enough with the boxes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["BboxWindows", "centered"]
 
 
 class BboxWindows(NamedTuple):
-    """What windows are tried, and which suit.
+    """Distribution of the candidate windows, and the required overlap.
 
     Attributes:
-        scaling: least and greatest width, and height, in parts of the image.
-        aspect_ratio: least and greatest width by height.
-        of_both: whether the common area is meant as a part of both areas together; otherwise of that of the box.
+        scaling: least and greatest width and height relative to the image.
+        aspect_ratio: least and greatest ratio of width to height.
+        of_both: whether the overlap is relative to the union (IoU); otherwise to the area of the box.
         each: whether all boxes must overlap enough; otherwise one of them.
     """
 
@@ -28,29 +28,26 @@ class BboxWindows(NamedTuple):
     each: bool
 
     def first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
-        """The first window that suits; None if none does.
+        """Return the first window that overlaps enough, as left, top, right, bottom; None if none does.
 
         Args:
-            drawn: four numbers from 0 to 1 for each window: for width, height, left and top.
+            drawn: four random numbers from 0 to 1 for each window: for width, height, left and top.
             boxes: ``(K, 4)``, left, top, right and bottom.
-            threshold: how much is enough.
-
-        Returns:
-            Left, top, right and bottom.
+            threshold: required overlap.
         """
         windows = self._candidates(drawn)
-        suited = self._suited(boxes, windows, threshold)
-        if not suited.any():
+        suitable = self._suitable(boxes, windows, threshold)
+        if not suitable.any():
             return None
-        found: FloatArray = windows[suited.argmax()]
+        found: FloatArray = windows[suitable.argmax()]
         return found
 
     def _candidates(self, drawn: FloatArray) -> FloatArray:
-        """The windows ``(M, 4)`` of a size that is allowed: others have sides that do not go together."""
+        """Return the windows ``(M, 4)`` whose aspect ratio is allowed."""
         least, most = self.aspect_ratio
         lo, hi = self.scaling
         sizes = lo + (hi - lo) * drawn[:, :2]
-        if least == most:  # which two draws would never hit
+        if least == most:  # two independent sides would never have this ratio
             sizes[:, 1] = sizes[:, 0] / least
         ratio, height = sizes[:, 0] / sizes[:, 1], sizes[:, 1]
         fits = (
@@ -61,8 +58,8 @@ class BboxWindows(NamedTuple):
         windows: FloatArray = np.concatenate((begin, begin + sizes), axis=-1)
         return windows
 
-    def _suited(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
-        """Which windows overlap enough; all, if there are no boxes."""
+    def _suitable(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
+        """Return which windows overlap enough; all, if there are no boxes."""
         if not len(boxes):
             return np.ones(len(windows), np.bool_)
         windows = windows[:, None]
@@ -72,14 +69,14 @@ class BboxWindows(NamedTuple):
 
 
 def centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
+    """Return which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
     centers = (boxes[:, :2] + boxes[:, 2:]) / 2
     found = (centers >= window[..., :2]) & (centers <= window[..., 2:])
     return np.asarray(found[..., 0] & found[..., 1])
 
 
 def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
-    """The area that boxes have in common with windows ``(M, 1, 4)``, in parts of both together or of the box's."""
+    """Return the overlap of boxes with windows ``(M, 1, 4)``, relative to the union or to the box's area."""
     ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
     sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
     common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]

@@ -1,4 +1,4 @@
-"""Operators on bounding boxes, to go with what is done to their images."""
+"""Operators on bounding boxes that accompany operators on images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...cached import cached_property
 from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
-from ..call.inputs import admitted, check_some, like
+from ..call.inputs import as_array, check_not_empty, like_library
 from ..core.deferred import or_node
 from ..core.distributions import Flag, Number
 from ..core.nodes import DataNode, parts_of
@@ -24,15 +24,15 @@ from .box_base import OnBoxes
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
 
 _WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
-_FROM: Final = np.array([0, 1, 0, 1])  # for each side of a box, that of a window which it is counted from
+_FROM: Final = np.array([0, 1, 0, 1])  # origin of the window for each side of a box
 _TO: Final = np.array([2, 3, 2, 3])
-_AT_ONCE: Final = 64  # windows that are tried together, of those for one threshold
+_AT_ONCE: Final = 64  # windows that are tested together, of those for one threshold
 
 
 class BbFlip(OnBoxes):
     """Mirror boxes, as :class:`Flip` mirrors their images.
 
-    ``x`` becomes ``1 - x``; the left and the right side change places.
+    ``x`` becomes ``1 - x``; the left and the right side are exchanged.
     """
 
     horizontal: Flag = param(True, "mirror left to right", identity=False)
@@ -49,7 +49,7 @@ class BbFlip(OnBoxes):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Sides in their new places."""
+        """Mirror the sides."""
         found = x.copy()
         for axis, flag in enumerate((p.horizontal, p.vertical)):
             if flag:
@@ -58,7 +58,7 @@ class BbFlip(OnBoxes):
 
 
 class BboxPaste(OnBoxes):
-    """Move boxes as their image is pasted on a larger canvas.
+    """Move boxes like their image on a larger canvas.
 
     ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
     """
@@ -74,20 +74,20 @@ class BboxPaste(OnBoxes):
     errors = (({"ratio": 0.5}, "ratio=0.5 is not valid; allowed: a number of at least 1"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         ratio = float(p.ratio)
-        room = (1 - 1 / ratio) * np.array([p.paste_x, p.paste_y, p.paste_x, p.paste_y], np.float64)
-        return x / ratio + room
+        margin = (1 - 1 / ratio) * np.array([p.paste_x, p.paste_y, p.paste_x, p.paste_y], np.float64)
+        return x / ratio + margin
 
 
 class BoxCrop(NamedTuple):
-    """What :class:`RandomBboxCrop` gives; of a list of samples, arrays with a row for each, and lists.
+    """Result of :class:`RandomBboxCrop`; for a list of samples, arrays with a row for each, and lists.
 
     Attributes:
-        anchor: x and y of the window's left top corner, in parts of the image; float32.
+        anchor: x and y of the window's top left corner, relative to the image; float32.
         shape: width and height of the window, likewise.
-        boxes: those whose center is in the window, cut off at its borders, in parts of the window.
-        labels: those of the boxes that are left; None where none were given.
+        boxes: boxes whose center is in the window, clipped to it, relative to the window.
+        labels: labels of these boxes; None without labels.
     """
 
     anchor: npt.NDArray[np.float32]
@@ -97,12 +97,12 @@ class BoxCrop(NamedTuple):
 
 
 class RandomBboxCrop(OnBoxes):
-    """Draw a window that overlaps enough with the boxes, as SSD does.
+    """Sample a window that overlaps enough with the boxes, as SSD does.
 
-    One of the thresholds, or no crop, is drawn; then windows are, until one overlaps with the boxes by the threshold
-    and contains the center of one of them at least. After ``num_attempts`` windows, the threshold is drawn anew, after
-    ``total_num_attempts`` the whole image is taken. Source: W. Liu and others, "SSD: Single shot multibox detector",
-    2016, section 2.2; ``fn.crop`` or ``fn.slice`` cuts the image.
+    It samples one of the thresholds, or no crop; then windows, until one overlaps with the boxes by the threshold and
+    contains the center of a box. After ``num_attempts`` windows it samples another threshold, after
+    ``total_num_attempts`` it takes the whole image. Source: W. Liu and others, "SSD: Single shot multibox detector",
+    2016, section 2.2; ``fn.crop`` or ``fn.slice`` crops the image.
     """
 
     aspect_ratio: tuple[float, float] = param(
@@ -166,26 +166,26 @@ class RandomBboxCrop(OnBoxes):
 
     @or_node
     def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it gives more than boxes
-        """A window, and what is left of the boxes within it.
+        """Sample a window, and return the boxes within it.
 
         Args:
-            boxes: ``(K, 4)`` of one sample, from 0 to 1, in main memory; or a list with one for each sample.
+            boxes: ``(K, 4)`` of one sample, from 0 to 1, in main memory; or a list with an array for each sample.
             labels: ``(K, …)``, for each box; or a list with an array for each sample.
-            epoch: the epoch that it is drawn for.
-            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+            epoch: epoch that the window is sampled for.
+            index: index of the first sample within its dataset, or of each sample; the window depends on it.
 
         Raises:
-            ParameterError: these are not boxes, or not in parts of the image, or not as many as there are labels.
+            ParameterError: the array does not hold boxes relative to the image, or labels do not fit the boxes.
         """
         if not isinstance(boxes, (list, tuple)):
             return self._sample(boxes, labels, epoch, indices_of(self, index, 1)[0])
-        check_some(self, boxes)
+        check_not_empty(self, boxes)
         count = len(boxes) if labels is None else len(labels) if hasattr(labels, "__len__") else "no"
         if count != len(boxes):
             raise ParameterError(
                 f"labels of {count} samples",
                 source=self.name,
-                allowed=f"{len(boxes)}, as there are boxes",
+                allowed=f"{len(boxes)}, as many as boxes",
             )
         all_labels = [None] * len(boxes) if labels is None else labels
         indices = indices_of(self, index, len(boxes))
@@ -197,19 +197,19 @@ class RandomBboxCrop(OnBoxes):
         )
 
     def results(self, node: DataNode) -> BoxCrop:
-        """A node for each value."""
+        """Return a node for each value."""
         each: Any = parts_of(node, BoxCrop._fields)
         return BoxCrop(*each)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Boxes in a window ``p.window``, cut off at its borders."""
+        """Return boxes relative to the window ``p.window``, clipped to it."""
         begin, size = p.window[_FROM], p.window[_TO] - p.window[_FROM]
         found: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
         return found
 
     def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
         corners = self.corners(boxes)
-        names = None if labels is None else admitted(self, labels)
+        names = None if labels is None else as_array(self, labels)
         if corners.ndim != 2 or (names is not None and names.shape[:1] != corners.shape[:1]):
             count = "no" if names is None else len(names) if names.ndim else "unnumbered"
             raise ParameterError(
@@ -220,14 +220,14 @@ class RandomBboxCrop(OnBoxes):
         for rng in streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
         kept = centered(corners, window)
-        moved = self.formed(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
-        left = None if names is None else like(labels, names[kept])
+        moved = self.like_boxes(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
+        left = None if names is None else like_library(labels, names[kept])
         return BoxCrop(
             window[:2].astype(np.float32), (window[2:] - window[:2]).astype(np.float32), moved, left
         )
 
     def _window(self, boxes: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Left, top, right and bottom of a window."""
+        """Sample a window: left, top, right and bottom."""
         choices = [*self.thresholds, *([None] if self.allow_no_crop else [])]
         for begin in range(0, self.total_num_attempts, self.num_attempts):
             threshold = choices[rng.integers(len(choices))]

@@ -1,4 +1,4 @@
-"""Operators on labels."""
+"""One-hot encoding of labels."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ...errors import ParameterError
 from ..arrays.base import AddsAxis, HeldArray, Shaping
 from ..core.parameters import param
 from ..core.rounding import typed
-from ..core.spec import MOVED
+from ..core.spec import MOVED_DTYPES
 from .one_hot_values import one_hot
 
 __all__ = ["OneHot"]
 
-_MOST: Final = 1_000_000  # a slip of the pen takes no memory; a kernel counts to more
+_MOST: Final = 1_000_000  # protects from allocating memory for a typing error
 
 
 class OneHot(AddsAxis, Shaping):
-    """Put a new axis in place of each label, with one value that is on: that of the label's number.
+    """Encode labels as one-hot vectors along a new axis.
 
-    What is no number of a class, such as -1, has none. DALI takes arrays of one label for that label, and gives them no
-    other axes than the new one.
+    A label that is not the index of a class, such as -1, gives the off value for all classes. DALI treats an array of
+    one label as a scalar, and its result has the new axis only.
     """
 
     num_classes: int = param(0, "number of classes", lo=0, hi=_MOST, drawn=False)
@@ -32,7 +32,7 @@ class OneHot(AddsAxis, Shaping):
     )
     on_value: float = param(1.0, "value for the class", drawn=False)
     off_value: float = param(0.0, "value for all other classes", drawn=False)
-    dtype: str = param("float32", "dtype of the result", choices=MOVED)
+    dtype: str = param("float32", "dtype of the result", choices=MOVED_DTYPES)
 
     dtypes = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
     examples = ({"num_classes": 10}, {"num_classes": 3, "axis": 0, "axis_name": "C", "dtype": "uint8"})
@@ -54,15 +54,15 @@ class OneHot(AddsAxis, Shaping):
             )
 
     def held(self, value: Any, layout: str | None = None) -> HeldArray:
-        """Labels as an array; one label alone is an array without axes.
+        """Return labels as an array; a Python integer becomes an array without axes.
 
         Raises:
-            ParameterError: these are no whole numbers.
+            ParameterError: the labels are not integers.
         """
         return super().held(np.asarray(value) if isinstance(value, (int, np.integer)) else value, layout)
 
     def shaped(self, held: HeldArray) -> tuple[Array, str]:
-        """On where the label is the number of the class."""
+        """Return the on value where the class is the label."""
         axis, letters = self.new_axis(held, self.axis)
         values = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
         return one_hot(held.array, axis, self.num_classes, values), letters

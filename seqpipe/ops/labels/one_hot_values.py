@@ -1,4 +1,4 @@
-"""Labels as one value that is on among others: by the array's library, or by one launch on a GPU."""
+"""One-hot encoding of arrays: by the array's library, or by one launch on a GPU."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _ROW: Final = np.dtype(
     [("classes", np.int32), ("inner", np.int32), ("on", np.int32, 2), ("off", np.int32, 2)]
 )
 _SOURCE: Final = OpSource(SKELETONS, "one_hot.cuh", row_text(_ROW))
-_MOST: Final = 2**31 - 16  # results that a kernel counts; if there are more, it takes some labels at a time
-_TOGETHER: Final = 16  # bytes that a thread writes at once, from the first of those results on
+_MOST: Final = 2**31 - 16  # values that a kernel can count; larger results take several items
+_TOGETHER: Final = 16  # bytes that a thread writes at once, so items start at a multiple
 
 
 def one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
-    """A new axis with a value for each class.
+    """Return one-hot vectors along a new axis.
 
     Args:
-        labels: whole numbers, or truth values.
-        axis: the place of the new axis.
-        classes: how many.
-        values: that of a label's class, and that of all others.
+        labels: integers or booleans.
+        axis: position of the new axis.
+        classes: number of classes.
+        values: value for the label's class, and value for all others.
 
     Returns:
-        An array of the type of ``values``.
+        An array of the dtype of ``values``.
     """
     library = namespace(labels)
     if library is not np:
@@ -50,17 +50,17 @@ def one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) ->
 def one_hot_by_kernel(
     labels: Array, axis: int, values: npt.NDArray[Any], out: Array, device: KernelDevice | None = None
 ) -> bool:
-    """Write what :func:`one_hot` gives by one launch.
+    """Write the result of :func:`one_hot` by one launch.
 
     Args:
-        labels: as there.
-        axis: likewise.
-        values: likewise.
+        labels: see :func:`one_hot`.
+        axis: see :func:`one_hot`.
+        values: see :func:`one_hot`.
         out: the result.
-        device: what the kernel runs on; None for the GPU that holds the labels.
+        device: device that runs the kernel; None for the GPU that holds the labels.
 
     Returns:
-        Whether it was done: there may be too many results for a label and those that follow it.
+        Whether it was done; it is not if one label and the following axes have too many values.
     """
     if not out.size:
         return True

@@ -11,14 +11,14 @@ from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ..call.backends import on_device_of
 from ..call.dispatch import indices_of
-from ..call.inputs import admitted, check_some, gathered, like
+from ..call.inputs import as_array, check_not_empty, like_container, like_library
 from ..core.blocks import resolve, values_of
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import Number, PerFrame
 from ..core.parameters import param
-from ..core.rounding import placed
-from ..core.spec import MOVED, Spec
+from ..core.rounding import cast_coordinates
+from ..core.spec import MOVED_DTYPES, Spec
 
 __all__ = ["CoordTransform"]
 
@@ -28,10 +28,10 @@ _MATRICES: Final = {"M": (2, 2), "MT": (2, 3)}
 
 
 class CoordTransform(Declaration):
-    """Move points by an affine map: ``out = M in + T``, as in DALI.
+    """Transform points by an affine map: ``out = M in + T``, as in DALI.
 
-    Of ``M`` and of ``MT``, which is both with ``T`` as the last column, the rows stand one after the other, or in an
-    array; a number is that many times the identity, and for ``T`` the same along both axes.
+    ``MT`` combines ``M`` and, as its last column, ``T``. Matrices are arrays, or their rows one after the other; a
+    number is that multiple of the identity, and for ``T`` the same translation along both axes.
     """
 
     M: Number | None = param(None, "the matrix, 2×2; None for the identity", kind=float, size=4)
@@ -40,11 +40,11 @@ class CoordTransform(Declaration):
         None, "matrix and translation in one 2×3 matrix, instead of M and T", kind=float, size=6
     )
     dtype: str | None = param(
-        "float32", "dtype of the result; None for that of the input", choices=MOVED[1:], optional=True
+        "float32", "dtype of the result; None for that of the input", choices=MOVED_DTYPES[1:], optional=True
     )
 
     takes: ClassVar[Takes] = "points"
-    dtypes: ClassVar[tuple[str, ...]] = MOVED[1:]
+    dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES[1:]
     examples = (
         {"T": (1.5, -2.0)},
         {"M": ((0.9, 1.1), (-0.1, 0.1), (-0.1, 0.1), (0.9, 1.1)), "p": 0.5, "seed": 2},
@@ -73,43 +73,43 @@ class CoordTransform(Declaration):
 
     @or_node
     def __call__(self, points: X, *, epoch: int = 0, index: Any = None) -> X:
-        """The points moved.
+        """Transform points.
 
         Args:
-            points: ``(…, 2)`` of one sample, x and y, a NumPy, CuPy or torch array; the first axis counts frames where
+            points: ``(…, 2)`` of one sample, x and y, a NumPy, CuPy or torch array; the first axis counts frames if
                 parameters differ between frames. Or a list with an array for each sample.
-            epoch: the epoch that random parameters are drawn for.
-            index: the index of the first sample within its dataset, or of each one; draws depend on it.
+            epoch: epoch that random parameters are sampled for.
+            index: index of the first sample within its dataset, or of each sample; sampled parameters depend on it.
 
         Returns:
-            What came in, of the same kind, in memory of its own.
+            The points, of the same type and in their own memory.
 
         Raises:
-            ParameterError: these are not points.
+            ParameterError: the array does not hold points.
         """
         given: Any = points
         many = isinstance(given, (list, tuple))
         parts = list(given) if many else [given]
-        check_some(self, parts)
-        arrays = [self._admitted(part) for part in parts]
+        check_not_empty(self, parts)
+        arrays = [self._points(part) for part in parts]
         specs = [Spec(len(array) if array.ndim > 1 else 1, 1, 1, 2, array.dtype.name) for array in arrays]
         block = resolve(self, specs, epoch, indices_of(self, index, len(parts)))
         found = []
         for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
             with on_device_of(array):
-                found.append(like(part, self._moved(array, block.of(n, spec.frames))))
-        result: Any = gathered(given, found) if many else found[0]
+                found.append(like_library(part, self._moved(array, block.of(n, spec.frames))))
+        result: Any = like_container(given, found) if many else found[0]
         return result  # type: ignore[no-any-return]  # of the type of what was given
 
     def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:
-        """The points of a sample, all by one map or those of each frame by its own."""
+        """Transform the points of a sample, by one map or by one for each frame."""
         parts = [array] if len(rows) == 1 else array
         moved = [self.reference(x, values_of(row)) for x, row in zip(parts, rows, strict=True)]
         whole = moved[0] if len(rows) == 1 else namespace(array).stack(moved)
         return self._typed(whole.reshape(array.shape), array)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula, in double precision."""
+        """Compute the formula in double precision."""
         if not p.acts:
             return x.astype(np.float64)
         library = namespace(x)
@@ -117,15 +117,15 @@ class CoordTransform(Declaration):
         return x @ matrix.T + shift
 
     def _map(self, p: Any) -> tuple[FloatArray, FloatArray]:
-        """Matrix and shift."""
+        """Return the matrix and the translation."""
         if self.MT is not None:
             both = np.asarray(p.MT, np.float64).reshape(2, 3)
             return both[:, :2], both[:, 2]
         matrix = np.eye(2) if self.M is None else np.asarray(p.M, np.float64).reshape(2, 2)
         return matrix, np.zeros(2) if self.T is None else np.asarray(p.T, np.float64)
 
-    def _admitted(self, points: Any) -> Array:
-        array = admitted(self, points)
+    def _points(self, points: Any) -> Array:
+        array = as_array(self, points)
         if array.dtype.name not in self.traits.dtypes or not array.ndim or array.shape[-1] != 2:
             raise ParameterError(
                 f"points of {array.dtype} of shape {tuple(array.shape)}",
@@ -135,11 +135,11 @@ class CoordTransform(Declaration):
         return array
 
     def _typed(self, values: Array, given: Array) -> Array:
-        return placed(values, np.dtype(self.dtype or given.dtype))
+        return cast_coordinates(values, np.dtype(self.dtype or given.dtype))
 
 
 def _in_a_row(value: Any, rows: int, columns: int) -> Any:
-    """A matrix with its rows one after the other; what is none, as it is."""
+    """Return a matrix with its rows one after the other; any other value unchanged."""
     if isinstance(value, PerFrame):
         return PerFrame(_in_a_row(value.values, rows, columns))
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,6 +1,6 @@
 """Operators on the motion between frames: optical flow.
 
-Imports `core`, `call`, `arrays`, and the room `flow`, which computes it.
+Imports `core`, `call`, `arrays`, and the package `flow`, which computes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Flow that moves with its frames: a crop crops it, a flip negates x, a resize scales vectors, a rotation turns them.
+"""Transformation of optical flow: a crop crops it, a flip negates x, a resize scales and a rotation rotates vectors.
 
-Where a place ``q`` of the result comes from ``p`` of the source, and the flow there leads to ``p + w``, the moved flow
-at ``q`` leads to where ``p + w`` goes.
+If a point ``q`` of the result shows ``p`` of the source, and the flow at ``p`` points to ``p + w``, the transformed
+flow at ``q`` points to where ``p + w`` moves.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = ["moved_flow"]
 
 
 def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
-    """The flow of a sample, moved as its frames are.
+    """Transform the flow of a sample like its frames.
 
     Args:
         op: the operator.
-        flow: ``(F - stride, h, w, 2)`` or, of one pair, ``(h, w, 2)``: forward flow, on a grid of 1, 2, 4 or 8 pixels.
-        rows: the parameters of the sample.
-        spec: the sample, of F frames.
+        flow: ``(F - stride, h, w, 2)`` or, for one pair, ``(h, w, 2)``: forward flow, on a grid of 1, 2, 4 or 8 pixels.
+        rows: parameters of the sample.
+        spec: the sample, with F frames.
 
     Returns:
-        The flow on the same grid of the result, of the same type. It is unknown (NaN) where the source is.
+        The flow on the same grid of the result, of the same dtype. It is unknown (NaN) where that of the source is.
 
     Raises:
-        ParameterError: it is no flow, fits no frames of that size, or the operator moves frames.
+        ParameterError: the flow does not fit the frames, or the operator moves frames.
     """
     given = flow_array(flow, op.name)
     pairs = given.shape[0] if given.ndim == 4 else 1
@@ -67,12 +67,12 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
 def _of_pairs(
     op: Declaration, mappings: Seq[Mapping], pairs: int, frames: int
 ) -> tuple[Seq[Mapping], Seq[Mapping]]:
-    """The mappings of the first frames of pairs, and of the second ones."""
+    """Return the mappings of the first frames of pairs, and of the second frames."""
     if len(mappings) == 1:
         return [mappings[0]] * pairs, [mappings[0]] * pairs
     if pairs == frames:
         raise ParameterError(
-            f"each frame is moved by itself, but there are {pairs} flows for {frames} frames",
+            f"each frame is moved independently, but there are {pairs} flows for {frames} frames",
             source=op.name,
             allowed=f"fewer than {frames}, so that each has a second frame",
         )
@@ -80,7 +80,7 @@ def _of_pairs(
 
 
 def _moved(field: Array, first: Mapping, second: Mapping, grid: int) -> Array:
-    """The flow of one pair, float64."""
+    """Return the transformed flow of one pair, in float64."""
     library: Any = namespace(field)
     rows, columns = -(-first.height // grid), -(-first.width // grid)
     y, x = np.mgrid[:rows, :columns]
@@ -98,10 +98,10 @@ def _projected(library: Any, matrix: Any, places: Array) -> Array:
 
 
 def _sampled(library: Any, field: Array, places: Any) -> Array:
-    """Vectors between the centers of cells, of which the first is at (0, 0); NaN outside of the field."""
+    """Interpolate vectors between the centers of cells, the first of which is at (0, 0); NaN outside of the field."""
     height, width = field.shape[:2]
     x, y = places[..., 0], places[..., 1]
-    # places are exact to some rounding steps: the centre of a cell is that cell alone
+    # points at cell centers, up to rounding errors, use that cell alone
     x, y = (np.where(np.abs(part - np.rint(part)) < 1e-9, np.rint(part), part) for part in (x, y))
     outside = ~((x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5))
     x, y = np.clip(np.nan_to_num(x), 0, width - 1), np.clip(np.nan_to_num(y), 0, height - 1)
@@ -114,6 +114,6 @@ def _sampled(library: Any, field: Array, places: Any) -> Array:
             vector = field[library.asarray(row), library.asarray(column)]
             total += library.where(
                 weight > 0, weight * vector, 0
-            )  # what is unknown counts where it has a part
+            )  # unknown vectors only count if their weight is above 0
     total[library.asarray(outside)] = np.nan
     return total

@@ -1,4 +1,4 @@
-"""Operators on the motion between frames; :mod:`seqpipe.flow` computes it."""
+"""OpticalFlow: the operator for :mod:`seqpipe.flow`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ...opencv_threads import OPENCV
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, HeldArray
 from ..call.backends import on_device_of
-from ..call.inputs import gathered, like
-from ..call.threads import side_by_side, threads
+from ..call.inputs import like_container, like_library
+from ..call.threads import parallel_for, threads
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
@@ -40,14 +40,14 @@ IMAGE_TYPES: Final = ("RGB", "BGR", "YCbCr")
 
 
 class Flows(NamedTuple):
-    """What :class:`OpticalFlow` gives where it is asked for more than one thing; None for what it is not asked for.
+    """Results of :class:`OpticalFlow` if several are requested; None for the others.
 
     Attributes:
-        forward: the motion from the first frame of each pair to the second, on the pixels of the first.
-        backward: from the second to the first, on the pixels of the second.
-        cost: how badly the forward flow fits, uint8 ``(…, h, w, 1)``: 0 fits.
-        backward_cost: the same of the backward flow.
-        occlusion: where the two directions disagree, bool ``(…, h, w, 1)``: seen in the first frame alone.
+        forward: motion from the first frame of each pair to the second, on the pixels of the first.
+        backward: motion from the second frame to the first, on the pixels of the second.
+        cost: matching cost of the forward flow, uint8 ``(…, h, w, 1)``; 0 is a perfect match.
+        backward_cost: matching cost of the backward flow.
+        occlusion: where the directions disagree, bool ``(…, h, w, 1)``: pixels visible in the first frame only.
     """
 
     forward: Any = None
@@ -58,17 +58,17 @@ class Flows(NamedTuple):
 
 
 class OpticalFlow(Arrays):
-    """The motion of pixels from frame ``k`` to frame ``k + stride``.
+    """Compute the motion of pixels from frame ``k`` to frame ``k + stride``.
 
-    Of F frames, F - stride flows ``(⌈H / grid⌉, ⌈W / grid⌉, 2)`` are left: x, then y, in pixels of what is given, with
-    the numbers and the times of the first frame of each pair. ``frame_k[y, x]`` is at ``(x, y) + flow[y, x]`` in frame
-    ``k + stride``, as OpenCV has it. Where a frame is padding (number -1), the flow is NaN, and -32768 of int16.
+    F frames give F - stride flows ``(⌈H / grid⌉, ⌈W / grid⌉, 2)``: x, then y, in pixels of the input, with the frame
+    numbers and timestamps of the first frame of each pair. ``frame_k[y, x]`` is at ``(x, y) + flow[y, x]`` in frame
+    ``k + stride``, as in OpenCV. The flow of padding (frame number -1) is NaN, and -32768 in int16.
 
-    Frames in main memory are done by OpenCV, several pairs side by side. Frames on a GPU are done by its optical-flow
-    engine, and where there is none, or it does not take them, by the CPU: the log says so once. Results differ between
-    the backends, as those of any two methods do.
+    OpenCV computes the flow of frames in main memory, several pairs concurrently. The optical-flow engine of the GPU
+    computes the flow of frames on a GPU; without an engine, or for frames that it does not support, the CPU does, and
+    the log says so once. Results differ between backends, as between any two methods.
 
-    The luma of frames is all that is looked at; readers with ``color="GRAY"`` give it straight from the surface.
+    Only the luma of frames is used; readers with ``color="GRAY"`` provide it without conversion.
     """
 
     preset: str = param("medium", PRESET.doc, choices=PRESET.choices)
@@ -120,34 +120,35 @@ class OpticalFlow(Arrays):
             )
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """The fields of :class:`Flows` that it gives."""
-        ways = ("forward", "backward") if self.direction == "both" else (self.direction,)
+    def requested(self) -> tuple[str, ...]:
+        """The fields of :class:`Flows` that it returns."""
+        directions = ("forward", "backward") if self.direction == "both" else (self.direction,)
         costs = {"forward": "cost", "backward": "backward_cost"}
-        return (*ways, *(costs[way] for way in ways if self.cost), *(["occlusion"] if self.occlusion else []))
+        own = (costs[direction] for direction in directions if self.cost)
+        return (*directions, *own, *(["occlusion"] if self.occlusion else []))
 
     def results(self, node: DataNode) -> Any:
-        """A node for each thing; those of what is not asked for come to None."""
-        return node if len(self.asked) == 1 else Flows(*parts_of(node, Flows._fields))
+        """Return a node for each result; nodes of results that are not requested have the value None."""
+        return node if len(self.requested) == 1 else Flows(*parts_of(node, Flows._fields))
 
     @or_node
     def __call__(self, x: X, *, hints: Any = None, layout: str | None = None) -> Any:
-        """The flow.
+        """Compute the flow.
 
         Args:
-            x: uint8 frames, RGB or gray: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
-            hints: what is known of the flow beforehand, where each pair begins: as many flows as come out, of floats in
-                pixels, on a grid of 1, 2, 4 or 8 pixels; for the one direction, or for forward of both.
-            layout: of arrays; by default FHWC or NFHWC, by the number of axes.
+            x: uint8 frames, RGB or gray: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
+            hints: initial flow for each pair: as many flows as the result has, floats in pixels, on a grid of 1, 2, 4
+                or 8 pixels; for the one direction, or for forward of both.
+            layout: layout of arrays; by default FHWC or NFHWC, by the number of axes.
 
         Returns:
-            What came in, of the same kind and on the same device, with flow for pixels; or :class:`Flows` of them,
-            where the direction is both, or cost or occlusion are asked for.
+            The flow, of the same type and on the same device as ``x``; or :class:`Flows` of these, if the direction is
+            both, or cost or occlusion are requested.
 
         Raises:
-            ParameterError: these are no uint8 frames with another one ``stride`` frames behind, hints do not fit, or
-                the engine takes no frames of that size.
-            BackendError: ``backend="nvofa"``, and there is no engine that can be used.
+            ParameterError: the input does not hold uint8 frames with a frame ``stride`` frames later, hints do not fit,
+                or the engine does not support frames of that size.
+            BackendError: ``backend="nvofa"``, and no engine can be used.
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
@@ -160,23 +161,23 @@ class OpticalFlow(Arrays):
             return self._returned(batches)
         return self._returned(self._flows(value, hints, layout))
 
-    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """The flow, or the first of what is asked for."""
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
+        """Return the flow, or the first of the requested results."""
         found = self._flows(x, None, None)
         return found[0]
 
     def _returned(self, found: Seq[Any]) -> Any:
-        return found[0] if len(found) == 1 else Flows(**dict(zip(self.asked, found, strict=True)))
+        return found[0] if len(found) == 1 else Flows(**dict(zip(self.requested, found, strict=True)))
 
     def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
         self._check_no_hints(hints, "a list")
         if not values:
             raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
         made = self._flows_of_each(values, layout)
-        return self._returned([gathered(values, list(column)) for column in zip(*made, strict=True)])
+        return self._returned([like_container(values, list(column)) for column in zip(*made, strict=True)])
 
     def _flows_of_each(self, values: Seq[Any], layout: str | None) -> list[list[Any]]:
-        """What is asked for of each of some arrays or Sequences; short ones on the CPU side by side."""
+        """Return the results for each of some arrays or sequences, concurrently if they are on the CPU."""
         made: list[list[Any]] = [[]] * len(values)
 
         def one(number: int) -> None:
@@ -185,7 +186,7 @@ class OpticalFlow(Arrays):
         held = [one.data if isinstance(one, Sequence) else one for one in values]
         on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in held)
         if on_cpu and len(values) >= threads():
-            OPENCV.single_threaded(side_by_side, one, len(values))
+            OPENCV.single_threaded(parallel_for, one, len(values))
         else:
             for number in range(len(values)):
                 one(number)
@@ -196,7 +197,7 @@ class OpticalFlow(Arrays):
             raise ParameterError(f"hints for {what}", source=self.name, advice="Call it for each sample")
 
     def _flows(self, value: Any, hints: Any, layout: str | None) -> list[Any]:
-        """What is asked for, of one array, Sequence, or Batch of one shape, each as what was given."""
+        """Return the results for one array, Sequence, or Batch of one shape, each as its type."""
         held = self.held(value, layout)
         letters = held.names
         view = view_of(letters, held.array.ndim)
@@ -207,8 +208,8 @@ class OpticalFlow(Arrays):
             padded = _padded(value, frames)
             pairs = self._pairs(frames, padded, hints, held)
             found = self._computed(pairs, held.array)
-            made = [self._typed(getattr(found, name)) for name in self.asked]
-            return [self._finished(value, one, letters) for one in made]
+            made = [self._typed(getattr(found, name)) for name in self.requested]
+            return [self._wrap_result(value, one, letters) for one in made]
 
     def _check(self, held: HeldArray, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
@@ -251,17 +252,16 @@ class OpticalFlow(Arrays):
         return pairs
 
     def _computed(self, pairs: Pairs, given: Array) -> Flows:
-        """All fields that are asked for, ``(N, F - stride, h, w, …)``, where the frames are."""
+        """Compute all requested fields, ``(N, F - stride, h, w, …)``, on the device of the frames."""
         method = self._method(given, pairs)
         if method == NVOFA:
             from ...flow.nvofa import flow_on_gpu
 
             found = flow_on_gpu(pairs)
         else:
-            given_all = pairs.on_host(), method, side_by_side
-            enough = (
-                pairs.shape[0] * pairs.count >= threads()
-            )  # for each thread a pair; else OpenCV has its own
+            given_all = pairs.on_host(), method, parallel_for
+            # one pair for each thread; with fewer pairs, OpenCV's own threads are faster
+            enough = pairs.shape[0] * pairs.count >= threads()
             found = OPENCV.single_threaded(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
             occluded = namespace(found.forward).empty((*pairs.shape, 1), bool)
@@ -269,14 +269,14 @@ class OpticalFlow(Arrays):
             _each_frame(hidden, occluded[..., 0], found.forward, found.backward)
             found = found._replace(occlusion=occluded)
         here = to_numpy if isinstance(given, np.ndarray) else to_cupy
-        parts = {name: here(getattr(found, name)) for name in self.asked}
+        parts = {name: here(getattr(found, name)) for name in self.requested}
         return Flows(**parts)
 
     def _method(self, given: Array, pairs: Pairs) -> str:
-        """Who computes it.
+        """Return the method that computes the flow.
 
         Raises:
-            BackendError: the engine is asked for, and cannot be used.
+            BackendError: the engine is requested, and cannot be used.
         """
         if self.backend in METHODS or (self.backend == "auto" and not _on_gpu(given)):
             return "dis" if self.backend == "auto" else self.backend
@@ -298,21 +298,21 @@ class OpticalFlow(Arrays):
         _each_frame(to_fixed, made, values)
         return made
 
-    def _finished(self, value: Any, five: Array, letters: str) -> Any:
-        """A result as the type that was given, with what that knows."""
+    def _wrap_result(self, value: Any, nfhwc: Array, letters: str) -> Any:
+        """Return a result as the type of the value, with its metadata."""
         layout = letters if "C" in letters else f"{letters}C"
         view = view_of(layout, len(layout))
         if view.axes is None:
-            out = five.reshape(view.shape(five.shape))
+            out = nfhwc.reshape(view.shape(nfhwc.shape))
         else:
-            out = namespace(five).empty(view.shape(five.shape), five.dtype)
-            _each_frame(lambda frame: frame, view(out), five)
+            out = namespace(nfhwc).empty(view.shape(nfhwc.shape), nfhwc.dtype)
+            _each_frame(lambda frame: frame, view(out), nfhwc)
         if isinstance(value, Batch):
             pairs = zip(value.sequences, out, strict=True)
             parts = tuple(self._sequence(one, data, layout[1:]) for one, data in pairs)
-            mask = None if value.mask is None else self._mask(value.mask, five.shape[2:4])
+            mask = None if value.mask is None else self._mask(value.mask, nfhwc.shape[2:4])
             return Batch(parts, stacked=out, labels=value.labels, indices=value.indices, mask=mask)
-        return self._sequence(value, out, layout) if isinstance(value, Sequence) else like(value, out)
+        return self._sequence(value, out, layout) if isinstance(value, Sequence) else like_library(value, out)
 
     def _sequence(self, given: Sequence, data: Array, letters: str) -> Sequence:
         clocks = {
@@ -323,12 +323,12 @@ class OpticalFlow(Arrays):
         affine = given.affine
         if affine is not None:
             cell = np.diag([1.0, self.output_grid, self.output_grid, 1.0])
-            cell[1:3, 3] = (self.output_grid - 1) / 2  # the centre of the first cell
+            cell[1:3, 3] = (self.output_grid - 1) / 2  # center of the first cell
             affine = affine @ cell
         return self.sequence(given, data, letters, affine=affine, **clocks)
 
     def _mask(self, mask: npt.NDArray[np.bool_], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-        """The cells of which every pixel is real, in both frames."""
+        """Return the cells whose pixels are all valid in both frames."""
         both = mask[:, : -self.stride] & mask[:, self.stride :]
         below, right = (n * self.output_grid - side for n, side in zip(shape, mask.shape[2:], strict=True))
         whole = np.pad(both, ((0, 0), (0, 0), (0, below), (0, right)), constant_values=True)
@@ -337,7 +337,7 @@ class OpticalFlow(Arrays):
 
 
 def _each_frame(make: Callable[..., Array], into: Array, *fields: Any) -> None:
-    """Fill an array ``(N, F, …)`` with what is made of each frame of others: on the CPU by all threads."""
+    """Fill an array ``(N, F, …)`` frame by frame from others, on the CPU by all threads."""
     if _on_gpu(into):
         into[...] = make(*fields)
         return
@@ -346,7 +346,7 @@ def _each_frame(make: Callable[..., Array], into: Array, *fields: Any) -> None:
         place = divmod(number, into.shape[1])
         into[place] = make(*(field[place] for field in fields))
 
-    side_by_side(one, into.shape[0] * into.shape[1])
+    parallel_for(one, into.shape[0] * into.shape[1])
 
 
 def _on_gpu(array: Array) -> bool:
@@ -354,7 +354,7 @@ def _on_gpu(array: Array) -> bool:
 
 
 def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
-    """Which frames ``(N, F)`` are padding."""
+    """Return which frames ``(N, F)`` are padding."""
     sequences = (
         value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
     )
@@ -365,6 +365,6 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
     return found
 
 
-@cache  # so that each reason is told once
+@cache  # logs each reason once
 def _note(device: str, reason: str) -> None:
     _log.warning("optical flow of frames on %s is computed on the CPU, because %s", device, reason)

@@ -1,4 +1,4 @@
-"""Noise operators, with their random numbers.
+"""Noise operators, and the random numbers that they use.
 
 Imports `core`, `call`, `cuda`.
 """

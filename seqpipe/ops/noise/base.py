@@ -18,22 +18,22 @@ __all__ = ["Noise"]
 _LOW: Final = 0xFFFFFFFF
 _HALF: Final = 1 << 31
 _FIRST: Final = np.zeros((1, 1), np.int64)
-_CHUNK: Final = 16384  # pixels whose numbers are made together, and stay in the cache
+_CHUNK: Final = 16384  # pixels that are processed together and stay in the cache
 
 
 class Noise(Op, register=False):
-    """An operator that draws for every value: of each sample a key, of which all numbers of its frames follow."""
+    """Base of operators that use random bits for every value, derived from a sampled key for each sample."""
 
     frames_alike: ClassVar[bool] = False
     samples_together: ClassVar[bool] = True
 
     @classmethod
     def block_dtype(cls) -> np.dtype[Any]:
-        """A row with the key and the number of the frame."""
+        """Return the dtype of a row with the key and the index of the frame."""
         return with_fields(super().block_dtype(), ("key", np.int32, (2,)), ("frame", np.int32))
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """What is drawn for any operator, and the key."""
+        """Sample the parameters, and the key."""
         drawn = super().sample(rng, spec) if self.distributions else {}
         word: Any = rng.bit_generator.random_raw()
         if isinstance(word, int):
@@ -45,16 +45,16 @@ class Noise(Op, register=False):
         return drawn
 
     def noisy(self, x: Array, p: Any, change: Callable[[Any, Bits], Array], *, each: bool = True) -> Array:
-        """Images, each value changed by its random bits.
+        """Change each value of images by its random bits.
 
-        The number of a value, which its bits are those of, is its place among all values of its frame, as they come
-        pixel by pixel; that of a pixel its place among the pixels.
+        Bits depend on the index of a value among all values of its frame in memory order, or on the index of its pixel.
 
         Args:
-            x: images ``(1, H, W, C)`` of any type, for there is a row of parameters for each frame.
-            p: the parameters.
-            change: of values ``(pixels, C)`` and their bits, ``(pixels, 1)`` where pixels have them.
-            each: whether each value has bits of its own, instead of each pixel.
+            x: images ``(1, H, W, C)`` of any dtype; there is a row of parameters for each frame.
+            p: parameters.
+            change: function of values ``(pixels, C)`` and their bits, which are ``(pixels, 1)`` if they belong to
+                pixels.
+            each: whether each value has its own bits, instead of each pixel.
         """
         *_, channels = x.shape
         pixels = np.ascontiguousarray(x).reshape(-1, channels)

@@ -1,4 +1,4 @@
-"""Binding of ``noise.c``: noise from random bits, in C."""
+"""Binding of ``noise.c``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["native_noise"]
 
 @cache
 def native_noise() -> Any:
-    """The functions of ``noise.c``; None where there is no C compiler."""
+    """Return the functions of ``noise.c``; None without a C compiler."""
     word, count, pointer, number = ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
     functions = {
         "normals": (pointer, count, pointer, word, pointer),

@@ -1,9 +1,9 @@
-/* What _normal.py, _counts.py and noise.py make of random bits, in C: the same, to the last bit. */
+/* Noise from random bits: the functions of normal_numbers.py, poisson_numbers.py and noise.py in C, bit for bit. */
 
 #include <stdint.h>
 #include <string.h>
 
-/* A line that the inverse of the normal distribution is taken to be for a while. */
+/* A piece of the piecewise linear inverse of the normal distribution. */
 typedef struct {
     float at_zero, slope;
 } Line;
@@ -21,7 +21,7 @@ void seqpipe_normals(const uint32_t *bits, int64_t count, const Line *lines, uin
     }
 }
 
-/* Tables of counts: see tables_of(). Of each level there is in them first how many places each count is to have. */
+/* Alias tables of counts: see tables_of(). On entry, each table holds the number of places of each count. */
 void seqpipe_tables(uint32_t *tables, int64_t levels, int64_t slots, uint32_t full) {
     for (uint32_t *own = tables; own < tables + levels * slots; own += slots) {
         int64_t begin = 0;
@@ -47,7 +47,7 @@ void seqpipe_tables(uint32_t *tables, int64_t levels, int64_t slots, uint32_t fu
     }
 }
 
-/* Counts by these tables: see counts_of(). */
+/* Counts from these tables: see counts_of(). */
 void seqpipe_counts(const uint32_t *bits, const uint8_t *levels, int64_t count, const uint32_t *tables, int64_t slots,
                     float *out) {
     for (int64_t k = 0; k < count; k++) {
@@ -57,7 +57,7 @@ void seqpipe_counts(const uint32_t *bits, const uint8_t *levels, int64_t count, 
     }
 }
 
-/* Values, so many for each of the bits, replaced by salt or pepper: see NoiseSaltAndPepper. */
+/* Replaces values, `many` for each of the bits, by salt or pepper: see NoiseSaltAndPepper. */
 void seqpipe_salt(const uint32_t *bits, int64_t count, int64_t many, float prob, float salted, float salt, float pepper,
                   float *values) {
     for (int64_t k = 0; k < count; k++, values += many) {

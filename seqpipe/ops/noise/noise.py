@@ -1,4 +1,4 @@
-"""Noise operators: different for every value and frame, reproducible for a sample and an epoch."""
+"""Noise operators: independent for every value and frame, reproducible for a sample and an epoch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
 
 
 class NoiseGaussian(Noise):
-    """Add numbers of a normal distribution (DALI's ``noise.gaussian``).
+    """Add normally distributed noise (DALI's ``noise.gaussian``).
 
-    ``out = in + mean + stddev * n``, where ``n`` is drawn for every value by the inverse of the normal distribution.
+    ``out = in + mean + stddev * n``, where ``n`` is sampled for every value by the inverse of the normal distribution.
     """
 
     mean: Number = param(0.0, "mean of the noise", unit="levels", identity=0.0)
@@ -39,11 +39,11 @@ class NoiseGaussian(Noise):
     errors = (({"stddev": -1}, "stddev=-1 is not valid; allowed: a number of at least 0 levels"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         return self.noisy(x, p, lambda values, bits: values + (normal(bits) * p.stddev + p.mean))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The formula, in place."""
+        """Compute the formula in place."""
 
         def added(values: Floats, bits: Bits) -> Array:
             found = fast_normal(bits)
@@ -58,10 +58,10 @@ class NoiseGaussian(Noise):
 
 
 class NoiseShot(Noise):
-    """Draw levels anew as counts of photons (DALI's ``noise.shot``).
+    """Replace values by photon counts, which is shot noise (DALI's ``noise.shot``).
 
     ``out = factor * k``, where ``k`` has the Poisson distribution with the mean ``in / factor``; its mean is ``in``,
-    its variance ``factor * in``. Values that are not above 0, and ``factor=0``, change nothing.
+    its variance ``factor * in``. Values of at most 0 and ``factor=0`` change nothing.
     """
 
     factor: Number = param(20.0, "value of one photon", unit="levels", lo=0, identity=0.0)
@@ -75,12 +75,12 @@ class NoiseShot(Noise):
     )
     errors = (({"factor": -2.0}, "factor=-2.0 is not valid; allowed: a number of at least 0 levels"),)
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type decides
-        """Whether counts come from tables: those of levels of 8 bits do."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the dtype decides
+        """Derive whether counts come from tables, which exist for uint8."""
         return {"by_level": spec.dtype == "uint8"}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         if not p.factor > 0:
             return x
 
@@ -96,12 +96,12 @@ class NoiseShot(Noise):
         return self.noisy(x, p, drawn)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits as they are."""
+        """Compute uint8 by tables, without conversion to floats."""
         if not p.by_level or not p.factor > 0:
             return self.reference(x.astype(np.float32), p)
 
-        def drawn(levels: npt.NDArray[np.uint8], bits: Bits) -> Array:
-            found = fast_counts(levels, p.factor, bits)
+        def drawn(values: npt.NDArray[np.uint8], bits: Bits) -> Array:
+            found = fast_counts(values, p.factor, bits)
             found *= p.factor
             return found
 
@@ -118,7 +118,7 @@ class NoiseShot(Noise):
 
 
 class NoiseSaltAndPepper(Ranged, Noise):
-    """Replace values by the brightest or the darkest (DALI's ``noise.salt_and_pepper``)."""
+    """Replace values by the greatest or the least (DALI's ``noise.salt_and_pepper``)."""
 
     prob: Number = param(0.05, "probability that a value is replaced", lo=0, hi=1, identity=0.0)
     salt_vs_pepper: Number = param(0.5, "share of replaced values that become salt", unit="of 1", lo=0, hi=1)
@@ -127,7 +127,7 @@ class NoiseSaltAndPepper(Ranged, Noise):
     )
     pepper_val: Number = param(
         None,
-        "level of pepper; None for the least of the range: of a type its least, -1 for floats",
+        "value of pepper; None for the minimum of the range: for a dtype its minimum, -1 for floats",
         unit="levels",
         kind=float,
     )
@@ -145,11 +145,11 @@ class NoiseSaltAndPepper(Ranged, Noise):
 
     @property
     def needs_range(self) -> bool:
-        """Whether the range matters: for levels that are not given."""
+        """Whether the range affects the result: by values that are not set."""
         return self.salt_val is None or self.pepper_val is None
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
-        """Both levels, and the probability of salt."""
+        """Derive both values, and the probability of salt."""
         lowest, greatest, _ = self.intensities(spec)
         if self.range in (None, "dtype"):
             lowest = RANGES[spec.dtype][0] if spec.dtype in RANGES else -1
@@ -161,7 +161,7 @@ class NoiseSaltAndPepper(Ranged, Noise):
         }
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Salt up to its probability, pepper from there on."""
+        """Replace by salt below its probability, by pepper above it."""
 
         def replaced(values: Floats, bits: Bits) -> Array:
             place = uniform(bits)
@@ -170,7 +170,7 @@ class NoiseSaltAndPepper(Ranged, Noise):
         return self.noisy(x, p, replaced, each=bool(p.per_channel))
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """By ``noise.c``, where there is a C compiler."""
+        """Compute in C, if there is a C compiler."""
         native = native_noise()
         if native is None:
             return self.reference(x.astype(np.float32), p)

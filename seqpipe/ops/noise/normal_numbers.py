@@ -1,8 +1,8 @@
 """Normally distributed numbers from random bits, bit-exact on every device.
 
-The inverse of the distribution is taken to be straight between 1472 places: 64 for each power of 2 of the probability
-that a number is farther from 0, down to 2⁻²³. It is 1.4·10⁻⁵ off at most, and numbers go up to 5.29. Bits become
-numbers by two rounded operations of float32, without a function that libraries round in their own ways.
+The inverse of the distribution is approximated by 1472 linear pieces: 64 for each power of 2 of the tail probability,
+down to 2⁻²³. Its error is at most 1.4·10⁻⁵, and numbers reach 5.29. Each number takes two rounded operations of
+float32, and no function whose rounding differs between libraries.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["Floats", "fast_normal", "normal", "normal_indices", "normal_lines"]
 
 Floats = npt.NDArray[np.float32]
 
-_PARTS: Final = 64  # of a power of 2
-_PART_BITS: Final = 17  # of a float32, which say where within a part it is
-_POWERS: Final = range(8, 31)  # of what the bits can be, as whole numbers that are no multiples of 2⁹
-_FIRST: Final = (_POWERS.start + 127) * _PARTS  # the number of the first part, in the bits of a float32
+_PARTS: Final = 64  # pieces of a power of 2
+_PART_BITS: Final = 17  # low bits of a float32, the position within a piece
+_POWERS: Final = range(8, 31)  # powers of 2 of the bits as integers that are no multiples of 2⁹
+_FIRST: Final = (_POWERS.start + 127) * _PARTS  # index of the first piece in the bits of a float32
 _UNIT: Final = 2.0**-20
 
 
 @cache
 def normal_indices() -> tuple[int, ...]:
-    """The inverse where its straight parts meet, from far outside to 0: in units of 2⁻²⁰.
+    """Return the inverse at the ends of the pieces, from the far tail to 0, in units of 2⁻²⁰.
 
-    These are so coarse that no library's logarithm makes another number of them.
+    The units are so coarse that all libraries' logarithms give the same integers.
     """
     from statistics import NormalDist
 
@@ -43,7 +43,7 @@ def normal_indices() -> tuple[int, ...]:
 
 @cache
 def normal_lines() -> Floats:
-    """Its straight parts ``(parts, 2)``: the value that each would have at 0, and its slope; exact in float32."""
+    """Return the pieces ``(parts, 2)``: intercept and slope, exact in float32."""
     places = np.array(normal_indices())
     steps, number = np.diff(places), np.arange(len(places) - 1)
     power, part = number // _PARTS + _POWERS.start, number % _PARTS
@@ -53,9 +53,9 @@ def normal_lines() -> Floats:
 
 
 def normal(bits: Bits) -> Floats:
-    """Numbers of the standard normal distribution.
+    """Return numbers of the standard normal distribution.
 
-    The upper 23 bits are a whole number with a sign; the nearer to 0 it is, the farther from 0 is the number.
+    The upper 23 bits are a signed integer; the closer to 0 it is, the farther from 0 is the number.
     """
     place = (bits & np.uint32(0xFFFFFE00) | np.uint32(0x100)).view(np.int32).astype(np.float32)
     outside = np.abs(place)
@@ -66,7 +66,7 @@ def normal(bits: Bits) -> Floats:
 
 
 def fast_normal(bits: Bits) -> Floats:
-    """The same by ``noise.c``, where there is a C compiler, of bits that lie one after the other."""
+    """Compute :func:`normal` in C for contiguous bits, if there is a C compiler."""
     native = native_noise()
     if native is None:
         return normal(bits)

@@ -1,9 +1,9 @@
 """Poisson distributed numbers from random bits, bit-exact on every device.
 
-There are two ways. :func:`poisson` takes any means. For levels of 8 bits, whose means are 256 at most, the counts of
-means below 13 come from tables in one step: the alias method (Walker, "An efficient method for generating discrete
-random variables with general distributions", 1977), its tables by the sweep of Hübschle-Schneider and Sanders
-("Parallel weighted random sampling", 2019), in whole numbers.
+:func:`poisson` supports any mean. For uint8, whose means are at most 256, the counts of means below 13 come from tables
+in one step: the alias method (Walker, "An efficient method for generating discrete random variables with general
+distributions", 1977), with tables by the sweep of Hübschle-Schneider and Sanders ("Parallel weighted random sampling",
+2019) in integers.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ __all__ = ["FEW", "FULL", "SLOTS", "counts_of", "fast_counts", "poisson", "table
 Counts = npt.NDArray[np.uint8]
 
 FEW: Final = 13
-"""Events, from which on the normal expansion takes the place of adding up, and of tables."""
+"""Mean from which the normal expansion replaces summation and tables."""
 SLOTS: Final = 35
-"""Parts of a table, and the least count that it does not have: of 13 expected events, more are 3·10⁻⁷ of all."""
+"""Slots of a table, and the least count that it does not have: with a mean of 13, greater counts have 3·10⁻⁷."""
 FULL: Final = (1 << 26) - 1
-"""Places of a slot: what 26 bits can say."""
-_LEAST: Final = np.float32(1e-10)  # probability, from which on no more are added up
+"""Places of a slot, a 26-bit number."""
+_LEAST: Final = np.float32(1e-10)  # probability at which summation stops
 _EXP: Final = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
 
 
 def uniform(bits: Bits) -> Floats:
-    """Numbers above 0 and below 1: the middles of 2²⁴ steps."""
+    """Return numbers between 0 and 1: the centers of 2²⁴ intervals."""
     return ((bits >> np.uint32(8)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-24)
 
 
 def poisson(mean: Floats, bits: Bits) -> Floats:
-    """Numbers of the Poisson distribution, of any means.
+    """Return Poisson distributed numbers with any means.
 
-    For means below :data:`FEW` by adding up probabilities; else by the expansion of its inverse round the normal one
-    (Giles, "Algorithm 955", 2016), of which less than 0.05 % are one off.
+    Means below :data:`FEW` use summation of probabilities; others the expansion of the inverse around the normal one
+    (Giles, "Algorithm 955", 2016), less than 0.05 % of whose results are off by one.
 
     Args:
         mean: above 0.
@@ -56,10 +56,10 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
 
 
 def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
-    """Numbers of the Poisson distribution with the means ``levels / factor``.
+    """Return Poisson distributed numbers with the means ``levels / factor``.
 
-    Of 35 times the bits, the upper word says which slot of the level's table; the lower one, less than the entry there
-    or not, whether it is the slot's own count or the one in the lowest 6 bits of the entry.
+    The upper word of 35 times the bits is the slot of the table; if the lower word is less than the entry there, the
+    result is the slot's own count, else the count in the lowest 6 bits of the entry.
     """
     place = bits.astype(np.uint64) * np.uint64(SLOTS)
     slot, rest = (place >> np.uint64(32)).astype(np.uint32), place.astype(np.uint32)
@@ -69,7 +69,7 @@ def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
 
 
 def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
-    """The same by ``noise.c``, where there is a C compiler, of levels and bits that lie one after the other."""
+    """Compute :func:`counts_of` in C for contiguous arrays, if there is a C compiler."""
     native = native_noise()
     if native is None:
         return counts_of(levels, factor, bits)
@@ -82,7 +82,7 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
 
 
 def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
-    """Counts, those of levels of which many events are expected in place."""
+    """Replace counts with means of at least :data:`FEW` by the expansion."""
     if _are_few(float(factor)):
         return found
     mean = levels.astype(np.float32) / factor
@@ -93,16 +93,16 @@ def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) ->
 
 @lru_cache(maxsize=16)
 def _are_few(factor: float) -> bool:
-    """Whether few events are expected of all levels."""
+    """Return whether all means are below :data:`FEW`."""
     return bool(np.float32(255) / np.float32(factor) < FEW)
 
 
 @lru_cache(maxsize=16)
 def tables_of(factor: float) -> npt.NDArray[np.uint32]:
-    """Tables of the counts of 256 levels divided by a factor ``(256, SLOTS)``; of means from :data:`FEW` on no use.
+    """Return the alias tables of 256 values divided by a factor ``(256, SLOTS)``, for means below :data:`FEW`.
 
-    A slot has :data:`FULL` places. In an entry are, above 6 bits, how many of these are of the slot's own count; all
-    others are of the count in those 6 bits.
+    A slot has :data:`FULL` places. The bits of an entry above the lowest 6 are the number of places of the slot's own
+    count; the other places belong to the count in the lowest 6 bits.
     """
     tables = _indices_of(factor)
     native = native_noise()
@@ -110,12 +110,12 @@ def tables_of(factor: float) -> npt.NDArray[np.uint32]:
         tables = _swept(tables)
     else:
         native.seqpipe_tables(buffer_of(tables), len(tables), SLOTS, FULL)
-    tables[0, 0] = 0  # of nothing there are none, ever
+    tables[0, 0] = 0  # a mean of 0 gives 0
     return tables
 
 
 def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
-    """How many places of a table each count is to have ``(256, SLOTS)``; what rounding takes or adds, the likeliest."""
+    """Return the places of each count ``(256, SLOTS)``; the likeliest count absorbs rounding errors."""
     mean = np.arange(256, dtype=np.float32) / np.float32(factor)
     mean = np.where(mean < FEW, mean, np.float32(0))
     probability = _exp(-mean)
@@ -129,9 +129,9 @@ def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
 
 
 def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The tables: what a count that has more than a slot of places has too many fills slots that are not full.
+    """Build the tables: counts with more places than a slot fill the slots of others.
 
-    Counts with more lie one after the other, for they are those round the mean. One step fills one slot of each level.
+    These counts are consecutive, because they are around the mean. One step fills one slot of each table.
     """
     own = places.astype(np.int64)
     of_level, begin = np.arange(len(own)), (own >= FULL).argmax(axis=1)
@@ -150,7 +150,7 @@ def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def _counted(mean: Floats, place: Floats) -> Floats:
-    """How many events have to be allowed for until the probability reaches a place."""
+    """Return the number of events at which the cumulative probability reaches a number."""
     found = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
@@ -174,7 +174,7 @@ def _expanded(mean: Floats, w: Floats) -> Floats:
 
 
 def _exp(x: Floats) -> Floats:
-    """The exponential function of numbers from -80 to 0: a power of 2, and the rest by its series."""
+    """Return the exponential of numbers from -80 to 0 as a power of 2 times a series."""
     power = np.rint(x * np.float32(1.44269502))
     rest = x - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)  # ln 2 in two parts
     scale: Floats = ((power.astype(np.int32) + 127) << 23).view(np.float32)

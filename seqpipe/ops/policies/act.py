@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...cached import cached_property
-from ..call.backends import applied
+from ..call.backends import run_same_shape
 from ..core.blocks import constant_of, derives_anew, values_of_all
 from ..core.declaration import Declaration
 from ..core.spec import Spec
@@ -18,7 +18,7 @@ __all__ = ["Act"]
 
 
 class Act:
-    """An operator and its parameters for one sample.
+    """An operator with its parameters for one sample.
 
     Attributes:
         op: the operator.
@@ -50,11 +50,13 @@ class Act:
 
     @cached_property
     def table(self) -> npt.NDArray[np.uint8] | None:
-        """The result for each value of uint8, if the operator is pointwise and alike for all channels."""
+        """Table of results for uint8, if the operator is pointwise and treats all channels alike."""
         if not self.op.traits.pointwise or self._spec.dtype != "uint8":
             return None
-        levels = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
-        found: npt.NDArray[np.uint8] = applied(self.op, self.op.cpu, levels, self.p, fast=True).reshape(256)
+        values = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
+        found: npt.NDArray[np.uint8] = run_same_shape(
+            self.op, self.op.cpu, values, self.p, fast=True
+        ).reshape(256)
         return found
 
     @cached_property

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...cached import cached_property
 from ...kernel import KernelDevice
-from ..call.backends import applied, cuda_device_of, looked_up
+from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..call.dispatch import indices_of
 from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.parameters import at_most_one, param
 from ..core.sampling import InSteps
-from ..core.spec import LEVELS, Spec
+from ..core.spec import TABLE_DTYPES, Spec
 from ..cuda.kernel import Item, run_kernel
 from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, InterpolationKind
@@ -33,20 +33,20 @@ from .steps import STEPS
 
 __all__ = ["DrawnStep", "Policy", "fields"]
 
-_SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # draws do not depend on what a sample is
+_SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # sampled steps do not depend on the sample
 _TRANSLATIONS: Final = ("translate_x", "translate_y")
-_KEPT: Final = 4096  # acts of a policy; the parameters of one are less than a kibibyte
+_KEPT: Final = 4096  # cached acts of a policy; the parameters of one take less than 1 KiB
 
 Values: TypeAlias = dict[str, Any]
 
 
 class DrawnStep(NamedTuple):
-    """A step that was drawn.
+    """A sampled step.
 
     Attributes:
-        name: of the step.
-        magnitude: as papers have it: degrees, bits, factors less 1; translations in pixels or in parts of the image,
-            thresholds in parts of the range. 0 where there is none.
+        name: name of the step.
+        magnitude: magnitude in the units of the papers: degrees, bits, factors minus 1; translations in pixels or
+            relative to the image, thresholds relative to the range. 0 for steps without a magnitude.
     """
 
     name: str
@@ -54,19 +54,19 @@ class DrawnStep(NamedTuple):
 
 
 def fields(most: int) -> tuple[tuple[str, int], ...]:
-    """The derived fields of a policy of so many steps: which they are, -1 for none, their bins, and their signs."""
+    """Return the derived fields of a policy: indices of at most ``most`` steps, -1 for none, bins, and signs."""
     return ("steps", most), ("bins", most), ("signs", most)
 
 
 class Policy(InSteps, Geometry, register=False):
-    """An operator made of steps that are drawn for each sample, once for all of its frames.
+    """Base of operators that sample steps for each sample, the same for all of its frames.
 
-    Steps act one after the other, and each rounds its result. On a GPU, one launch runs a step for all samples that
+    Steps run one after the other, and each rounds its result. On a GPU, one launch runs a step for all samples that
     have the same operator at that position.
 
     Attributes:
-        ranges: the magnitudes that were published, by the names of steps.
-        relative: whether translations among them are parts of the image's size; otherwise they are pixels.
+        ranges: published magnitudes by step.
+        relative: whether translations are relative to the size of the image; otherwise they are pixels.
     """
 
     max_translate_abs: float | None = param(
@@ -96,12 +96,12 @@ class Policy(InSteps, Geometry, register=False):
         "linear", "interpolation: nearest, linear (2×2 pixels) or cubic (4×4 pixels)", choices=KINDS
     )
 
-    dtypes = LEVELS
+    dtypes = TABLE_DTYPES
     channels = (3, 1)
     by_frame = False
     body = None
     composed = True
-    # of OpenCV's interpolation alone: a level more may be on the other side of a threshold
+    # of OpenCV's interpolation: a difference of 1 may cross a threshold
     cpu_tolerance = (255.0, 0.02)
     ranges: ClassVar[Named[str, MagnitudeRange]] = {}
     relative: ClassVar[bool] = True
@@ -113,16 +113,16 @@ class Policy(InSteps, Geometry, register=False):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The steps, in the order of their numbers."""
+        """The steps, in the order of their indices."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many magnitudes a step has."""
+        """Number of magnitudes of a step."""
 
     @cached_property
     def magnitudes(self) -> npt.NDArray[np.float64]:
-        """The magnitude of each step and bin, without a sign."""
+        """Magnitude of each step and bin, without sign."""
         most = self.max_translate_abs if self.max_translate_rel is None else self.max_translate_rel
         own = {} if most is None else dict.fromkeys(_TRANSLATIONS, MagnitudeRange(0.0, most, signed=True))
         ranges = [{**self.ranges, **own}[name] for name in self.names]
@@ -130,7 +130,7 @@ class Policy(InSteps, Geometry, register=False):
 
     @cached_property
     def _table(self) -> list[tuple[str, bool, list[float]]]:
-        """Of each step its name, whether its magnitude may be negative, and the magnitudes, as float32 has them."""
+        """Name, whether the magnitude may be negative, and magnitudes as float32, of each step."""
         columns = self.magnitudes.astype(np.float32).tolist()
         return [(name, self.ranges[name].signed, own) for name, own in zip(self.names, columns, strict=True)]
 
@@ -139,14 +139,14 @@ class Policy(InSteps, Geometry, register=False):
     @overload
     def drawn(self, *, epoch: int = 0, index: Seq[int]) -> list[tuple[DrawnStep, ...]]: ...
     def drawn(self, *, epoch: int = 0, index: Any = 0) -> Any:
-        """What is drawn for a sample, or for several.
+        """Sample the steps for one or several samples.
 
         Args:
             epoch: the epoch.
-            index: the index of a sample within its dataset; or of several.
+            index: index of a sample within its dataset, or several indices.
 
         Returns:
-            A tuple of :class:`DrawnStep`, one for each step; a list of them for several samples.
+            A tuple of :class:`DrawnStep`, one for each step; a list of these for several samples.
         """
         one = np.ndim(index) == 0
         count = 1 if one else len(index)
@@ -155,15 +155,15 @@ class Policy(InSteps, Geometry, register=False):
         return found[0] if one else found
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The references of the steps, one after the other."""
+        """Run the references of the steps."""
         return self._stepped(x, p, fast=False)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Their fast forms."""
+        """Run the CPU implementations of the steps."""
         return self._stepped(x, p, fast=True)
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from, by all of its steps."""
+        """See :meth:`Geometry.mapping`; the product of the mappings of all steps."""
         whole = Mapping.identity(height, width)
         for step in self._plan(p, _SAMPLE._replace(height=height, width=width)):
             if isinstance(step.op, Geometry):
@@ -171,7 +171,7 @@ class Policy(InSteps, Geometry, register=False):
         return whole
 
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
-        """Masks ``(N, F, H, W, C)`` moved step by step: what one moves out of an image, no later one brings back."""
+        """Move masks ``(N, F, H, W, C)`` step by step; pixels that leave the image do not return."""
         moved = []
         for n, spec in enumerate(specs):
             part = mask[n : n + 1]
@@ -220,17 +220,17 @@ class Policy(InSteps, Geometry, register=False):
 
     def _plan(self, p: Any, spec: Spec) -> list[Act]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
-        place = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
-        found = self._plans.get(place)
+        key = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
+        found = self._plans.get(key)
         if found is None:
             found = self._steps(self._chosen(p), spec)
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
-            self._plans[place] = found
+            self._plans[key] = found
         return found
 
     def _chosen(self, p: Any) -> list[DrawnStep]:
-        """The steps of a sample with some parameters."""
+        """Return the steps for the parameters of a sample."""
         found = []
         for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
@@ -240,16 +240,16 @@ class Policy(InSteps, Geometry, register=False):
         return found
 
     def _bins(self, p: Any) -> list[float]:
-        """The number of the magnitude of each step of a sample; there are no more steps than these."""
+        """Return the bin of each step of a sample; their number limits the steps."""
         found: list[float] = p.bins.tolist()
         return found
 
     def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[Act]:
-        """What acts on a sample; steps are kept, for there are as many as there are magnitudes."""
+        """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
         found = []
         for one in drawn:
             step = STEPS.get(one.name)
-            # images of one channel have no color to change
+            # images with one channel have no color
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
@@ -257,7 +257,7 @@ class Policy(InSteps, Geometry, register=False):
         return found
 
     def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> Act:
-        """A step of a sample, made and kept."""
+        """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
         found = Act(self._operators[name], values, spec)
@@ -275,31 +275,31 @@ class Policy(InSteps, Geometry, register=False):
         return {}
 
     def _size_of(self, name: str, spec: Spec) -> int:
-        """What a magnitude is a part of, if it is one."""
+        """Return the length that relative magnitudes of a step refer to, else 1."""
         in_parts = self.max_translate_rel is not None or (self.relative and self.max_translate_abs is None)
         return {"translate_x": spec.width, "translate_y": spec.height}.get(name, 1) if in_parts else 1
 
     def _stepped(self, x: Array, p: Any, *, fast: bool) -> Array:
-        """Images of one sample after all steps."""
+        """Return images of one sample after all steps."""
         for step in self._plan(p, _spec_of(x.shape, x.dtype)):
             if fast and step.table is not None:
-                x = looked_up(x, step.table)
+                x = apply_table(x, step.table)
             else:
-                x = applied(step.op, step.op.cpu if fast else step.op.reference, x, step.p, fast=fast)
+                x = run_same_shape(step.op, step.op.cpu if fast else step.op.reference, x, step.p, fast=fast)
         return x
 
 
 def _samples_of(items: Seq[Item]) -> dict[int, Array]:
-    """The images of each sample, ``(1, F, H, W, C)``, by its number."""
+    """Return the images of each sample, ``(1, F, H, W, C)``, by its index."""
     return {n: x for item in items for n, x in enumerate(item.x[:, None], item.sample)}
 
 
 def _values_of(block: Block) -> list[SimpleNamespace]:
-    """The parameters of each sample."""
+    """Return the parameters of each sample."""
     return [one.p for one in block.constants] or values_of_each(block.rows)
 
 
-@lru_cache(maxsize=256)  # to ask a type for its name takes as long as to change a tiny image
+@lru_cache(maxsize=256)  # asking a dtype for its name takes as long as processing a tiny image
 def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
     frames, height, width, channels = shape
     return Spec(frames, height, width, channels, dtype.name)

@@ -1,4 +1,4 @@
-"""Operators that policies use, with the meaning of Pillow's ``ImageEnhance``."""
+"""Operators of policies, as Pillow's ``ImageEnhance`` defines them."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ..call.backends import looked_up
+from ..call.backends import apply_table
 from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.rounding import put
-from ..core.spec import LEVELS
+from ..core.spec import TABLE_DTYPES
 
 __all__ = ["MeanContrast", "Sharpness"]
 
-_CHANNELS: Final = 4  # of images that OpenCV filters at once
+_CHANNELS: Final = 4  # most channels that OpenCV filters together
 _LUMA: Final = np.array((0.299, 0.587, 0.114), np.float32)
 
 
 class MeanContrast(Op, register=False):
     """Change contrast around the mean luma of each frame.
 
-    ``out = mean + contrast * (in - mean)``, where ``mean`` is that of ``0.299 R + 0.587 G + 0.114 B``; like the luma of
-    each pixel, it is rounded to a level.
+    ``out = mean + contrast * (in - mean)``, where ``mean`` is that of ``0.299 R + 0.587 G + 0.114 B``, rounded to an
+    integer like the luma of each pixel.
     """
 
     contrast: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
 
-    dtypes = LEVELS
+    dtypes = TABLE_DTYPES
     channels = (3, 1)
     takes_raw = True
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Each frame around its own mean."""
+        """Change each frame around its own mean."""
         return _around(x, namespace(x).array(_means(x), np.float32).reshape(-1, 1, 1, 1), p.contrast)
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Levels of 8 bits by a table for each frame."""
+        """Compute uint8 by a table for each frame."""
         if x.dtype != np.uint8:
             return self.reference(x.astype(np.float32), p)
         tables = [_table(mean, float(p.contrast)) for mean in _means(x)]
         if len(tables) == 1:
-            return looked_up(x, tables[0])
-        return np.stack([looked_up(frame, table) for frame, table in zip(x, tables, strict=True)])
+            return apply_table(x, tables[0])
+        return np.stack([apply_table(frame, table) for frame, table in zip(x, tables, strict=True)])
 
     body = Body(
         "surveyed",
@@ -60,19 +60,19 @@ __device__ __forceinline__ Real changed(Real value, const Known& known, const Ro
 
 
 class Sharpness(Op, register=False):
-    """Blend images with what a window of 3 by 3 pixels smooths.
+    """Blend images with the result of a 3×3 smoothing filter.
 
     ``out = smooth + amount * (in - smooth)``, where ``smooth`` is the mean of the window with five times the weight for
-    its center, rounded to a level. The pixels at the border stay.
+    its center, rounded to an integer. Pixels at the border stay unchanged.
     """
 
     amount: Number = param(1.0, "0 smooths, 1 changes nothing, 2 sharpens", lo=0, identity=1.0)
 
-    dtypes = LEVELS
+    dtypes = TABLE_DTYPES
     takes_raw = True
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The sum of all nine, and four times the center again."""
+        """Sum all nine pixels and four times the center."""
         library = namespace(x)
         height, width = x.shape[1:3]
         out = x.copy()
@@ -86,7 +86,7 @@ class Sharpness(Op, register=False):
         return out
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """Sums by OpenCV."""
+        """Sum by OpenCV."""
         floats = x.astype(np.float32)
         if x.shape[-1] > _CHANNELS or min(x.shape[1:3]) < 3:
             return self.reference(floats, p)
@@ -108,20 +108,20 @@ class Sharpness(Op, register=False):
 
 
 def _around(x: Array, means: Any, contrast: Any) -> Array:
-    """Levels whose distance from their mean is changed."""
+    """Scale the distance of values from their mean."""
     return (x - means) * contrast + means
 
 
-@lru_cache(maxsize=4096)  # there are as many means as levels, and policies have few contrasts
+@lru_cache(maxsize=4096)  # there are 256 means, and policies have few contrasts
 def _table(mean: int, contrast: float) -> npt.NDArray[np.uint8]:
-    """What becomes of each level of 8 bits."""
+    """Return the table of results for uint8."""
     table = np.empty(256, np.uint8)
     put(table, _around(np.arange(256, dtype=np.float32), mean, np.float32(contrast)))
     return table
 
 
 def _means(x: Array) -> list[int]:
-    """The mean luma of each frame as a level."""
+    """Return the rounded mean luma of each frame."""
     library = namespace(x)
     luma = x
     if x.shape[-1] == 3:
@@ -129,7 +129,7 @@ def _means(x: Array) -> list[int]:
         luma = parts[..., 0] + parts[..., 1]
         luma += parts[..., 2]
         library.rint(luma, luma)
-    # sums of whole numbers, which double precision holds
+    # integer sums, which double precision holds
     sums = luma.sum(axis=(1, 2) if luma.ndim == 3 else (1, 2, 3), dtype=np.float64).tolist()
     pixels = x.shape[1] * x.shape[2]
     return [math.floor(one / pixels + 0.5) for one in sums]

@@ -1,6 +1,6 @@
 """Published augmentation policies: RandAugment, TrivialAugment, AutoAugment; sampled once for a sequence.
 
-``policy.drawn(epoch=…, index=…)`` says which steps a sample gets.
+``policy.drawn(epoch=…, index=…)`` returns the steps of a sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAIR: Final = 2  # steps of AutoAugment
 
 
 class _Suite(Policy, register=False):
-    """A policy that draws from a set of steps, of which some may be left out."""
+    """Base of policies that sample from a set of steps, some of which may be excluded."""
 
     num_magnitude_bins: int = param(31, "number of magnitudes of a step", lo=2, hi=1000, drawn=False)
     excluded: tuple[str, ...] | None = param(
@@ -45,22 +45,22 @@ class _Suite(Policy, register=False):
 
     @property
     def count(self) -> int:
-        """As many as were asked for."""
+        """The parameter ``num_magnitude_bins``."""
         return self.num_magnitude_bins
 
 
 class RandAugment(_Suite):
-    """Do ``n`` steps, each drawn from 14 and all of magnitude ``m``.
+    """Apply ``n`` steps, each sampled from 14, of magnitude ``m``.
 
-    The policy of E. D. Cubuk and others, 2020, with torchvision's ranges: steps are drawn with replacement, and half of
-    the translations, shears, rotations and changes of brightness, color, contrast and sharpness go the other way.
+    The policy of E. D. Cubuk and others, 2020, with torchvision's ranges: steps are sampled with replacement, and
+    translations, shears, rotations and changes of brightness, color, contrast and sharpness have a random sign.
     ``m`` may be a range.
 
-    Each step means what it means in Pillow, which torchvision follows: contrast changes around the mean luma of a
-    frame, sharpness blends with Pillow's ``SMOOTH`` filter, translations are by whole pixels. Levels are rounded, where
-    these cut them off. Two steps differ: color is ``fn.saturation``, whose grays are up to 0.7 levels away, and
-    equalize is ``fn.equalize``, OpenCV's as in DALI; Pillow's takes whole numbers of pixels for a level, so that small
-    images get lighter by some 4 %. ``interp_type="nearest", fill_value=0`` is what torchvision has by default.
+    Steps are defined as in Pillow, which torchvision follows: contrast changes around the mean luma of a frame,
+    sharpness blends with Pillow's ``SMOOTH`` filter, translations are by whole pixels. Results are rounded, where
+    Pillow truncates. Two steps differ: color is ``fn.saturation``, whose grays differ by up to 0.7, and equalize is
+    ``fn.equalize``, OpenCV's as in DALI; Pillow's rounds the number of pixels per value, so that small images become
+    about 4 % brighter. ``interp_type="nearest", fill_value=0`` are torchvision's defaults.
     """
 
     n: int = param(2, "number of steps", lo=1, hi=_MOST, drawn=False)
@@ -98,27 +98,27 @@ class RandAugment(_Suite):
 
     @cached_property
     def steps(self) -> Steps:
-        """A number for each step and one for each sign, of as many as there may be: they do not depend on ``n``."""
+        """Random numbers for the steps and signs, for the maximum of steps, so that they do not depend on ``n``."""
         some: Steps = (0,) * self.n
         some = some if self.n == _MOST else (*some, self.n - _MOST)
         return some * 2
 
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """Steps and signs."""
+        """Return steps and signs."""
         n, count = self.n, len(self.names)
         steps = [int(number * count) for number in numbers[:n]]
         return tuple(steps), tuple([-1 if number < 0.5 else 1 for number in numbers[n:]])
 
     def _bins(self, p: Any) -> list[float]:
-        """The same for all steps."""
+        """Return the one bin of all steps."""
         return [min(p.m, self.num_magnitude_bins - 1)] * self.n
 
 
 class TrivialAugmentWide(_Suite):
-    """Do one step, drawn from 14, of a magnitude that is drawn from all.
+    """Apply one step, sampled from 14, of a sampled magnitude.
 
-    The policy of S. G. Müller and F. Hutter, 2021, with the wide ranges, which for translations are 32 pixels
-    whatever the size of the image. The steps mean what those of :class:`RandAugment` do.
+    The policy of S. G. Müller and F. Hutter, 2021, with the wide ranges, whose translations are up to 32 pixels
+    whatever the size of the image. Steps are defined as for :class:`RandAugment`.
     """
 
     ranges = WIDE
@@ -139,21 +139,21 @@ class TrivialAugmentWide(_Suite):
 
     @cached_property
     def steps(self) -> Steps:
-        """A step, its bin and its sign."""
+        """Random numbers for the step, its bin and its sign."""
         return len(self.names), self.num_magnitude_bins, 2
 
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """These."""
+        """Return step, bin and sign."""
         step, place, sign = numbers
         return (step,), (place,), (1 - 2 * sign,)
 
 
 class AutoAugment(Policy):
-    """Do a pair of steps, drawn from 25 that were found by search, each with the probability and the magnitude found.
+    """Apply a pair of steps, sampled from 25 that were found by search, each with its probability and magnitude.
 
     The policies of E. D. Cubuk and others, 2019, for ImageNet, CIFAR-10 and SVHN, with torchvision's ranges of ten
-    magnitudes; half of the geometric steps and of the changes of brightness, color, contrast and sharpness go the
-    other way. The steps mean what those of :class:`RandAugment` do.
+    magnitudes; geometric steps and changes of brightness, color, contrast and sharpness have a random sign. Steps are
+    defined as for :class:`RandAugment`.
     """
 
     policy: str = param("imagenet", "name of the published policy", choices=tuple(FOUND))
@@ -171,11 +171,11 @@ class AutoAugment(Policy):
 
     @cached_property
     def steps(self) -> Steps:
-        """A pair, whether each of its steps acts, and their signs."""
+        """Random numbers for the pair, whether each of its steps acts, and their signs."""
         return len(FOUND[self.policy]), *[0] * _PAIR, *[2] * _PAIR
 
     def outcome(self, numbers: Seq[float]) -> Outcome:
-        """The steps of the pair that act, their bins, and their signs."""
+        """Return the steps of the pair that act, their bins, and their signs."""
         pair = self._pairs[int(numbers[0])]
         steps = [
             step if number < probability else -1
@@ -189,13 +189,13 @@ class AutoAugment(Policy):
 
     @cached_property
     def _pairs(self) -> list[list[tuple[int, float, int]]]:
-        """The pairs that were found: of each step its number, its probability and its bin."""
+        """The published pairs: index, probability and bin of each step."""
         number = self.names.index
         return [[(number(name), share, place) for name, share, place in pair] for pair in FOUND[self.policy]]
 
 
 def _greatest(value: Any) -> float:
-    """The greatest value that a parameter has or draws, as far as that is known."""
+    """Return the greatest value of a parameter, as far as it is known."""
     if isinstance(value, Table):
         return float(value.values.max(initial=0))
     if isinstance(value, (int, float)):

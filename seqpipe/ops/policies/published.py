@@ -1,9 +1,9 @@
-"""Published tables of augmentation policies: magnitude ranges, and the policies that AutoAugment found.
+"""Published tables of augmentation policies: magnitude ranges, and the policies of AutoAugment.
 
 Sources: E. D. Cubuk and others, "AutoAugment: Learning augmentation policies from data", 2019; E. D. Cubuk and others,
 "RandAugment: Practical automated data augmentation with a reduced search space", 2020; S. G. Müller and F. Hutter,
-"TrivialAugment: Tuning-free yet state-of-the-art data augmentation", 2021. Where papers and their programs differ, the
-numbers are those of torchvision, which most results since were obtained with.
+"TrivialAugment: Tuning-free yet state-of-the-art data augmentation", 2021. Where papers and their code differ, the
+numbers are torchvision's, which most later results use.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["AUTO", "AUTO_BINS", "FOUND", "NARROW", "WIDE", "MagnitudeRange"]
 
 
 class MagnitudeRange(NamedTuple):
-    """The magnitudes of a step: evenly spaced, as many as a policy has bins.
+    """Evenly spaced magnitudes of a step, one for each bin.
 
     Attributes:
-        first: of bin 0.
-        last: of the last bin.
-        signed: whether half of those that are drawn are negative.
+        first: magnitude of bin 0.
+        last: magnitude of the last bin.
+        signed: whether the sign is random.
     """
 
     first: float = 0.0
@@ -45,8 +45,8 @@ NARROW: Final = {
     "auto_contrast": _ALONE,
     "equalize": _ALONE,
 }
-"""The steps of RandAugment. Translations are in parts of the width or the height, thresholds of the range of levels;
-what makes lighter, stronger or sharper is the factor less 1; posterize has bits."""
+"""The steps of RandAugment. Translations are relative to width or height, thresholds to the range of values;
+brightness, color, contrast and sharpness are factors minus 1; posterize has bits."""
 
 WIDE: Final = {
     **NARROW,
@@ -62,7 +62,7 @@ AUTO: Final = {**NARROW, "invert": _ALONE}
 """The steps of AutoAugment."""
 
 AUTO_BINS: Final = 10
-"""How many magnitudes the policies of :data:`FOUND` know."""
+"""Number of magnitudes of the policies of :data:`FOUND`."""
 
 _IMAGENET: Final = """
 posterize 0.4 8, rotate 0.6 9
@@ -152,11 +152,11 @@ _Found = tuple[tuple[str, float, int], ...]
 
 
 def _read(table: str) -> tuple[_Found, ...]:
-    """The lines of a table: steps, each a name, a probability and a bin, which is 0 where there is none."""
+    """Parse the lines of a table: steps with name, probability and bin, which is 0 for steps without a magnitude."""
     lines = ([part.split() for part in line.split(",")] for line in table.strip().splitlines())
     return tuple(tuple((name, float(p), int(*rest)) for name, p, *rest in line) for line in lines)
 
 
 FOUND: Final = {"imagenet": _read(_IMAGENET), "cifar10": _read(_CIFAR10), "svhn": _read(_SVHN)}
-"""The policies that AutoAugment found, of 25 pairs of steps each: their names, probabilities and bins. One pair is
-drawn for a sample, and each of its steps acts with its probability."""
+"""The policies of AutoAugment, 25 pairs of steps each: names, probabilities and bins. A sample gets one pair, and each
+of its steps acts with its probability."""

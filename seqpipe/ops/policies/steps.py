@@ -1,4 +1,4 @@
-"""Policy steps: an operator for each, and the mapping from magnitude to its parameters."""
+"""Policy steps: the operator of each, and the mapping from magnitude to its parameters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["STEPS", "PolicyStep"]
 
 
 class PolicyStep(NamedTuple):
-    """What a step of a policy does to one sample.
+    """A step of a policy.
 
     Attributes:
         op: its operator.
-        values: parameters of the operator, by its magnitude and the sample.
-        sized: whether they depend on the sample's size; otherwise on its type alone.
+        values: parameters of the operator for a magnitude and a sample.
+        sized: whether they depend on the size of the sample; otherwise on its dtype alone.
     """
 
     op: type[Op]
@@ -32,18 +32,18 @@ class PolicyStep(NamedTuple):
     sized: bool = False
 
 
-def _moved(x: float, y: float) -> dict[str, Any]:
-    """A translation to the right and down, by whole pixels as in torchvision: what is beyond them is cut off."""
-    # a thousandth of a pixel is what float32 may have added
-    right, down = (math.trunc(round(way, 3)) for way in (x, y))
+def _translation(x: float, y: float) -> dict[str, Any]:
+    """Return a translation to the right and down, truncated to whole pixels as in torchvision."""
+    # rounding removes errors of float32
+    right, down = (math.trunc(round(offset, 3)) for offset in (x, y))
     return {"matrix": (1, 0, -right, 0, 1, -down)}
 
 
 _TURN: Final = Rotate(angle=1.0, keep_size=True)
 
 
-def _turned(angle: float, spec: Spec) -> dict[str, Any]:
-    """A rotation as a matrix, so that it is done together with other maps."""
+def _rotation(angle: float, spec: Spec) -> dict[str, Any]:
+    """Return a rotation as a matrix, so that it shares launches with other warps."""
     mapping = _TURN.mapping(SimpleNamespace(angle=angle, aspect=1.0), spec.height, spec.width)
     return {"matrix": mapping.matrix[:2].ravel()}
 
@@ -51,9 +51,9 @@ def _turned(angle: float, spec: Spec) -> dict[str, Any]:
 STEPS: Final[dict[str, PolicyStep]] = {
     "shear_x": PolicyStep(WarpAffine, lambda m, _: {"matrix": (1, m, 0, 0, 1, 0)}),
     "shear_y": PolicyStep(WarpAffine, lambda m, _: {"matrix": (1, 0, 0, m, 1, 0)}),
-    "translate_x": PolicyStep(WarpAffine, lambda m, _: _moved(m, 0), sized=True),
-    "translate_y": PolicyStep(WarpAffine, lambda m, _: _moved(0, m), sized=True),
-    "rotate": PolicyStep(WarpAffine, _turned, sized=True),
+    "translate_x": PolicyStep(WarpAffine, lambda m, _: _translation(m, 0), sized=True),
+    "translate_y": PolicyStep(WarpAffine, lambda m, _: _translation(0, m), sized=True),
+    "rotate": PolicyStep(WarpAffine, _rotation, sized=True),
     "brightness": PolicyStep(Brightness, lambda m, _: {"brightness": 1 + m}),
     "color": PolicyStep(Saturation, lambda m, _: {"saturation": 1 + m}),
     "contrast": PolicyStep(MeanContrast, lambda m, _: {"contrast": 1 + m}),
@@ -64,4 +64,4 @@ STEPS: Final[dict[str, PolicyStep]] = {
     "equalize": PolicyStep(Equalize, lambda *_: {}),
     "invert": PolicyStep(Invert, lambda *_: {}),
 }
-"""The steps by their names, but for ``identity``, which is none. Translations are in pixels here."""
+"""The steps by name; ``identity`` has none. Translations are in pixels here."""

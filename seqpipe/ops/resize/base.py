@@ -1,4 +1,4 @@
-"""Scaled: the base of operators that resample images along rows and columns."""
+"""Scaled: base of operators that resample images along rows and columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import ParameterError
 from ..core.blocks import values_of_each
 from ..core.body import Body
 from ..core.parameters import param
-from ..core.spec import COMPUTED, RANGES, Spec
+from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
 from ..geometry.base import Geometry, Interpolated, Nearest
 from ..geometry.mapping import Mapping
 from ..geometry.resampling import COMPAT, FILTERS, Axes, Compat, FilterName, SampledAxis, resampled, taps_of
@@ -22,7 +22,7 @@ __all__ = ["Scaled"]
 
 _ROW: Final = np.dtype(
     [
-        ("begin", np.int32, 4),  # two numbers of 64 bits; and likewise the next ones
+        ("begin", np.int32, 4),  # two 64-bit integers; likewise the next fields
         ("step", np.int32, 4),
         ("reach", np.int32, 4),
         ("taps", np.int32, 2),
@@ -38,23 +38,24 @@ _WIDE: Final = np.dtype(
         for name in _ROW.names or ()
     ]
 )
-"""The same, with numbers of 64 bits as such."""
+"""The same row, with 64-bit integers as int64."""
 
 
 class Scaled(Geometry, register=False):
-    """An operator that resamples images along rows and columns, as its mapping says.
+    """Base of operators that resample images along rows and columns by their mapping.
 
-    Pixel centers are at half integers. A filter that is widened to shrink leaves out what lies beyond the border, as
-    Pillow's and torch's do; one that is not repeats the pixels there, as OpenCV does. Where a window goes so far beyond
-    the images that the centers of some pixels are there, all filters repeat the border along that axis, as DALI's do:
-    nothing would be left of such pixels.
+    Pixel centers are at half integers. A filter that is widened when shrinking leaves out pixels outside of the source,
+    like Pillow's and torch's; other filters repeat edge pixels, like OpenCV's. Where a window extends so far beyond the
+    images that the centers of some pixels are outside, all filters repeat edge pixels along that axis, like DALI's,
+    because no source pixels would be left.
 
-    ``compat`` takes the conventions of a library that a model was trained with. ``"pillow"`` has those above.
-    ``"opencv"`` has no antialias, a cubic with ``a = -3/4`` and not -1/2, and as the nearest pixel ``floor(i * step)``,
-    which is not that at the center; its area is ours unless one side grows and the other shrinks. ``"tf1"`` is
-    ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixels: as OpenCV, all places being
-    ``i * step``. Pixels alone follow it; boxes, points, masks and space go by the sizes. These libraries round on their
-    way: Pillow and OpenCV levels between rows and columns, TensorFlow 1 the places of a cubic to 1/1024 of a pixel.
+    ``compat`` selects the conventions of the library that a model was trained with. ``"pillow"`` has those above.
+    ``"opencv"`` has no antialiasing, a cubic with ``a = -3/4`` instead of -1/2, and as the nearest pixel
+    ``floor(i * step)``, which is not that at the center; its area filter equals ours unless one side grows and the
+    other shrinks. ``"tf1"`` is ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixel centers:
+    like OpenCV, with all coordinates ``i * step``. Only pixels follow these conventions; boxes, points, masks and
+    affines follow the sizes. These libraries round intermediate values: Pillow and OpenCV between rows and columns,
+    TensorFlow 1 the coordinates of a cubic to 1/1024 of a pixel.
     """
 
     interp_type: FilterName = param(
@@ -70,9 +71,11 @@ class Scaled(Geometry, register=False):
         "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases",
         choices=tuple(COMPAT),
     )
-    dtype: str | None = param(None, "dtype of the result; None for that of the input", choices=COMPUTED)
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
 
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     resamples: ClassVar[bool] = True
@@ -97,46 +100,48 @@ class Scaled(Geometry, register=False):
 
     @property
     def interpolation(self) -> Interpolated | None:
-        """That of its filter; None where it is antialiased: one place cannot be the mean of many pixels."""
+        """See :attr:`Geometry.interpolation`; None with antialiasing, because one point cannot average many pixels."""
         kind = "linear" if self.interp_type == "triangular" else self.interp_type
         smooth = self.antialias and kind != "nearest"
         return None if smooth or kind not in ("nearest", "linear", "cubic") else Interpolated(kind, None)
 
     def result_dtype(self, dtype: str) -> str:
-        """The type that is asked for."""
+        """Return the parameter ``dtype``, or the dtype of the input."""
         return self.dtype or dtype
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """Whether the results are whole numbers."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
+        """Derive whether results are integers."""
         return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
     @property
     def may_leave(self) -> bool:
-        """Whether pixels may lie beyond the images."""
+        """Whether the window may extend beyond the images."""
         return False
 
-    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  those who may have an own
-        """Whether the centers of some columns, and of some rows, lie beyond the images, before any are cut off.
+    def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:  # noqa: ARG002  for overrides
+        """Return whether the centers of some columns, and of some rows, of the whole result are outside of the images.
 
-        Asked only of those that may.
+        Called only if :attr:`may_leave`.
 
         Args:
-            p: the parameters of one image or sequence.
+            p: parameters of one image or sequence.
             height: rows of the images.
-            width: their columns.
+            width: columns of the images.
         """
         return False, False
 
     def axes(self, mapping: Mapping) -> tuple[SampledAxis, SampledAxis]:
-        """How columns and rows are made."""
-        (across, _, left), (_, down, top), _ = (
-            mapping.matrix.tolist()
-        )  # Python's numbers are quicker one by one
-        how: dict[str, Any] = {"kind": self.interp_type, "antialias": self.antialias, "compat": self.compat}
-        return SampledAxis.of(left, across, **how), SampledAxis.of(top, down, **how)
+        """Return the resampling of columns and rows."""
+        (across, _, left), (_, down, top), _ = mapping.matrix.tolist()
+        options: dict[str, Any] = {
+            "kind": self.interp_type,
+            "antialias": self.antialias,
+            "compat": self.compat,
+        }
+        return SampledAxis.of(left, across, **options), SampledAxis.of(top, down, **options)
 
     def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
-        """Those of a block's rows ``(R, 2)``; where the operator does not act, each pixel of the one that it is."""
+        """Return the axes of the rows ``(R, 2)``; the nearest pixel where the operator does not act."""
         matrices = self.mappings(rows, spec).matrices
         made = Axes.of(
             *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
@@ -149,37 +154,37 @@ class Scaled(Geometry, register=False):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """Both axes: of columns, then of rows."""
+        """Return the dtype of both axes: columns, then rows."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """The axes of a block's rows."""
+        """Return the axes of the rows."""
         return _rows_of(self._all_axes(rows, spec)).view(_ROW)
 
     def moved_rows(self, rows: npt.NDArray[Any], spec: Spec, moves: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The same for results whose pixels are then moved, and perhaps mirrored, but neither turned nor scaled.
+        """Return the axes for results that later operators shift or mirror by whole pixels.
 
         Args:
-            rows: a block of parameters of one sample, or of some of one size.
+            rows: parameters of one sample, or of several of one size.
             spec: the sample.
-            moves: ``(R, 3, 3)``, the matrices of what comes after; one for all rows, or one for each.
+            moves: ``(R, 3, 3)``, matrices of the later operators; one for all rows, or one for each.
 
         Returns:
-            As many rows as there are of either, with numbers of 64 bits as such.
+            As many rows as the larger of both, with 64-bit integers as int64.
         """
         offset, direction = _along_and_down(moves)
         axes = self._all_axes(rows, spec)
         return _rows_of(axes.moved(direction.astype(np.int64), offset.astype(np.int64)))
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Weighted sums down the columns, then along the rows."""
+        """Compute weighted sums down the columns, then along the rows."""
         along, down, mapping = self._taps(x, p)
         return resampled(
             x, taps_of(down, mapping.height, x.shape[1]), taps_of(along, mapping.width, x.shape[2])
         )
 
     def cpu(self, x: Array, p: Any) -> Array:
-        """The same in C; of whole numbers that stay as they are, the pixels themselves."""
+        """Compute the same in C; copy pixels if integers stay unchanged."""
         along, down, mapping = self._taps(x, p)
         height, width = mapping.height, mapping.width
         if p.whole and x.dtype.kind != "f" and down.picks and along.picks:
@@ -189,7 +194,7 @@ class Scaled(Geometry, register=False):
         return quickly_resampled(x, (down, height), (along, width), made)
 
     def nearest(self) -> Geometry:
-        """The same for labels, whose places must be those of pixels to the last bit."""
+        """Return the operator for labels, whose coordinates must be exact at pixel borders."""
         return _Picked.of(self)
 
     def _taps(self, x: Array, p: Any) -> tuple[SampledAxis, SampledAxis, Mapping]:
@@ -202,22 +207,22 @@ class Scaled(Geometry, register=False):
 
 
 class _Picked(Nearest, register=False):
-    """The nearest pixel, found by whole numbers: right between two pixels float32 and float64 may differ."""
+    """Nearest pixel by integer arithmetic, because float32 and float64 may differ at pixel borders."""
 
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("pick")
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """Both axes: of columns, then of rows."""
+        """Return the dtype of both axes: columns, then rows."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """The axes of a block's rows."""
+        """Return the axes of the rows."""
         return _rows_of(_all_nearest(self.mappings(rows, spec).matrices)).view(_ROW)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Rows and columns, some of them several times."""
+        """Select rows and columns."""
         mapping = self.mapping(p, *x.shape[1:3])
         along, down = _nearest_axes(mapping)
         rows = taps_of(down, mapping.height, x.shape[1]).places[0]
@@ -235,12 +240,12 @@ def _all_nearest(matrices: FloatArray) -> Axes:
 
 
 def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where maps ``(R, 3, 3)`` along both axes begin, and their steps: of columns, then of rows ``(R, 2)``."""
+    """Return start and step of maps ``(R, 3, 3)`` along both axes: of columns, then of rows ``(R, 2)``."""
     return matrices[:, :2, 2], matrices.diagonal(0, 1, 2)[:, :2]
 
 
 def _rows_of(axes: Axes) -> npt.NDArray[Any]:
-    """Axes ``(R, 2)`` as kernels are given them, with numbers of 64 bits as such."""
+    """Return axes ``(R, 2)`` as kernel rows, with 64-bit integers as int64."""
     made = np.empty(len(axes.begin), _WIDE)
     for name, values in zip(axes._fields, axes, strict=True):
         made[name] = values

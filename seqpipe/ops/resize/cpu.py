@@ -1,4 +1,4 @@
-"""Resampling on a CPU: what the reference of it gives, to the last bit, by ``resample.c``."""
+"""Resampling on the CPU by ``resample.c``, with the result of the reference to the last bit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..geometry.resampling import SampledAxis, Taps, resampled, taps_of
 
 __all__ = ["picked", "quickly_resampled"]
 
-_LANES: Final = 4  # values that the second pass of resample.c reads and writes at once
+_LANES: Final = 4  # values that the second pass of resample.c reads and writes at a time
 _INPUTS: Final = tuple(map(np.dtype, ("uint8", "uint16", "int16", "float32")))
 _FLOATS: Final = np.dtype(np.float32)
-# of the types of what is given and of what is made: how resample.c is told of them
+# number of each pair of input and output dtype in resample.c
 _KINDS: Final = {
     pair: number
     for number, pair in enumerate(
@@ -29,12 +29,12 @@ _KINDS: Final = {
 
 
 def picked(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
-    """Images whose pixels are each one of the source's.
+    """Return images whose pixels are each a pixel of the source.
 
     Args:
         x: the images, in main memory.
-        rows: what each row is made of.
-        columns: what each column is made of.
+        rows: taps of each row.
+        columns: taps of each column.
     """
     lines, places = _places(rows), _places(columns)
     if isinstance(lines, slice) or isinstance(places, slice):
@@ -45,7 +45,7 @@ def picked(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
 
 
 def _places(taps: Taps) -> IntArray | slice:
-    """The pixel that each one is; as a slice where they lie side by side."""
+    """Return the source index of each pixel, as a slice if the indices are consecutive."""
     places: IntArray = taps.places[taps.weights.argmax(0), np.arange(len(taps.total))]
     first, count = int(places[0]), len(places)
     return slice(first, first + count) if np.array_equal(places, np.arange(first, first + count)) else places
@@ -54,16 +54,16 @@ def _places(taps: Taps) -> IntArray | slice:
 def quickly_resampled(
     x: npt.NDArray[Any], rows: tuple[SampledAxis, int], columns: tuple[SampledAxis, int], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """What :func:`resampled` gives; without a C compiler by that.
+    """Compute :func:`resampled` in C if there is a C compiler.
 
     Args:
-        x: the images ``(F, H, W, C)``, in main memory.
-        rows: how rows are made, and how many.
-        columns: how columns are made, and how many.
-        dtype: of the result.
+        x: images ``(F, H, W, C)``, in main memory.
+        rows: resampling of the rows, and their number.
+        columns: resampling of the columns, and their number.
+        dtype: dtype of the result.
 
     Returns:
-        The images, rounded to that type if it is theirs and one of whole numbers; otherwise as float32.
+        The images, rounded to ``dtype`` if it is the integer dtype of the input; otherwise as float32.
     """
     native = _native()
     if native is None:
@@ -95,14 +95,14 @@ def quickly_resampled(
 
 
 class _Packed(NamedTuple):
-    """What the pixels of an axis are made of, as ``resample.c`` takes it: addresses of arrays, pixel by pixel.
+    """Addresses of the arrays of an axis for ``resample.c``, which are contiguous for each pixel.
 
     Attributes:
-        taps: how many source pixels each is made of.
-        places: of these.
-        weights: of these.
-        totals: of each pixel.
-        held: the arrays.
+        taps: source pixels of each pixel.
+        places: address of their indices.
+        weights: address of their weights.
+        totals: address of the sums of weights.
+        held: the arrays, which must stay alive.
     """
 
     taps: int
@@ -114,7 +114,7 @@ class _Packed(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _packed(axis: SampledAxis, size: int, length: int, values: int) -> _Packed:
-    """See :class:`_Packed`; ``values`` is how many a source pixel has along the axis, ``length`` counts these."""
+    """See :class:`_Packed`; ``values`` is the number of values of a source pixel, ``length`` the number of pixels."""
     places, weights, total = taps_of(axis, size, length)
     held = np.ascontiguousarray(places.T * values), np.ascontiguousarray(weights.T), total
     packed, shares, sums = map(_address, held)
@@ -128,6 +128,6 @@ def _address(values: npt.NDArray[Any]) -> int:
 
 @cache
 def _native() -> Any:
-    """What ``resample.c`` has for it; None where there is no C compiler."""
+    """Return the functions of ``resample.c``; None without a C compiler."""
     count, pointer = ctypes.c_int64, ctypes.c_void_p
     return load_functions(__package__, "resample.c", {"resample": (pointer, count, count)})

@@ -1,4 +1,4 @@
-"""The windows of random resized crops: of random area and shape, drawn again while they do not fit."""
+"""Windows of random resized crops: of random area and aspect ratio, sampled again while they do not fit."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...draws import BatchGenerator, ScalarGenerator
 
 __all__ = ["CropWindows"]
 
-_WORDS: Final = 12  # random ones of a sample: five attempts, and nearly always one of them fits
+_WORDS: Final = 12  # random words of a sample: enough for five attempts, one of which nearly always fits
 
 
 class CropWindows:
-    """What windows are drawn.
+    """Distribution of windows.
 
     Args:
-        area: least and greatest one, of that of the images.
-        ratio: least and greatest one of the width to the height.
-        attempts: how often one is drawn; after that it is the largest one in the middle whose ratio is allowed.
+        area: least and greatest area relative to the images.
+        ratio: least and greatest ratio of width to height.
+        attempts: most windows that are sampled; then the largest centered one with an allowed ratio is used.
     """
 
     def __init__(self, area: tuple[float, float], ratio: tuple[float, float], attempts: int) -> None:
@@ -31,13 +31,13 @@ class CropWindows:
     def draw(
         self, rng: np.random.Generator | BatchGenerator, height: int, width: int, frames: int | None
     ) -> Any:
-        """Left, top, columns and rows of a window, or of one for each frame.
+        """Sample left, top, width and height of a window, or of one for each frame.
 
         Args:
-            rng: random numbers of a sample; or of several, and then there is an axis of them before the others.
+            rng: random generator of a sample; or of several, whose axis comes first in the result.
             height: rows of the images.
             width: columns of the images.
-            frames: how many there are; None for one window.
+            frames: number of frames; None for one window.
         """
         if not isinstance(rng, BatchGenerator):
             return self._some(ScalarGenerator.of(rng), height, width, frames)

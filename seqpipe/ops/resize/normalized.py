@@ -1,4 +1,4 @@
-"""The last step before a network: cut out, mirror, normalize, and arrange."""
+"""CropMirrorNormalize: crop, mirror, normalize and transpose in one operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import ParameterError
 from ..core.body import Body
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from ..core.value_map import ValueMap
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
@@ -20,7 +20,7 @@ from ..geometry.window import Windowed, mirrored, window_of
 
 __all__ = ["CropMirrorNormalize"]
 
-_OWN: Final = 4  # channels that may have a mean each
+_OWN: Final = 4  # most channels with means of their own
 _ROW: Final = np.dtype(
     [
         ("acts", np.int32),
@@ -35,7 +35,7 @@ _ROW: Final = np.dtype(
 
 
 class CropMirrorNormalize(Windowed, Geometry):
-    """Cut a window out of images, mirror it left to right, and normalize its values; then change type and layout.
+    """Crop a window out of images, mirror it left to right, and normalize its values; then change dtype and layout.
 
     ``out = scale * (in - mean) / std + shift``, for each channel.
     """
@@ -47,21 +47,21 @@ class CropMirrorNormalize(Windowed, Geometry):
     )
     scale: float = param(1.0, "factor of the quotient", drawn=False)
     shift: float = param(0.0, "offset added at the end", drawn=False)
-    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
     output_layout: Literal["CHW", "HWC", "CFHW"] | None = param(
         None,
         "order of the result's last three axes, or last four of clips; None for that of the input",
         choices=("CHW", "HWC", "CFHW"),
     )
 
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
     converted = ("moving", "levels")
     body: ClassVar[Body | None] = Body(
         "normalized",
-        "const int k = min(channel, 3);  // of more than four channels, all have the same\n"
+        "const int k = min(channel, 3);  // with more than four channels, all have the same\n"
         "value = (value - row.mean[k]) * row.gain[k] + row.shift;",
     )
     derived = (("means", _OWN), ("gains", _OWN))
@@ -96,15 +96,15 @@ class CropMirrorNormalize(Windowed, Geometry):
         """See :meth:`Op.value_map`."""
         return ValueMap(self.dtype, self.mean, self.std, self.scale, self.shift)
 
-    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  whatever is given
-        """The type that is asked for."""
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
+        """Return the parameter ``dtype``."""
         return self.dtype
 
     def result_layout(self, layout: str) -> str:
-        """The layout that is asked for; of images without channels, that which is given.
+        """Return the layout with the axes in the order of ``output_layout``; unchanged without channels.
 
         Raises:
-            ParameterError: a volume cannot have its channels before its rows; or images of one frame are to be clips.
+            ParameterError: the layout is a volume's or an image's, and the order does not fit it.
         """
         if self.output_layout is None or "C" not in layout:
             return layout
@@ -123,11 +123,11 @@ class CropMirrorNormalize(Windowed, Geometry):
             )
         return layout.replace("CHW", "HWC").replace("HWC", self.output_layout)
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the same for all rows
-        """Mean and factor of up to four channels; more have the same.
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
+        """Derive mean and factor of up to four channels; if there are more, all have the same.
 
         Raises:
-            ParameterError: there is not one for each channel, nor one for all.
+            ParameterError: there is neither one value for each channel nor one for all.
         """
         for name in ("mean", "std"):
             count = len(getattr(self, name))
@@ -142,7 +142,7 @@ class CropMirrorNormalize(Windowed, Geometry):
         return {"means": means, "gains": np.float32(self.scale) / stds}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from.
+        """See :meth:`Geometry.mapping`.
 
         Raises:
             ParameterError: the window is larger than the images.
@@ -152,11 +152,11 @@ class CropMirrorNormalize(Windowed, Geometry):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """The first pixel, the way to the next in its row, and the numbers of the formula."""
+        """Return the dtype of a row: first pixel, step along the row, and the numbers of the formula."""
         return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """Those of a block's rows."""
+        """Return the kernel rows."""
         made = np.zeros(len(rows), _ROW)
         matrices = self.mappings(rows, spec).matrices
         made["acts"], made["mean"], made["gain"] = rows["acts"], rows["means"], rows["gains"]
@@ -166,7 +166,7 @@ class CropMirrorNormalize(Windowed, Geometry):
         return made
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The window, and the formula."""
+        """Crop the window, and compute the formula."""
         place = (float(p.crop_pos_x), float(p.crop_pos_y))
         window = window_of(self.crop, place, x.shape[1], x.shape[2], self.name)
         left, top = window.matrix[:2, 2].astype(int)

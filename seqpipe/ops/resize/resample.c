@@ -1,6 +1,6 @@
-// Images resampled down the columns, then along the rows: what resampled() of geometry/resampling.py gives, to the last bit.
+// Resampling of images down the columns, then along the rows; equals resampled() of geometry/resampling.py bit for bit.
 //
-// Every product and every sum is rounded by itself (-ffp-contract=off), in the order of that function. A row of the
+// Every product and every sum is rounded separately (-ffp-contract=off), in the order of that function. A row of the
 // result needs one row of sums, which stays in the cache.
 
 #include <stdint.h>
@@ -19,8 +19,8 @@ typedef float Four __attribute__((vector_size(16)));
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
-    const char *in;     // pixels, of which those of a row lie side by side
-    int64_t frame, row; // bytes from one to the next
+    const char *in;     // pixels; those of a row are contiguous
+    int64_t frame, row; // strides in bytes
     int64_t values;     // of a row
     int64_t channels;
     int64_t height, width; // of the result
@@ -29,12 +29,12 @@ typedef struct {
     const float *row_weights, *column_weights;
     const float *row_totals, *column_totals;
     void *out;
-    float *sums; // a row of values, and some more
-    float *line; // a row of the result, and some more
+    float *sums; // a row of values, and padding
+    float *line; // a row of the result, and padding
 } Call;
 
-// A row of sums down the columns, of values of a type; SKIPS: those of whole numbers times 0 change none. ADD adds
-// LANES values from somewhere, each times a weight, to a sum.
+// Computes a row of sums down the columns for one type of values. SKIPS: taps of weight 0 do not change integer sums.
+// ADD adds LANES values, each times a weight, to a sum.
 #define DOWN(NAME, IN, SKIPS, TARGET, SUM, ADD)                                                                        \
     TARGET static void NAME(const Call *c, const char *in, int64_t y) {                                                \
         const int64_t *places = c->rows + y * c->row_taps;                                                             \
@@ -65,7 +65,7 @@ typedef struct {
         }                                                                                                              \
     }
 
-// A row of the result from the sums, in which places are side by side or, at the border, the same.
+// Computes a row of the result from the sums; source pixels are consecutive or, at the border, equal.
 INLINE void along_of(const Call *c, int64_t y, const int64_t taps, const int64_t channels) {
     const float down = c->row_totals[y];
     const float *weights = c->column_weights;
@@ -82,13 +82,13 @@ INLINE void along_of(const Call *c, int64_t y, const int64_t taps, const int64_t
                 sum += weights[t] * some;
             }
             sum *= part;
-            // what is too much, the next pixel overwrites
+            // the next pixel overwrites surplus values
             memcpy(c->line + x * channels + channel, &sum, sizeof sum);
         }
     }
 }
 
-// The same with numbers that the compiler knows, where there are few taps.
+// Selects an instance with constants known at compile time, for few taps.
 INLINE void along(const Call *c, int64_t y) {
     const int64_t taps = c->channels == 3 ? c->column_taps : 0;
     switch (taps) {
@@ -102,7 +102,7 @@ INLINE void along(const Call *c, int64_t y) {
     }
 }
 
-// Values of a row of the result as whole numbers, half to even, within the bounds of their type: |line| < 2**22 then.
+// Stores a row of the result as integers, rounded half to even and saturated, so that |line| < 2**22.
 #define STORE(NAME, OUT, LEAST, MOST)                                                                                  \
     INLINE void NAME(const float *line, OUT *out, int64_t first, int64_t count) {                                      \
         for (int64_t j = first; j < count; j++) {                                                                      \
@@ -176,7 +176,7 @@ DOWN(wide_uint16_t, uint16_t, 1, AVX2, __m256, ADD_U16)
 DOWN(wide_int16_t, int16_t, 1, AVX2, __m256, ADD_16)
 DOWN(wide_float, float, 0, AVX2, __m256, ADD_FLOAT)
 
-// eight values as whole numbers of 32 bits, half to even, within bounds
+// eight values as 32-bit integers, rounded half to even and saturated
 #define EIGHT(line, least, most)                                                                                       \
     _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(_mm256_loadu_ps(line), _mm256_set1_ps(least)), _mm256_set1_ps(most)))
 #define HALVES(eight) _mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1)

@@ -68,14 +68,14 @@ class Resize(Sized):
     )
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from: all of the images, or the window."""
+        """See :meth:`Geometry.mapping`; all of the images, or the region of interest."""
         return self.whole(p, height, width)
 
 
 class ResizeCropMirror(Windowed, Sized):
-    """Resample images to a size, cut a window out of that, and mirror it left to right; in one step.
+    """Resample images to a size, crop a window of the result, and mirror it left to right, in one step.
 
-    Only what is in the window is computed; it is what the three operators give one after the other, rounded once.
+    Only pixels within the window are computed; the result is that of the three operators, rounded once.
     """
 
     mirror: Flag = param(False, "mirror left to right")
@@ -110,7 +110,7 @@ class ResizeCropMirror(Windowed, Sized):
     )
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from.
+        """See :meth:`Geometry.mapping`.
 
         Raises:
             ParameterError: the window is larger than the resized images.
@@ -122,11 +122,11 @@ class ResizeCropMirror(Windowed, Sized):
 
 
 class RandomResizedCrop(OutputSize, Scaled):
-    """Cut out a window of random area and shape, and resample it to a size.
+    """Crop a window of random area and aspect ratio, and resample it to a size.
 
-    As in torchvision and DALI: the area is uniform, the logarithm of the aspect ratio is uniform, and a window that
-    does not fit is drawn again; after the last attempt it is the largest one in the middle whose ratio is allowed.
-    Pixels beside the window count where the filter reaches them, as in Pillow's ``resize(box=…)``.
+    As in torchvision and DALI, the area is uniform and the logarithm of the aspect ratio is uniform; a window that does
+    not fit is sampled again, and after the last attempt the largest centered one with an allowed ratio is used. Pixels
+    outside of the window count within the filter's radius, as in Pillow's ``resize(box=…)``.
     """
 
     random_area: tuple[float, float] = param(
@@ -180,24 +180,24 @@ class RandomResizedCrop(OutputSize, Scaled):
 
     @property
     def fixed_size(self) -> tuple[int, int] | None:
-        """The size that is asked for, if it acts on all samples."""
+        """The parameter ``size``, if the operator acts on all samples."""
         return self.size if self.p == 1 and isinstance(self.size, tuple) else None
 
     def sample(self, rng: np.random.Generator | BatchGenerator, spec: Spec) -> dict[str, Any]:
-        """A window, or one for each frame."""
+        """Sample a window, or one for each frame."""
         frames = spec.frames if self.per_frame else None
         return {"window": self._windows.draw(rng, spec.height, spec.width, frames)}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
-        """Where the pixels of the result come from: the window."""
+        """See :meth:`Geometry.mapping`."""
         window = np.asarray(p.window)
-        # of one, Python's numbers are quicker
+        # for one window, Python floats are faster
         left, top, columns, rows = window.astype(np.float64).T if window.ndim > 1 else window.tolist()
         size = self.size or (height, width)
         return Mapping(scaling(left, columns / size[1], top, rows / size[0]), *size)
 
     def extents(self, block: Block, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
-        """Those of some samples: what is asked for, whatever is drawn."""
+        """See :meth:`Declaration.extents`; the parameter ``size``, whatever is sampled."""
         if self.size is None or self.p < 1:
             return super().extents(block, samples, spec)
         return {(spec.frames, *self.size)}

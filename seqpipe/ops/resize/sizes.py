@@ -1,4 +1,4 @@
-"""Sized: the base of operators that are told a size in one of the ways that DALI has."""
+"""Sized: base of operators with the size parameters of DALI."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Sized"]
 Mode: TypeAlias = Literal["default", "stretch", "not_larger", "not_smaller"]
 _MODES: Final = ("default", "stretch", "not_larger", "not_smaller")
 _LEAST: Final = 1e-3
-_FAR: Final = 1 << 24  # places of 64 bits, 32 of them of fraction, hold what comes of it
-_WAYS: Final = {
+_FAR: Final = 1 << 24  # limit of coordinates, whose 64 bits have 32 bits of fraction
+_SIZES: Final = {
     "size": ("size",),
     "resize_x or resize_y": ("resize_x", "resize_y"),
     "resize_shorter": ("resize_shorter",),
@@ -26,10 +26,9 @@ _WAYS: Final = {
 
 
 class Sized(Scaled, register=False):
-    """An operator that is told a size in one of the ways that DALI has, for images or for a window of them.
+    """Base of operators with the size parameters of DALI, for images or a region of interest.
 
-    A side that is drawn is a whole number, one for all frames of a sequence; samples whose results differ in size come
-    as a list.
+    A sampled side is an integer, one for all frames of a sequence; samples whose results differ in size must be a list.
     """
 
     size: tuple[int, int] | None = param(
@@ -55,15 +54,16 @@ class Sized(Scaled, register=False):
     )
     mode: Mode = param(
         "default",
-        "default: as is asked for, a side that is not in proportion to the other; stretch: that side as it is;"
-        " not_larger, not_smaller: in proportion, no side larger or smaller than is asked for",
+        "how sides are combined; default: as given, a missing side keeps the aspect ratio; stretch: a missing"
+        " side keeps its length; not_larger, not_smaller: the aspect ratio is kept, and no side is larger or"
+        " smaller than given",
         choices=_MODES,
     )
     max_size: int | None = param(None, "maximum length of a side", kind=int, unit="px", lo=1, drawn=False)
     subpixel_scale: bool = param(
         False,
-        "whether a side that has to be rounded keeps its scale, and takes somewhat more or less than all of the"
-        " images; DALI's way unless told otherwise",
+        "whether a rounded side keeps its scale, so that the result shows slightly more or less than the whole image;"
+        " the default of DALI",
         drawn=False,
     )
     roi_start: Number | None = param(
@@ -82,13 +82,13 @@ class Sized(Scaled, register=False):
     def __post_init__(self) -> None:
         super().__post_init__()
         given = [
-            way for way, names in _WAYS.items() if any(getattr(self, name) is not None for name in names)
+            key for key, names in _SIZES.items() if any(getattr(self, name) is not None for name in names)
         ]
         if len(given) != 1 or self.size == (0, 0):
             raise ParameterError(
                 f"{' and '.join(given)} given" if len(given) > 1 else "no size is given",
                 source=self.name,
-                allowed=f"one of {', '.join(_WAYS)}",
+                allowed=f"one of {', '.join(_SIZES)}",
             )
         if self.mode != "default" and given[0] in ("resize_shorter", "resize_longer"):
             raise ParameterError(f"mode={self.mode!r} with {given[0]}", source=self.name, allowed="'default'")
@@ -98,12 +98,12 @@ class Sized(Scaled, register=False):
             )
 
     def whole(self, p: Any, height: int, width: int) -> Mapping:
-        """The mapping that resizes images of a size, or the window of them.
+        """Return the mapping that resizes images, or their region of interest.
 
         Args:
-            p: the parameters of one image or sequence.
+            p: parameters of one image or sequence.
             height: rows of the images.
-            width: their columns.
+            width: columns of the images.
 
         Raises:
             ParameterError: the window is empty.
@@ -117,11 +117,11 @@ class Sized(Scaled, register=False):
 
     @property
     def may_leave(self) -> bool:
-        """A window may be anywhere."""
+        """See :attr:`Scaled.may_leave`."""
         return self.roi_start is not None
 
     def leaves(self, p: Any, height: int, width: int) -> tuple[bool, bool]:
-        """Whether the window goes that far beyond the images."""
+        """See :meth:`Scaled.leaves`."""
         whole = self.whole(p, height, width)
         first, last = whole.matrix @ [0.5, 0.5, 1], whole.matrix @ [whole.width - 0.5, whole.height - 0.5, 1]
         columns, rows = (
@@ -131,17 +131,17 @@ class Sized(Scaled, register=False):
         return columns, rows
 
     def _axis(self, start: float, end: float, side: float) -> tuple[float, float, int]:
-        """Where an axis of the result begins, the source pixels for each of its pixels, and how many these are."""
-        # what is a whole number but for its last bits is that number; halves are rounded up, and 0 to 1
+        """Return source start, source pixels per pixel, and number of pixels of an axis."""
+        # rounds halves up, with a tolerance for the last bits, to at least 1
         rounded = max(1, math.floor(side + 0.5 + 1e-9))
         step = (end - start) / (side if self.subpixel_scale else rounded)
         return (start + end) / 2 - step * rounded / 2 if self.subpixel_scale else start, step, rounded
 
     def _window(self, p: Any, height: int, width: int) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Its top and bottom, and its left and right, in pixels.
+        """Return top and bottom, and left and right of the region of interest in pixels.
 
         Raises:
-            ParameterError: it is empty, or too far away.
+            ParameterError: it is empty, or too far from the image.
         """
         if self.roi_start is None:
             return (0.0, height), (0.0, width)
@@ -159,7 +159,7 @@ class Sized(Scaled, register=False):
         return rows, columns
 
     def _sides(self, p: Any, height: float, width: float) -> tuple[float, float]:
-        """Rows and columns of the result for what has so many, before they are rounded."""
+        """Return height and width of the result before rounding."""
         mode, wanted = self._wanted(p)
         given = (height, width)
         ratios = [side / old for side, old in zip(wanted, given, strict=True) if side]

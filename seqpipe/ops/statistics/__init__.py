@@ -1,4 +1,4 @@
-"""Operators that compute or depend on statistics of values: reductions, normalize.
+"""Operators that compute or use statistics of values: reductions, normalize.
 
 Imports `core`, `call`, `cuda`, `arrays`.
 """

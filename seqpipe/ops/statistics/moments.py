@@ -1,4 +1,4 @@
-"""Mean squares of values on a GPU, by one kernel that reads them once."""
+"""Mean squares on a GPU, by one kernel that reads values once."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ __all__ = ["mean_square_by_kernel"]
 
 _ROW: Final = np.dtype([("from_mean", np.int32), ("ddof", np.int32)])
 _SOURCE: Final = OpSource(SKELETONS, "moments.cuh", row_text(_ROW))
-_PART: Final = 1 << 13  # values for which a block pays
-_MOST_OF_PART: Final = 1 << 16  # for which what a kernel adds up is exact
-_BLOCKS: Final = 1024  # which any GPU has enough to do with
+_PART: Final = 1 << 13  # values that justify a block
+_MOST_OF_PART: Final = 1 << 16  # most values of a block whose sum is exact
+_BLOCKS: Final = 1024  # blocks that occupy any GPU
 _LEAST, _MOST = 1 << 10, 1 << 30  # values of a row
 
 
 def mean_square_by_kernel(
     x: Array, axes: tuple[int, ...], *, from_mean: bool, ddof: int = 0, device: KernelDevice | None = None
 ) -> Array | None:
-    """The mean square of values over axes, which become 1, or of their distances from their mean.
+    """Return the mean square of values over axes, which become 1, or of their distances from their mean.
 
     Args:
         x: values.
-        axes: which ones.
-        from_mean: whether distances are taken.
-        ddof: by which the number of values is lowered; it stays 1 at least.
-        device: what the kernel runs on; None for the GPU that holds the values.
+        axes: axes to reduce.
+        from_mean: whether to use distances from the mean.
+        ddof: delta degrees of freedom; the divisor is at least 1.
+        device: device that runs the kernel; None for the GPU that holds the values.
 
     Returns:
-        In double precision; None where the array's library is to do it: in main memory, for types that kernels do not
-        compute with, and for few values or very many.
+        The mean squares in double precision; None if the array's library should compute them: in main memory, for
+        dtypes that kernels do not support, and for few or very many values.
     """
     library = namespace(x)
     if device is None and library is np:

@@ -1,4 +1,4 @@
-"""Operators that depend on statistics of values."""
+"""Normalize: normalization by given or computed statistics."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from ...array import Array, FloatArray, namespace, to_numpy
 from ...errors import ParameterError
 from ..arrays.base import axes_from_0
 from ..call.backends import on_device_of
-from ..call.inputs import Given
+from ..call.inputs import CallInput
 from ..call.op import Op
 from ..core.body import Body
 from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from ..core.value_map import ValueMap
 from ..cuda.kernel import widened, with_fields
 from .sums import inverse_of, mean_of, sum_of, variance_of
 
 __all__ = ["Normalize"]
 
-_CHANNELS: Final = 16  # that may have a mean each
+_CHANNELS: Final = 16  # most channels with statistics of their own
 _SAMPLE: Final = "FHWC"
-_SMALL: Final = 1 << 13  # values that are changed before it is known how to do it quicker
+_SMALL: Final = 1 << 13  # up to so many values, reshaping takes longer than it saves
 
 
 class Normalize(Op):
-    """Remove the mean and divide by the standard deviation.
+    """Subtract the mean and divide by the standard deviation.
 
     ``out = scale * (in - mean) / sqrt(stddev ** 2 + epsilon) + shift``, as in DALI. Both may be given, as a number or
-    as one for each channel. What is not given is computed over the axes that are named: ``"HW"`` for each channel of
-    each frame, ``"FHW"`` for each channel of a sequence, without names over all of a sample; with ``batch``, over all
-    samples that are given together as well. Where there is nothing to divide by, because all values are the same, the
-    result is ``shift``.
+    as one for each channel; otherwise they are computed over the named axes: ``"HW"`` for each channel of each frame,
+    ``"FHW"`` for each channel of a sequence, without names over a whole sample; with ``batch``, also over all samples
+    of a call. If all values are equal, so that the deviation is 0, the result is ``shift``.
     """
 
     mean: tuple[float, ...] | None = param(
@@ -60,14 +59,14 @@ class Normalize(Op):
         kind=str,
     )
     axes: tuple[int, ...] | None = param(
-        None, "the same as numbers: axes of a sample, from 0 on, or from -1 backwards", kind=int, size=ANY
+        None, "the same as numbers: axes of a sample, from 0, or from -1 backwards", kind=int, size=ANY
     )
     batch: bool = param(False, "whether statistics are computed over all samples of a batch", drawn=False)
     scale: Number = param(1.0, "factor of the result")
     shift: Number = param(0.0, "offset of the result")
     epsilon: float = param(0.0, "added to the variance", lo=0, drawn=False)
     ddof: int = param(0, "delta degrees of freedom of the variance", lo=0, drawn=False)
-    dtype: str = param("float32", "dtype of the result", choices=COMPUTED)
+    dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
 
     derived = (("means", _CHANNELS), ("factors", _CHANNELS))
     converted = ("levels",)
@@ -107,17 +106,17 @@ class Normalize(Op):
                 f"axis_names={self.axis_names!r} is not valid",
                 source=self.name,
                 allowed="letters of F, D, H, W, C, each once",
-                advice="Give batch=True for all samples that are given together",
+                advice="Pass batch=True for statistics over all samples",
             )
         at_most_one(self, "axis_names", "axes")
         lengths = {name: len(getattr(self, name) or ()) for name in ("mean", "stddev")}
         several = [name for name, length in lengths.items() if length > 1]
-        self.restate(
+        self.override_traits(
             channels=tuple({lengths[name] for name in several}), channels_from=several[0] if several else ""
         )
         if self._computes:
             body = None if names and not set("HW") <= set(names) else _Computed.traits.body
-            self.restate(keeps_frames="F" not in names, body=body)
+            self.override_traits(keeps_frames="F" not in names, body=body)
 
     def _check_numbers(self) -> None:
         mean, stddev = self.mean or (), self.stddev or ()
@@ -143,42 +142,43 @@ class Normalize(Op):
 
     @property
     def _computes(self) -> bool:
-        """Whether it looks at the values before it changes them."""
+        """Whether statistics are computed from the values."""
         return self.mean is None or self.stddev is None
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The axes of ``(F, H, W, C)`` that it computes over."""
+        """Axes of ``(F, H, W, C)`` that statistics are computed over."""
         names = (self.axis_names or _SAMPLE).replace("D", "F")
         return tuple(n for n, letter in enumerate(_SAMPLE) if letter in names)
 
-    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  it is asked for
-        """The type that is asked for."""
+    def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
+        """Return the parameter ``dtype``."""
         return self.dtype
 
-    def among(self, parts: Seq[Given]) -> Declaration:
-        """The same with its axes by their names, and with the statistics of the batch if they are asked for."""
+    def for_inputs(self, parts: Seq[CallInput]) -> Declaration:
+        """Return the operator with its axes by name, and with the statistics of the batch if requested."""
         if not self._computes:
             return self
         names = self.axis_names or self._names(parts[0].view.places)
-        kept: dict[str, _Computed] = self.__dict__.setdefault("_computed", {})
-        op = kept.get(names)
+        cached: dict[tuple[str, int], _Computed] = self.__dict__.setdefault("_computed", {})
+        op = cached.get((names, self.occurrence))
         if op is None:
             settings = {**self.settings(), "axis_names": names, "axes": None, "batch": False}
-            op = kept[names] = _Computed(**settings)
+            op = _Computed(**settings).with_occurrence(self.occurrence)
+            cached[names, self.occurrence] = op
         if not self.batch:
             return op
         with on_device_of(parts[0].array):
             return _ByStatistics.of(op, *op.of_batch(parts))
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
-        """What is given, for each channel."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
+        """Derive the given statistics of each channel."""
         variance = np.square(self.stddev or 1.0) + self.epsilon
         factors = rows["scale"][:, None] / np.sqrt(variance)
         return {"means": _for_channels(self.mean or (0.0,)), "factors": _for_channels(factors)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula; statistics in double precision."""
+        """Compute the formula, with statistics in double precision."""
         library = namespace(x)
         at = library.minimum(library.arange(x.shape[-1]), _CHANNELS - 1)
         means, factors = (values[..., at].reshape(-1, 1, 1, len(at)) for values in (p.means, p.factors))
@@ -192,13 +192,13 @@ class Normalize(Op):
         return out if np.all(acts) else library.where(acts, out, x)
 
     def _names(self, places: Seq[int]) -> str:
-        """The letters of the axes.
+        """Return the letters of the axes.
 
         Args:
-            places: for each axis of what is given, its place among N, F, H, W and C.
+            places: position of each axis of the input among N, F, H, W and C.
 
         Raises:
-            ParameterError: there is no such axis, or one is named twice.
+            ParameterError: there is no such axis, or an axis is repeated.
         """
         letters = [_SAMPLE[place - 1] for place in places if place]
         chosen = range(len(letters)) if self.axes is None else self.axes
@@ -211,24 +211,24 @@ class Normalize(Op):
     )
 
 
-class _Computed(Normalize, register=False, called="normalize"):
-    """Normalization by statistics of what is given, over axes that are known by name."""
+class _Computed(Normalize, register=False, function_name="normalize"):
+    """Normalization by statistics of the input, over axes known by name."""
 
     body = Body("statistics")
 
-    def among(self, parts: Seq[Given]) -> Declaration:  # noqa: ARG002  it knows all
-        """The same."""
+    def for_inputs(self, parts: Seq[CallInput]) -> Declaration:  # noqa: ARG002  axes are known
+        """Return the operator itself."""
         return self
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """A row of the block, and what is computed over which axes."""
+        """Return the dtype of a row with the statistics to compute, and their axes."""
         names = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
         numbers = ((name, np.int32) for name in names)
         return with_fields(cls.block_dtype(), *numbers, ("epsilon", np.float32, (2,)))
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  the same for all sizes
-        """Rows with that."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
+        """Return the kernel rows."""
         made = widened(rows, self.kernel_dtype())
         made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
         made["over_frames"], made["over_channels"] = 0 in self.places, 3 in self.places
@@ -237,65 +237,66 @@ class _Computed(Normalize, register=False, called="normalize"):
         made["epsilon"] = nearest, self.epsilon - float(nearest)
         return made
 
-    def of_batch(self, parts: Seq[Given]) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that is computed over.
+    def of_batch(self, parts: Seq[CallInput]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that they are computed over.
 
         Raises:
             ParameterError: samples differ along the other axes.
         """
         places = self.places
         kept = {
-            tuple(n for axis, n in enumerate(part.five.shape[1:]) if axis not in places) for part in parts
+            tuple(n for axis, n in enumerate(part.nfhwc.shape[1:]) if axis not in places) for part in parts
         }
         if len(kept) > 1:
             raise ParameterError(
-                f"samples of different shapes, {sorted(kept)}, along the axes that are not computed over",
+                f"samples of different shapes, {sorted(kept)}, along the axes without statistics",
                 source=self.name,
                 allowed="one for all, with batch=True",
             )
         own = math.prod(kept.pop())
-        count = sum(part.five.size for part in parts) // own
+        count = sum(part.nfhwc.size for part in parts) // own
         every = (0, *(place + 1 for place in places))
         mean = np.asarray(self.mean)
         if self.mean is None:
-            mean = sum(to_numpy(sum_of(part.five, every))[0] for part in parts) / count
+            mean = sum(to_numpy(sum_of(part.nfhwc, every))[0] for part in parts) / count
         if self.stddev is not None:
             return mean, np.square(self.stddev) + 0.0 * mean
         squares: Any = 0.0
         for part in parts:
-            about = namespace(part.five).asarray(mean[None])
-            squares = squares + to_numpy(variance_of(part.five, about, every))[0] * (part.five.size // own)
+            about = namespace(part.nfhwc).asarray(mean[None])
+            squares = squares + to_numpy(variance_of(part.nfhwc, about, every))[0] * (part.nfhwc.size // own)
         return mean, np.asarray(squares / max(count - self.ddof, 1))
 
 
-class _ByStatistics(Normalize, register=False, called="normalize"):
+class _ByStatistics(Normalize, register=False, function_name="normalize"):
     """Normalization by statistics of a batch."""
 
     body = Normalize.traits.body
 
     @classmethod
     def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _ByStatistics:
-        """What an operator does with mean and variance, ``(F, H, W, C)`` or with 1 in place of each."""
+        """Return an operator with mean and variance, ``(F, H, W, C)`` or 1 in place of each."""
         made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
+        made = made.with_occurrence(op.occurrence)
         mean, variance = (
             np.reshape(value, (1,) * (4 - value.ndim) + value.shape) for value in (mean, variance)
         )
         made.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
         has_body = max(*mean.shape[:3], *variance.shape[:3]) == 1 and mean.shape[3] <= _CHANNELS
-        made.restate(
+        made.override_traits(
             channels=op.traits.channels,
             channels_from=op.traits.channels_from,
             body=made.traits.body if has_body else None,
         )
         return made
 
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the type does not matter
-        """The statistics of each channel, as kernels have them."""
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
+        """Derive the statistics of each channel, for kernels."""
         mean, inverse = (value[0, 0, 0] for value in self.__dict__["_statistics"])
         return {"means": _for_channels(mean), "factors": _for_channels(rows["scale"][:, None] * inverse)}
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The formula."""
+        """Compute the formula."""
         mean, inverse = (namespace(x).asarray(value) for value in self.__dict__["_statistics"])
         return _formula(
             x, mean.astype(np.float32), (p.scale * inverse).astype(np.float32), _by_frame(p.shift)
@@ -303,9 +304,9 @@ class _ByStatistics(Normalize, register=False, called="normalize"):
 
 
 def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
-    """``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
+    """Compute ``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
     if isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size > _SMALL:
-        # along a whole line at once, for NumPy is slow with a few channels
+        # whole rows at a time, because NumPy is slow with a short last axis
         shape, (width, channels) = x.shape, x.shape[2:]
         x, means, factors = (
             np.broadcast_to(part, (*part.shape[:2], width, channels)).reshape(*part.shape[:2], -1)
@@ -322,12 +323,12 @@ def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
 
 
 def _for_channels(values: Any) -> npt.NDArray[Any]:
-    """A value for each channel that a row has room for, the last one for all that follow."""
+    """Return a value for each channel of a row, the last one repeated."""
     given = np.asarray(values, np.float64)
     at = np.minimum(np.arange(_CHANNELS), given.shape[-1] - 1)
     return np.asarray(given[..., at])
 
 
 def _by_frame(value: Any) -> Any:
-    """A number as it is, and numbers of frames for images of frames."""
+    """Return numbers of frames with the axes of images; a number unchanged."""
     return value.reshape(-1, 1, 1, 1) if np.ndim(value) else value

@@ -1,4 +1,4 @@
-"""Reductions: statistics of values along axes, as ``fn.reductions.mean`` and so on, named as in DALI."""
+"""Reductions of values along axes, such as ``fn.reductions.mean``, named as in DALI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...errors import ParameterError
 from ...sequence import Batch
 from ..arrays.base import HeldArray, OnAxes
 from ..call.backends import on_device_of
-from ..call.inputs import admitted, gathered, like
+from ..call.inputs import as_array, like_container, like_library
 from ..core.deferred import or_node
 from ..core.parameters import param
 from .moments import mean_square_by_kernel
@@ -21,29 +21,29 @@ from .sums import mean_of, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
 
-_SUMS = {"b": "uint64", "u": "uint64", "i": "int64"}  # as DALI; of floats a float
+_SUMS = {"b": "uint64", "u": "uint64", "i": "int64"}  # as in DALI; sums of floats are floats
 
 
 class _Reduction(OnAxes, register=False):
-    """One value of all those along axes."""
+    """Base of operators that reduce axes to one value."""
 
     keep_dims: bool = param(False, "whether to keep reduced axes with length 1", drawn=False)
 
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
-        """The values, with one for each of ``p.axes``."""
+        """Reduce ``p.axes`` to length 1."""
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
-        """The values that are left.
+        """Reduce axes of an array.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
-            layout: of arrays; where it has N, axes are counted without that one, and it stays.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
+            layout: layout of arrays; if it has N, numbers of axes do not count that one, and it is kept.
 
         Returns:
-            An array of the same library on the same device, for a Sequence as well; for a list, and for a Batch of
-            samples of different shapes, a list.
+            An array of the same library on the same device, also for a Sequence; for a list, and for a Batch of samples
+            of different shapes, a list.
 
         Raises:
             ParameterError: there are no such axes.
@@ -54,7 +54,7 @@ class _Reduction(OnAxes, register=False):
         if isinstance(x, Batch) and x.stacked is None:
             return [self._of(one, layout, **more) for one in x.sequences]
         if isinstance(x, (list, tuple)):
-            return gathered(x, [self._of(one, layout, **more) for one in x])
+            return like_container(x, [self._of(one, layout, **more) for one in x])
         held = self.held(x, layout)
         axes = self.axes_of(held, self.axes, self.axis_names)
         if not held.array.size:
@@ -64,26 +64,26 @@ class _Reduction(OnAxes, register=False):
         with on_device_of(held.array):
             found = self.reference(held.array, SimpleNamespace(axes=axes, **self._more(held, axes, **more)))
         left = found if self.keep_dims else found.reshape(_left(held, axes))
-        return left if isinstance(held.value, Batch) else like(x, left)
+        return left if isinstance(held.value, Batch) else like_library(x, left)
 
     def _more(self, held: HeldArray, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more
         return more
 
 
 class _Float(_Reduction, register=False):
-    """A reduction whose result is a float."""
+    """Base of reductions whose result is a float."""
 
     dtype: str | None = param(
         None, "type of the result; None for float32, and float64 of float64", choices=("float32", "float64")
     )
 
     def rounded(self, values: Array, x: Array) -> Array:
-        """Values of double precision in the type of the result."""
+        """Convert values of double precision to the dtype of the result."""
         return values.astype(self.dtype or ("float64" if x.dtype == np.float64 else "float32"))
 
 
-class Mean(_Float, called="reductions.mean"):
-    """Take the mean of values along axes."""
+class Mean(_Float, function_name="reductions.mean"):
+    """Compute the mean of values along axes."""
 
     examples = ({}, {"axis_names": "HW", "keep_dims": True})
     errors = (
@@ -95,34 +95,34 @@ class Mean(_Float, called="reductions.mean"):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Their sum by their number."""
+        """Divide the sum by the number of values."""
         return self.rounded(mean_of(x, p.axes), x)
 
 
-class MeanSquare(_Float, called="reductions.mean_square"):
-    """Take the mean of the squares of values along axes."""
+class MeanSquare(_Float, function_name="reductions.mean_square"):
+    """Compute the mean of the squares of values along axes."""
 
     examples = ({}, {"axes": (0, -1)})
     errors = (({"axes": 0.5}, "axes=0.5 is not valid; allowed: a whole number"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The mean of squares."""
+        """Compute the mean of the squares."""
         return self.rounded(_mean_square(x, p.axes), x)
 
 
-class Rms(_Float, called="reductions.rms"):
-    """Take the root of the mean of the squares of values along axes."""
+class Rms(_Float, function_name="reductions.rms"):
+    """Compute the root of the mean of the squares of values along axes."""
 
     examples = ({}, {"axis_names": "HWC"})
     errors = (({"keep_dims": 2}, "keep_dims=2 is not valid; allowed: True or False"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The root of that."""
+        """Compute the root of the mean of the squares."""
         return self.rounded(namespace(x).sqrt(_mean_square(x, p.axes)), x)
 
 
-class Sum(_Reduction, called="reductions.sum"):
-    """Add up values along axes: uint64 of whole numbers without a sign, int64 of those with one, else float32."""
+class Sum(_Reduction, function_name="reductions.sum"):
+    """Add values along axes: uint64 for unsigned integers, int64 for signed ones, else float32."""
 
     dtype: str | None = param(
         None,
@@ -134,7 +134,7 @@ class Sum(_Reduction, called="reductions.sum"):
     errors = (({"dtype": "uint8"}, "dtype='uint8' is not valid; allowed: 'uint64', 'int64', 'float32'"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Their sum."""
+        """Compute the sum."""
         fits = _SUMS.get(x.dtype.kind, "float64" if x.dtype == np.float64 else "float32")
         dtype = np.dtype(self.dtype or fits)
         if dtype.kind == "f" or x.dtype.kind == "f":
@@ -142,44 +142,44 @@ class Sum(_Reduction, called="reductions.sum"):
         return rows_of(x, p.axes).sum(-1, dtype=dtype).reshape(shape_of(x, p.axes))
 
 
-class Min(_Reduction, called="reductions.min"):
-    """Take the least value along axes."""
+class Min(_Reduction, function_name="reductions.min"):
+    """Compute the least value along axes."""
 
     examples = ({}, {"axis_names": "F"})
     errors = (({"axes": ()}, r"axes=\(\) is not valid; allowed: one value or more"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The least."""
+        """Compute the minimum."""
         return rows_of(x, p.axes).min(-1).reshape(shape_of(x, p.axes))
 
 
-class Max(_Reduction, called="reductions.max"):
-    """Take the greatest value along axes."""
+class Max(_Reduction, function_name="reductions.max"):
+    """Compute the greatest value along axes."""
 
     examples = ({}, {"axis_names": "HW"})
     errors = (({"axis_names": 3}, "axis_names=3 is not valid; allowed: a string or None"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The greatest."""
+        """Compute the maximum."""
         return rows_of(x, p.axes).max(-1).reshape(shape_of(x, p.axes))
 
 
 class _Spread(_Float, register=False):
-    """A reduction of distances from a mean."""
+    """Base of reductions of distances from a mean."""
 
     ddof: int = param(0, "delta degrees of freedom; the divisor is at least 1", lo=0, drawn=False)
 
     @or_node
     def __call__(self, x: Any, mean: Any = None, *, layout: str | None = None) -> Any:
-        """The values that are left.
+        """Reduce axes of an array.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
             mean: a number, or an array that fits the result; None computes it.
-            layout: of arrays; where it has N, axes are counted without that one, and it stays.
+            layout: layout of arrays; if it has N, numbers of axes do not count that one, and it is kept.
 
         Returns:
-            As :meth:`Mean.__call__`.
+            See :meth:`Mean.__call__`.
 
         Raises:
             ParameterError: there are no such axes, or the mean does not fit.
@@ -187,7 +187,7 @@ class _Spread(_Float, register=False):
         return self._of(x, layout, mean=mean)
 
     def variance(self, x: Array, p: Any) -> Array:
-        """The mean square of distances."""
+        """Compute the mean square of distances."""
         if p.mean is not None:
             return variance_of(x, p.mean, p.axes, self.ddof)
         found = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
@@ -197,7 +197,7 @@ class _Spread(_Float, register=False):
         mean = more["mean"]
         if mean is None:
             return {"mean": None}
-        array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else admitted(self, mean)
+        array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else as_array(self, mean)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(held.array.shape))
         if array.size != 1 and tuple(array.shape) not in (kept, _left(held, axes)):
             raise ParameterError(
@@ -208,31 +208,31 @@ class _Spread(_Float, register=False):
         return {"mean": namespace(held.array).asarray(array).reshape(kept if array.size != 1 else ())}
 
 
-class Variance(_Spread, called="reductions.variance"):
-    """Take the variance of values along axes, about a mean that is given or computed.
+class Variance(_Spread, function_name="reductions.variance"):
+    """Compute the variance of values along axes, about a given or computed mean.
 
-    DALI wants the mean; with fewer values than ``ddof`` it gives what a division by 0 or less does.
+    DALI requires the mean; with fewer values than ``ddof`` it divides by 0 or a negative number.
     """
 
     examples = ({}, {"axis_names": "HW", "ddof": 1})
     errors = (({"ddof": -1}, "ddof=-1 is not valid; allowed: a whole number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The mean square of distances."""
+        """Compute the mean square of distances."""
         return self.rounded(self.variance(x, p), x)
 
 
-class StdDev(_Spread, called="reductions.std_dev"):
-    """Take the standard deviation of values along axes, about a mean that is given or computed.
+class StdDev(_Spread, function_name="reductions.std_dev"):
+    """Compute the standard deviation of values along axes, about a given or computed mean.
 
-    DALI wants the mean; with fewer values than ``ddof`` it gives what a division by 0 or less does.
+    DALI requires the mean; with fewer values than ``ddof`` it divides by 0 or a negative number.
     """
 
     examples = ({}, {"axis_names": "HW", "ddof": 1})
     errors = (({"ddof": 0.5}, "ddof=0.5 is not valid; allowed: a whole number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The root of the variance."""
+        """Compute the root of the variance."""
         return self.rounded(namespace(x).sqrt(self.variance(x, p)), x)
 
 
@@ -242,5 +242,5 @@ def _mean_square(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _left(held: HeldArray, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape without the axes that are reduced."""
+    """Return the shape without the reduced axes."""
     return tuple(n for axis, n in enumerate(held.array.shape) if axis not in axes)

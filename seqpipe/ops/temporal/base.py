@@ -1,4 +1,4 @@
-"""Frames and Order: operators that move frames. Each states their order once; pixels, clocks and masks follow it."""
+"""Frames and Order: bases of operators that reorder frames; pixels, metadata and masks follow from one order."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...errors import ParameterError
 from ..core.blocks import Block, values_of_all
 from ..core.body import Body
 from ..core.declaration import Declaration
-from ..core.spec import MOVED, Spec
+from ..core.spec import MOVED_DTYPES, Spec
 
 __all__ = ["Frames", "Order"]
 
-_ANY_LENGTH: Final = 60  # frames to try an order with
+_ANY_LENGTH: Final = 60  # number of frames of a test of the order
 _SHIFT: Final = np.dtype([("shift", np.int32)])
 
 
 class Frames(Declaration, register=False):
-    """An operator on whole sequences, that states which frame of what is given each frame of its result stands for.
+    """Base of operators on whole sequences, which define the input frame that each frame of the result stands for.
 
-    Frame numbers, times, masks, boxes and points of frames, and a volume's affine follow :meth:`frame_order`.
+    Frame numbers, timestamps, masks, boxes and points of frames, and a volume's affine follow :meth:`frame_order`.
     """
 
     keeps_frames: ClassVar[bool] = False
@@ -35,13 +35,13 @@ class Frames(Declaration, register=False):
 
     @abstractmethod
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
-        """For each frame of the result of one sample, the frame that its number and its time are those of."""
+        """See :meth:`Declaration.frame_order`."""
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
-        """The affine of a volume's result.
+        """Return the affine of a volume's result.
 
         Raises:
-            ParameterError: its slices are not evenly spaced, so that the result has no grid.
+            ParameterError: the slices of the result are not evenly spaced, so that it has no affine.
         """
         order = self.frame_order(rows, spec)
         steps = order[1:] - order[:-1]
@@ -49,7 +49,7 @@ class Frames(Declaration, register=False):
             raise ParameterError(
                 f"slices {order.tolist()} of a volume with an affine are not evenly spaced",
                 source=self.name,
-                advice="Give the array without its affine",
+                advice="Pass the array without its affine",
             )
         voxels = np.eye(4)
         voxels[0, 0], voxels[0, 3] = steps[0] if steps.size else 1, order[0]
@@ -57,73 +57,73 @@ class Frames(Declaration, register=False):
         return moved
 
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
-        """Masks ``(N, F, H, W, C)`` in the order of their frames."""
+        """Reorder masks ``(N, F, H, W, C)`` like the frames."""
         orders = [self.frame_order(block.of(n, spec.frames), spec) for n, spec in enumerate(specs)]
-        return namespace(mask).stack([_taken(one, order) for one, order in zip(mask, orders, strict=True)])
+        return namespace(mask).stack([_selected(one, order) for one, order in zip(mask, orders, strict=True)])
 
 
 class Order(Frames, register=False):
-    """An operator whose result has frames of what is given, as they are. It states :meth:`order`, and no more."""
+    """Base of operators whose result consists of unchanged frames of the input; they define :meth:`order`."""
 
-    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("order")
 
     @abstractmethod
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
-        """Which frame each frame of the result is, counted from 0; of those of which it acts.
+        """Return the input frame of each frame of the result, from 0, if the operator acts.
 
         Args:
-            p: the parameters of the sequence, as attributes; arrays with one for each frame, where they differ.
-            frames: how many are given.
+            p: parameters of the sequence, as attributes; arrays with one value for each frame, if frames differ.
+            frames: number of frames.
         """
 
     @cached_property
     def _is_identity(self) -> bool:
-        return super()._is_identity or (self.is_constant and self._stays())
+        return super()._is_identity or (self.is_constant and self._keeps_order())
 
-    def _stays(self) -> bool:
-        """Whether constant parameters leave every frame where it is."""
+    def _keeps_order(self) -> bool:
+        """Return whether constant parameters keep every frame in place."""
         try:
             order = np.asarray(self.order(values_of_all(self.template), _ANY_LENGTH))
-        except ParameterError:  # of so many frames there is no such
+        except ParameterError:  # not valid for this number of frames
             return False
         return bool((order.size == _ANY_LENGTH) and (order == np.arange(_ANY_LENGTH)).all())
 
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
-        """For each frame of the result of one sample, the frame that it is."""
+        """See :meth:`Declaration.frame_order`."""
         return self._order(values_of_all(rows), spec.frames)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """How many frames ahead that of what is given is."""
+        """Return the dtype of a row: offset of the input frame."""
         return _SHIFT
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
-        """A row for each frame of the result."""
+        """Return a row for each frame of the result."""
         order = self._all_orders(rows, spec) if self.traits.rows_together else self.frame_order(rows, spec)
         made = np.zeros(order.size, self.kernel_dtype())
         made["shift"] = (order - np.arange(order.shape[-1])).ravel()
         return made
 
     def _all_orders(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
-        """Those of several samples, of operators whose :meth:`order` looks at the last axis of parameters alone."""
-        # constant ones have one row for all frames
+        """Return the orders of several samples, if :meth:`order` uses the last axis of parameters only."""
+        # constant parameters have one row for all frames
         of_sample = rows.reshape(-1, spec.frames if self.is_by_frame and len(rows) > 1 else 1)
         p = SimpleNamespace(**{name: of_sample[name] for name in rows.dtype.names or ()})
         return np.asarray(self.order(p, spec.frames), np.int64)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The frames in their order."""
-        return _taken(x, self._order(p, len(x)))
+        """Reorder the frames."""
+        return _selected(x, self._order(p, len(x)))
 
     def _order(self, p: Any, frames: int) -> IntArray:
         acts = np.count_nonzero(p.acts) if isinstance(p.acts, np.ndarray) else p.acts
         return np.asarray(self.order(p, frames), np.int64) if acts else np.arange(frames)
 
 
-def _taken(x: Array, order: IntArray) -> Array:
-    """Frames of an array in an order; a view where they are evenly spaced."""
+def _selected(x: Array, order: IntArray) -> Array:
+    """Return frames of an array in an order, as a view if they are evenly spaced."""
     places = order.tolist()
     if len(places) > 1 and (step := places[1] - places[0]):
         first, end = places[0], places[0] + step * len(places)

@@ -1,4 +1,4 @@
-"""Operators that move frames, or compare them."""
+"""Operators that select, reorder or subtract frames."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...array import Array, FloatArray, IntArray
 from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..call.dispatch import apply
-from ..call.inputs import gathered
+from ..call.inputs import like_container
 from ..call.op import Op
 from ..core.body import Body
 from ..core.deferred import or_node
 from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED, Spec
+from ..core.spec import COMPUTED_DTYPES, Spec
 from ..core.views import DEFAULT_LAYOUTS
 from .base import Frames, Order
 
@@ -41,7 +41,7 @@ _UNSIGNED: Final = {"int16": "uint16"}
 
 
 class ElementExtract(Order):
-    """Take single frames out of sequences: one result for each, without the axis of the frames."""
+    """Extract single frames from sequences: one result for each, without the axis of frames."""
 
     element_map: tuple[int, ...] = param(
         (0,),
@@ -64,16 +64,16 @@ class ElementExtract(Order):
     def __call__(
         self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None
     ) -> tuple[X, ...]:
-        """The frames.
+        """Extract the frames.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of such.
-            layout: of arrays; by default FHWC or NFHWC, by the number of axes.
-            epoch: nothing depends on it, as nothing is drawn.
-            index: likewise.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
+            layout: layout of arrays; by default FHWC or NFHWC, by the number of axes.
+            epoch: has no effect, because nothing is sampled.
+            index: has no effect, because nothing is sampled.
 
         Returns:
-            For each element what came in, of one frame, without the axis that counts frames.
+            For each element a result of the type of ``x``, with one frame and without the axis of frames.
 
         Raises:
             ParameterError: there is no such frame, or no axis of frames.
@@ -82,18 +82,18 @@ class ElementExtract(Order):
             raise ParameterError(
                 f"a sample of several parts, {', '.join(map(str, x))}",
                 source=self.name,
-                allowed="one array, Sequence or Batch, or a list of such",
-                advice="Take the elements of each part, or the frames of all by ops.Subsample",
+                allowed="one array, Sequence or Batch, or a list of these",
+                advice="Extract the elements of each part, or select frames of all parts by ops.Subsample",
             )
         several = apply(self, x, layout=layout, epoch=epoch, index=index)
         return tuple(_element(several, x, layout, n, at) for n, at in enumerate(self.element_map))
 
     def results(self, node: DataNode) -> tuple[DataNode, ...]:
-        """A node for each element."""
+        """Return a node for each element."""
         return parts_of(node, map(str, self.element_map))
 
-    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
-        """The elements.
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
+        """Return the elements.
 
         Raises:
             ParameterError: there is no such frame.
@@ -101,22 +101,22 @@ class ElementExtract(Order):
         return _numbered(self.element_map, frames, self.name, "element_map")
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:  # noqa: ARG002
-        """That of the volume; each slice has its own place in it."""
+        """Return the affine of the volume; slices get their positions later."""
         return affine
 
 
 class FrameDifference(Frames, Op):
-    """What changes between frames: frame ``t + lag`` minus frame ``t``.
+    """Compute differences between frames: frame ``t + lag`` minus frame ``t``.
 
-    Of F frames, F - lag are left, with the numbers and the times of the later ones. The type of the result is one
-    that holds every difference: int16 for uint8, float32 for uint16 and int16, and that of floats; with ``absolute``
-    that of what is given, uint16 for int16.
+    F frames give F - lag differences, with the numbers and timestamps of the later frames. The dtype of the result
+    holds every difference: int16 for uint8, float32 for uint16 and int16, and the same for floats; with ``absolute`` it
+    is the dtype of the input, and uint16 for int16.
     """
 
     lag: int = param(1, "distance between the frames", unit="frames", lo=1, drawn=False)
     absolute: bool = param(False, "whether to return absolute differences", drawn=False)
     dtype: str | None = param(
-        None, "dtype of the result; None for one that holds every difference", choices=COMPUTED
+        None, "dtype of the result; None for one that holds every difference", choices=COMPUTED_DTYPES
     )
     p: float = param(1.0, "always 1, as the result has another shape", lo=1, hi=1, drawn=False)
 
@@ -128,14 +128,14 @@ class FrameDifference(Frames, Op):
     )
 
     def result_dtype(self, dtype: str) -> str:
-        """One that holds every difference, unless another is asked for."""
+        """Return the parameter ``dtype``, or a dtype that holds every difference."""
         return self.dtype or (_UNSIGNED if self.absolute else _SIGNED).get(dtype, dtype)
 
-    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  nothing is drawn
-        """The later frames.
+    def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:  # noqa: ARG002  nothing is sampled
+        """Return the later frames.
 
         Raises:
-            ParameterError: there are not so many frames.
+            ParameterError: there are too few frames.
         """
         if self.lag >= spec.frames:
             raise ParameterError(
@@ -147,20 +147,20 @@ class FrameDifference(Frames, Op):
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
-        """Both parameters, as numbers."""
+        """Return the dtype of a row with both parameters."""
         return np.dtype([("lag", np.int32), ("absolute", np.int32)])
 
-    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  they are all alike
-        """One row."""
+    def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  all rows are equal
+        """Return one row."""
         return np.array([(self.lag, self.absolute)], self.kernel_dtype())
 
-    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """The difference."""
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
+        """Subtract the earlier frames."""
         found = x[self.lag :] - x[: -self.lag]
         return abs(found) if self.absolute else found
 
-    def cpu(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """Bytes as such, by OpenCV, where the result holds their difference."""
+    def cpu(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
+        """Subtract uint8 by OpenCV if the dtype of the result holds the difference."""
         later, earlier = x[self.lag :], x[: -self.lag]
         if x.dtype == np.uint8 and self.result_dtype("uint8") == ("uint8" if self.absolute else "int16"):
             import cv2
@@ -178,14 +178,14 @@ class FrameDifference(Frames, Op):
 
 
 class FrameSlice(Order, Op):
-    """Keep a run of frames, as Python's slices do: from ``start`` to the one before ``stop``, each ``step``-th.
+    """Keep a slice of frames as in Python: from ``start`` to the frame before ``stop``, every ``step``-th.
 
-    Places are counted from 0, or from -1 at the end backwards; those beyond the sequence are its ends.
+    Negative indices count from the end; indices outside of the sequence are clipped.
     """
 
     start: int | None = param(
         None,
-        "the first frame; None for the first of all, or the last if step is negative",
+        "index of the first frame; None for the first of all, or the last if step is negative",
         kind=int,
         drawn=False,
     )
@@ -205,11 +205,11 @@ class FrameSlice(Order, Op):
                 "step=0 is not valid", source=self.name, allowed="a whole number other than 0"
             )
 
-    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
-        """The frames of the slice.
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
+        """Return the frames of the slice.
 
         Raises:
-            ParameterError: there are none.
+            ParameterError: the slice is empty.
         """
         places = range(frames)[self.start : self.stop : self.step]
         if not places:
@@ -222,26 +222,26 @@ class FrameSlice(Order, Op):
 
 
 class Reverse(Order, Op):
-    """Turn the order of frames round, so that the last one is the first."""
+    """Reverse the order of frames."""
 
     examples = ({}, {"p": 0.5, "seed": 3})
     errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
 
-    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it has no parameters
-        """From the last to the first."""
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
+        """Return the frames from the last to the first."""
         return np.arange(frames)[::-1]
 
     def inverse(self) -> Op:
-        """The same again."""
+        """Return the operator itself."""
         return self
 
 
 class SequenceRearrange(Order, Op):
-    """Put frames in an order that is given, in which frames may be left out and repeated."""
+    """Rearrange frames in a given order, which may omit and repeat frames."""
 
     new_order: tuple[int, ...] | None = param(
         None,
-        "which frame each frame of the result is; counted from 0, or from -1 at the end backwards; None for all",
+        "input frame of each frame of the result, from 0, or from -1 at the end backwards; None for all",
         kind=int,
         size=ANY,
     )
@@ -256,8 +256,8 @@ class SequenceRearrange(Order, Op):
         ({"new_order": (0, 0.5)}, "new_order=0.5 is not valid; allowed: a whole number"),
     )
 
-    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  it is the same for all
-        """That which is given.
+    def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
+        """Return the parameter ``new_order``.
 
         Raises:
             ParameterError: there is no such frame.
@@ -270,7 +270,7 @@ class Subsample(Order, Op):
     """Keep one frame of several: frames ``offset``, ``offset + stride``, and so on."""
 
     stride: Number = param(1, "distance between frames", unit="frames", lo=1, identity=1)
-    offset: Number = param(0, "the first frame", unit="frames", lo=0, identity=0)
+    offset: Number = param(0, "index of the first frame", unit="frames", lo=0, identity=0)
 
     examples = ({"stride": 2}, {"stride": 3, "offset": (0, 2), "seed": 5}, {"stride": 2, "offset": 1})
     errors = (
@@ -279,10 +279,10 @@ class Subsample(Order, Op):
     )
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
-        """Frames evenly spaced.
+        """Return evenly spaced frames.
 
         Raises:
-            ParameterError: the first one is beyond the last.
+            ParameterError: the offset is beyond the last frame.
         """
         if p.offset >= frames:
             raise ParameterError(
@@ -294,10 +294,11 @@ class Subsample(Order, Op):
 
 
 class TemporalJitter(Order, Op):
-    """Replace every frame by one near it: frame ``t`` by frame ``t + offset``, within the sequence.
+    """Replace every frame by a close one: frame ``t`` by frame ``t + offset``, clipped to the sequence.
 
-    The number of frames stays; so does their order, because what is drawn is sorted (unless ``keep_order=False``), so
-    that frames may be repeated but time never runs backwards. Numbers and times are those of the frames taken.
+    The number of frames stays, and so does their order, because sampled frames are sorted (unless
+    ``keep_order=False``): frames may be repeated, but time never runs backward. Frame numbers and timestamps are those
+    of the frames taken.
     """
 
     offset: Number = param((-1, 1), "range of the offset of each frame", kind=int, unit="frames", identity=0)
@@ -319,21 +320,23 @@ class TemporalJitter(Order, Op):
     )
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
-        """Frames near those that are given."""
+        """Return the sampled frames."""
         near: IntArray = np.minimum(np.maximum(np.arange(frames) + p.acts * p.offset, 0), frames - 1)
         if self.keep_order:
             near.sort()
         return near
 
-    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:  # noqa: ARG002  it is the same for all
-        """As many frames as are given."""
+    def extent(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int, int]:  # noqa: ARG002  independent of the rows
+        """Return the extent of the input."""
         return spec.frames, spec.height, spec.width
 
 
 def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
-    """Frame ``n`` of what has only the elements, which is frame ``at`` of what was given."""
+    """Return element ``n`` of a result, which is frame ``at`` of the input."""
     if isinstance(several, (list, tuple)):
-        return gathered(several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)])
+        return like_container(
+            several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)]
+        )
     if isinstance(several, Sequence):
         return _image(several, given, several.data[_place(several.layout, n)], n, at)
     if isinstance(several, Batch):
@@ -361,12 +364,12 @@ def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> 
 
 
 def _place(layout: str, n: int) -> tuple[Any, ...]:
-    """What picks frame ``n``."""
+    """Return the index of frame ``n``."""
     return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
 
 
 def _numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
-    """Numbers of frames from 0, of which some are counted from the end.
+    """Return indices of frames from 0, of which some count from the end.
 
     Raises:
         ParameterError: there is no such frame.

@@ -18,7 +18,7 @@ from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
-from ..core.spec import MOVED, Spec
+from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
@@ -66,7 +66,7 @@ class Volumetric(Declaration, register=False):
     traits: ClassVar[VolumeTraits] = VolumeTraits()
 
     takes: ClassVar[Takes] = "volumes"
-    dtypes: ClassVar[tuple[str, ...]] = MOVED
+    dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES
     by_frame: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Volumetric(Declaration, register=False):
         return result
 
     @property
-    def _draws_together(self) -> bool:
+    def _overrides_sample(self) -> bool:
         return self.traits.keyed or type(self).sample is not Volumetric.sample
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:

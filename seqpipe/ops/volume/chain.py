@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ...kernel import KernelDevice
 from ..core.call_options import CallOptions
-from ..core.deferred import Maker, or_node
+from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend
 from .base import Exact, Volumetric
 from .held import state_of
@@ -22,7 +22,7 @@ X = TypeVar("X")
 
 
 @dataclass(frozen=True)
-class VolumeChain(Maker):
+class VolumeChain(Deferrable):
     """Operators on volumes that follow one another in a chain, whose neighbors that move voxels are read once.
 
     Attributes:
@@ -32,7 +32,7 @@ class VolumeChain(Maker):
     ops: tuple[Volumetric, ...]
 
     @property
-    def makers(self) -> tuple[Volumetric, ...]:
+    def operators(self) -> tuple[Volumetric, ...]:
         """The operators, of which parameters may be nodes."""
         return self.ops
 
@@ -41,9 +41,9 @@ class VolumeChain(Maker):
         """Their names."""
         return " → ".join(op.name for op in self.ops)
 
-    def rebuilt(self, makers: Seq[Any]) -> VolumeChain:
+    def rebuilt(self, operators: Seq[Any]) -> VolumeChain:
         """The same with other operators."""
-        return VolumeChain(tuple(makers))
+        return VolumeChain(tuple(operators))
 
     @or_node
     def __call__(

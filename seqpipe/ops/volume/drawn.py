@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...random import stream_index, streams
-from ..core.blocks import acting, resolve, values_of
+from ..core.blocks import resolve, values_of, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
 
@@ -31,7 +31,7 @@ class Drawn(SimpleNamespace):
         rows = op.template.copy()
         for name, value in values.items():
             rows[name] = value
-        return cls(**vars(values_of(acting(op, rows, np.array([acts]))[0])))
+        return cls(**vars(values_of(with_acts(op, rows, np.array([acts]))[0])))
 
     @classmethod
     def from_json(cls, op: Declaration, values: dict[str, Any]) -> Drawn:

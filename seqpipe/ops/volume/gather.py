@@ -16,7 +16,8 @@ from ...array import Array, FloatArray, namespace
 from ...bspline import PAD, coefficients, weights
 from ...kernel import KernelDevice
 from ...native import load_functions
-from ..call.threads import side_by_side, threads
+from ..call.threads import parallel_for, threads
+from .held import name_of
 from .kernel import WORK, launch_controls, launch_gathers
 from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Extent, Mapping3
@@ -83,12 +84,6 @@ def gather(
     return _as_type(out, volume.dtype)
 
 
-@cache
-def _name_of(dtype: np.dtype[Any]) -> str:
-    """Its name, which NumPy puts together anew each time."""
-    return dtype.name
-
-
 class BatchMemory:
     """Memory for what becomes of the samples of a call: the results of each part lie one after the other.
 
@@ -105,7 +100,7 @@ class BatchMemory:
 
         Args:
             part: the name of the part of the sample.
-            volume: what it is gathered from.
+            volume: source of the values.
             size: slices, rows and columns.
         """
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
@@ -119,7 +114,7 @@ class BatchMemory:
         xp, channels = namespace(volume), volume.shape[3]
         if _is_planar(volume):
             planes = xp.empty((self._samples, channels, *size), volume.dtype)
-            return (xp.moveaxis(one, 0, 3) for one in planes)
+            return iter(planes.transpose(0, 2, 3, 4, 1))
         return iter(xp.empty((self._samples, *size, channels), volume.dtype))
 
 
@@ -147,13 +142,13 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
 
     Args:
-        jobs: what is gathered.
+        jobs: the gathers to compute.
         device: what kernels run on.
     """
     made: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
-        kind, turns = _name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
+        kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
         found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
         made.append(None if found is None else found.copy())
         if found is None:
@@ -200,8 +195,9 @@ def _readable(job: Gather) -> Gather:
     """The same of values that C and kernels have a function for; of a spline, of its coefficients."""
     volume = job.volume
     if job.interpolation != "bspline":
-        work = _work_type(_name_of(volume.dtype), job.interpolation)
-        return job._replace(volume=volume.astype(work, copy=False))
+        kind = name_of(volume.dtype)
+        work = _work_type(kind, job.interpolation)
+        return job if work == kind else job._replace(volume=volume.astype(work))
     spline, xp = coefficients(volume, job.fill), namespace(volume)
     if _is_planar(volume):
         spline = xp.moveaxis(xp.ascontiguousarray(xp.moveaxis(spline, 3, 0), np.float32), 0, 3)
@@ -238,7 +234,7 @@ def _room(volume: Array, size: Extent) -> Array:
     """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
-        return xp.moveaxis(xp.empty((channels, *size), volume.dtype), 0, 3)
+        return xp.empty((channels, *size), volume.dtype).transpose(1, 2, 3, 0)
     return xp.empty((*size, channels), volume.dtype)
 
 
@@ -283,7 +279,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     """What C and kernels are told, as :data:`WORK` has it.
 
     Args:
-        job: what is gathered, of a type that they have a function for.
+        job: the gather, of a dtype that they have a function for.
         out: what is written.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
@@ -301,7 +297,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
         _address(out),
         control,
         0 if positions is None else _address(positions),
-        _TYPES.index(_name_of(volume.dtype)),
+        _TYPES.index(name_of(volume.dtype)),
         INTERPOLATIONS.index(interpolation),
         fill is None,
         interpolation == "linear" and positions is None and mapping.in_plane,
@@ -332,7 +328,7 @@ def _by_c(job: Gather, out: Array) -> None:
     def slab(number: int) -> None:
         _native().seqpipe_gather3(address, ends[number], ends[number + 1], failed[number:].ctypes.data)
 
-    side_by_side(slab, count)
+    parallel_for(slab, count)
     if failed.any():
         raise MemoryError("there is no memory for a row of the result")
 

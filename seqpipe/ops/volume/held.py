@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, device_of, namespace, to_numpy
+from ...array import Array, FloatArray, as_native, device_of, namespace, overlap, to_numpy
 from ...errors import ParameterError
 from ...parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ...sequence import Sequence
-from ..call.inputs import like
-from ..core.spec import MOVED, Spec
+from ..call.inputs import like_library
+from ..core.spec import MOVED_DTYPES, Spec
 from .mapping import Extent, transformed
 
-__all__ = ["LAYOUTS", "Grid", "Held", "State", "state_of"]
+__all__ = ["LAYOUTS", "Grid", "Held", "State", "name_of", "state_of"]
 
 LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
 """Axes that arrays of volumes may have; of what has no layout, those without C first."""
 
 _KNOWN: Final = frozenset(
-    map(np.dtype, MOVED)
+    map(np.dtype, MOVED_DTYPES)
 )  # an array's type hashes in a tenth of the time that its name takes
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
@@ -83,20 +84,26 @@ class Held:
             if isinstance(self.part, Points) and self.part.unit == "mm" and self.affine is not None:
                 values = transformed(self.affine, values)
             dtype = self.part.array.dtype
-            return self.part.with_data(like(given, values.astype(dtype if dtype.kind == "f" else np.float64)))
-        array = _of_layout(self._typed(), self.layout)
-        array = namespace(array).ascontiguousarray(array)
-        if _shared(array, self.part.array):
+            return self.part.with_data(
+                like_library(given, values.astype(dtype if dtype.kind == "f" else np.float64))
+            )
+        before = self.part.array
+        array = _of_layout(self._typed(before.dtype), self.layout)
+        if not array.flags.c_contiguous:
+            array = namespace(array).ascontiguousarray(array)
+        if overlap(array, before):
             array = array.copy()
         if isinstance(given, Sequence):
             return self.part.with_data(
                 replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
             )
-        return self.part.with_data(like(given, array))
+        return self.part.with_data(like_library(given, array))
 
-    def _typed(self) -> Array:
+    def _typed(self, dtype: np.dtype[Any]) -> Array:
         """The values in the type that was given; of labels that it does not hold, in their own."""
-        dtype, values = self.part.array.dtype, self.values
+        values = self.values
+        if values.dtype == dtype:
+            return values
         if (
             isinstance(self.part, Labels)
             and dtype.kind == "u"
@@ -124,16 +131,19 @@ class State:
     @property
     def reference(self) -> Held:
         """The first image, or else the first part that has voxels."""
-        return next(
-            (one for one in self.parts.values() if one.is_image),
-            next(one for one in self.parts.values() if one.layout),
-        )
+        first = None
+        for one in self.parts.values():
+            if one.is_image:
+                return one
+            first = one if first is None and one.layout else first
+        assert first is not None  # state_of refuses samples without voxels
+        return first
 
     @property
     def spec(self) -> Spec:
         """What draws are told."""
         values = self.reference.values
-        return Spec(*self.grid.size, values.shape[3], values.dtype.name)
+        return Spec(*self.grid.size, values.shape[3], name_of(values.dtype))
 
     @property
     def images(self) -> dict[str, Held]:
@@ -141,24 +151,23 @@ class State:
         return {name: one for name, one in self.parts.items() if one.is_image}
 
 
-def _shared(array: Array, given: Array) -> bool:
-    """Whether an array lies in memory that was given."""
-    if isinstance(array, np.ndarray):
-        return isinstance(given, np.ndarray) and bool(np.may_share_memory(array, given))
-    return bool(array.data.mem.ptr == given.data.mem.ptr)
-
-
 def _view(array: Array, layout: str) -> Array:
     """An array of a sample as ``(D, H, W, C)``."""
     if layout == "DHW":
         return array[..., None]
-    return namespace(array).moveaxis(array, 0, 3) if layout == "CDHW" else array
+    return array.transpose(1, 2, 3, 0) if layout == "CDHW" else array
 
 
 def _of_layout(values: Array, layout: str) -> Array:
     if layout == "DHW":
         return values[..., 0]
-    return namespace(values).moveaxis(values, 3, 0) if layout == "CDHW" else values
+    return values.transpose(3, 0, 1, 2) if layout == "CDHW" else values
+
+
+@cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Its name, which NumPy puts together anew each time."""
+    return dtype.name
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
@@ -196,7 +205,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
                 source=op,
                 allowed="images, labels, points, boxes and metadata, which operators on volumes move",
             )
-    if len({device_of(one.values) for one in held.values() if one.layout}) > 1:
+    if len(held) > 1 and len({device_of(one.values) for one in held.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
     return State({name: held[name] for name in parts if name in held}, grid, op)
 
@@ -221,7 +230,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
         )
     if array.dtype not in _KNOWN:
         raise ParameterError(
-            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED)
+            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED_DTYPES)
         )
     if isinstance(part, Labels):
         part.check(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final, TypeAlias
 
@@ -52,7 +52,7 @@ class Mapping3:
 
     def warped(self, lattice: Lattice) -> Mapping3:
         """This one, which has no field, and behind it a field over its result."""
-        return replace(self, lattice=lattice)
+        return Mapping3(self.size, self.pre, lattice, self.post)
 
     @cached_property
     def matrix(self) -> FloatArray:

@@ -160,9 +160,9 @@ class Plan:
     """
 
     def __init__(self, state: State) -> None:
-        reference = state.reference.values
         self._state = state
-        self._rest = reference.shape[3], reference.dtype.name
+        spec = state.spec
+        self._rest = spec.channels, spec.dtype
         self._pending: Move | None = None
         self.grid = state.grid
         self.steps: list[PlanStep] = []

@@ -67,26 +67,26 @@ def in_rounds(
 def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | None) -> None:
     """The next step of samples, of which it is geometry, done."""
     jobs: list[Gather] = []
-    whose: list[tuple[_Sample, str]] = []
+    moves: list[tuple[_Sample, Any]] = []
     for sample in samples:
         step: Any = sample.steps.pop(0)
-        parts = dict(sample.state.parts)
         # what is moved again does not stay
         last = memory is not None and not any(isinstance(later, Move) for later in sample.steps)
-        for name, held in parts.items():
-            affine = step.grid.affine
-            if not held.layout:
-                parts[name] = Held(held.part, step.places(held), "", affine)
-                continue
-            outside = step.outside(held)
-            room = partial(memory.room, name) if memory is not None and last else None
-            labels = labels_for(held, outside)
-            jobs.append(Gather(labels, step.mapping, step.interpolation(held), outside, room=room))
-            whose.append((sample, name))
-            parts[name] = Held(held.part, held.values, held.layout, affine)
+        moves.append((sample, step))
+        for name, held in sample.state.parts.items():
+            if held.layout:
+                outside, room = step.outside(held), partial(memory.room, name) if memory and last else None
+                volume, interpolation = labels_for(held, outside), step.interpolation(held)
+                jobs.append(Gather(volume, step.mapping, interpolation, outside, room=room))
+    made = iter(gathers(jobs, device))
+    for sample, step in moves:
+        affine, parts = step.grid.affine, {}
+        for name, held in sample.state.parts.items():
+            values = next(made) if held.layout else step.places(held)
+            parts[name] = Held(held.part, values, held.layout, affine)
+            if held.layout:
+                sample.fresh.add(name)
         sample.state = State(parts, step.grid, sample.state.op)
-    for (sample, name), values in zip(whose, gathers(jobs, device), strict=True):
-        _set(sample, name, values)
 
 
 def _set(sample: _Sample, name: str, values: Array) -> None:

@@ -15,7 +15,7 @@ from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
-from ..call.inputs import admitted, gathered, like
+from ..call.inputs import as_array, like_container, like_library
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.spec import Backend
@@ -91,14 +91,14 @@ def run(
         return Batch.of(done(x.sequences, indices, None), labels=x.labels, indices=x.indices)
     if isinstance(x, (list, tuple)):
         indices = indices_of(ops[0], index, len(x))
-        return gathered(x, done(x, indices, layout))
+        return like_container(x, done(x, indices, layout))
     if isinstance(x, Mapping) and (several := _apart(ops[0], x, layout)) is not None:
         samples, letters, known = several
         numbers = indices_of(ops[0], known if index is None else index, len(samples))
         return _together(ops[0], x, done(samples, numbers, letters, stacked=True))
     if isinstance(x, (Mapping, Sequence, Part)):
         return done([x], indices_of(ops[0], index, 1), layout)[0]
-    array = admitted(ops[0], x)
+    array = as_array(ops[0], x)
     letters = layout or _BATCHES.get(array.ndim, "")
     if letters not in LAYOUTS or len(letters) != array.ndim or not array.size:
         raise ParameterError(
@@ -109,7 +109,7 @@ def run(
     if letters[0] != "N":
         return done([x], indices_of(ops[0], index, 1), letters)[0]
     numbers = indices_of(ops[0], index, len(array))
-    return like(x, _stacked(ops[0], done(list(array), numbers, letters[1:], stacked=True)))
+    return like_library(x, _stacked(ops[0], done(list(array), numbers, letters[1:], stacked=True)))
 
 
 def _apart(
@@ -150,7 +150,7 @@ def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> S
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
         elif not isinstance(part.data, (list, tuple)):
-            whole = like(part.data, _stacked(op, [as_native(one) for one in data]))
+            whole = like_library(part.data, _stacked(op, [as_native(one) for one in data]))
         found[name] = part.with_data(whole) if isinstance(value, Part) else whole
     return Sample(found)
 

@@ -6,6 +6,7 @@ Sources: ISO/IEC 14496-15 (length-prefixed units, avcC, hvcC); H.264 and H.265 A
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .bits import BitstreamError
 
@@ -27,6 +28,7 @@ class NalFormat:
     parameter_sets: tuple[bytes, ...] = ()
 
 
+@lru_cache(maxsize=64)  # of one file it is asked several times, and files of a data set share theirs
 def avc_format(extradata: bytes) -> NalFormat:
     """The format of an H.264 stream: length-prefixed if the extradata is an avcC record, else Annex B.
 
@@ -41,6 +43,7 @@ def avc_format(extradata: bytes) -> NalFormat:
     return NalFormat((extradata[4] & 3) + 1, tuple(units))
 
 
+@lru_cache(maxsize=64)
 def hevc_format(extradata: bytes) -> NalFormat:
     """The format of an HEVC stream: length-prefixed if the extradata is an hvcC record, else Annex B.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ParameterError
-from ...kernel import CudaDevice, KernelDevice
+from ...kernel import KernelDevice
 from ..convert.output import OutputSpec
 from ..convert.paint import converter_key
 from ..probe.info import StreamInfo
@@ -52,7 +52,7 @@ class DeviceConverter:
         self._info, self._output = info, output
         self._shape = output.frame_shape(info)
         self._dtype = np.dtype(output.dtype)
-        self._device = CudaDevice(device) if isinstance(device, int) else device
+        self._device = KernelDevice(device) if isinstance(device, int) else device
         self._conversions: dict[SurfaceKind, Conversion] = {}
         self._handles: dict[SurfaceKind, int] = {}
 

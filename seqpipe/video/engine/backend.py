@@ -116,10 +116,13 @@ class DecodeBackend:
         mine = self.fits
         return replace(self, fits=lambda job: mine(job) and fits(job))
 
-    def with_helpers(self, helpers: Helpers | None) -> list[DecodeBackend]:
+    def with_helpers(self, helpers: Helpers | None, spare: int | None = None) -> list[DecodeBackend]:
         """Split the backend in two: one for the jobs of the worker processes, one for all others.
 
-        The first has twice as many threads as there are processes: some paint while others wait for a process.
+        Args:
+            helpers: the worker processes; None to split nothing.
+            spare: threads of the first beyond one for each process, which paint, or hold a job until a process is
+                free; by default as many as there are processes.
         """
         if helpers is None:
             return [self]
@@ -128,7 +131,7 @@ class DecodeBackend:
             replace(
                 self.only(lambda job: helpers.fit(job.video)),
                 helpers=helpers,
-                threads=2 * helpers.count,
+                threads=helpers.count + (helpers.count if spare is None else spare),
                 frame_threads=1,
                 close=helpers.close,
             ),

@@ -44,6 +44,10 @@ _FRAME_THREADS = 7
 # processes, 6,421 without.
 _PROCESSES_PER_CORE = 5 / 8
 _PROCESS_NICENESS = 10
+# A GPU paints the frames of a job in a twentieth of the time that a process decodes them in. More threads would only
+# take jobs early and hold them until a process is free, while the engines could have decoded them, and CpuShare would
+# take that time for the CPU's.
+_PROCESSES_PER_SPARE_THREAD = 4
 
 
 def gpu_decode_backends(
@@ -82,7 +86,8 @@ def gpu_decode_backends(
         return [*_by_size(gpu, workers), *cpu.with_helpers(helpers)], streams.allocate
     count, frame_threads = mixed_cpu_workers(cores)
     cpu = replace(cpu, threads=count, frame_threads=frame_threads)
-    on_cpu = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers))
+    spare = None if helpers is None else max(2, helpers.count // _PROCESSES_PER_SPARE_THREAD)
+    on_cpu = map(partial(_mixed_cpu_backend, split), cpu.with_helpers(helpers, spare))
     return [*_by_size(gpu, workers), *on_cpu], streams.allocate
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,8 +101,8 @@ def clock_of(index: PacketIndex) -> tuple[int, int, int, int] | None:
     if len(ticks) < 2:
         return int(ticks[0]) if len(ticks) else 0, 0, 1, 0
     rates = [rate for rate in (info.average_rate, info.real_rate) if rate]
-    distances = [Fraction(int(ticks[1] - ticks[0])), *(1 / (rate * info.time_base) for rate in rates)]
-    for distance in distances:
+    by_rate = (1 / (rate * info.time_base) for rate in rates)
+    for distance in chain([Fraction(int(ticks[1] - ticks[0]))], by_rate):
         steps, per = distance.as_integer_ratio()
         if max(steps, per) * max(len(ticks), int(np.ptp(ticks))) < _LIMIT:
             # For frame i, per * ticks[i] <= i * steps + offset < per * ticks[i] + per, with ticks from the first frame.

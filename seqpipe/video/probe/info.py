@@ -114,7 +114,8 @@ class StreamInfo:
         """Return values for JSON; fractions become ``"num/den"``."""
         values = {name: getattr(self, name) for name in _NAMES}
         streams = [dict(vars(stream)) for stream in self.streams]
-        return {k: str(v) if isinstance(v, Fraction) else v for k, v in values.items()} | {"streams": streams}
+        fractions = {name: str(values[name]) for name in _FRACTIONS if values[name] is not None}
+        return values | fractions | {"streams": streams}
 
     def describe(self) -> dict[str, str]:
         """Return the properties as text for display, without the source."""

@@ -51,14 +51,14 @@ _LISTED: Final = 12
 
 
 def open_file(source: Source, start: Start) -> DicomVolume:
-    """The volume of one file: all frames of it.
+    """Open the volume of one file, with all of its frames.
 
     Args:
         source: the file.
         start: its first bytes.
 
     Raises:
-        UnreadableSourceError: it has no picture, or its frames make no volume.
+        UnreadableSourceError: it has no image, or its frames do not form a volume.
         BackendError: pydicom is not installed.
     """
     del start
@@ -68,15 +68,15 @@ def open_file(source: Source, start: Start) -> DicomVolume:
 
 
 def open_series(sources: Iterable[Source], name: str, series: str | None = None) -> DicomVolume:
-    """The volume of one series among files.
+    """Open the volume of one series among files.
 
     Args:
-        sources: the files; those without a picture are left out.
-        name: of the folder or list, for messages.
-        series: the SeriesInstanceUID, where there are several.
+        sources: the files; those without an image are skipped.
+        name: name of the folder or list, for messages.
+        series: the SeriesInstanceUID, if there are several.
 
     Raises:
-        UnreadableSourceError: there is no such series, there are several, or its slices make no volume.
+        UnreadableSourceError: there is no such series, there are several, or its slices do not form a volume.
         BackendError: pydicom is not installed.
     """
     found: dict[str, list[tuple[Source, Any]]] = {}
@@ -84,7 +84,7 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
         try:
             header = _header(source)
         except UnreadableSourceError:
-            continue  # a DICOMDIR, a report, a text beside the slices
+            continue  # a DICOMDIR, a report or another file next to the slices
         finally:
             source.close()
         found.setdefault(str(header.get("SeriesInstanceUID", "")), []).append((source, header))
@@ -99,15 +99,15 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
 
 
 class DicomVolume:
-    """A :class:`~seqpipe.volume.source.VolumeSource` of slices.
+    """A :class:`~seqpipe.volume.source.VolumeSource` of DICOM slices.
 
     Args:
         sources: the files.
-        headers: what pydicom reads of each, without pixels.
-        name: of all of them together.
+        headers: their headers from pydicom, without pixels.
+        name: common name of the files.
 
     Raises:
-        UnreadableSourceError: they make no volume.
+        UnreadableSourceError: the slices do not form a volume.
     """
 
     def __init__(self, sources: Seq[Source], headers: Seq[Any], name: str) -> None:
@@ -122,7 +122,7 @@ class DicomVolume:
         self.info = _info(self._layers, headers[0], name, self._type, scales)
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Return stored voxels; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         wanted = [self._layers.volumes[time][box.d[0] : box.d[1]] for time in chosen]
         made = np.empty((len(chosen), *box.shape, self.info.channels), dtype=self.info.dtype)
@@ -146,7 +146,7 @@ class DicomVolume:
         return tuple(self._sources.values())
 
     def close(self) -> None:
-        """Give back the files."""
+        """Close the files."""
         for source in self._sources.values():
             source.close()
 
@@ -219,7 +219,7 @@ def _pixel_type(headers: Seq[Any], name: str) -> np.dtype[Any]:
 
 
 def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
-    """The slices of one file: its frames, or itself."""
+    """Yield the slices of one file: its frames, or the file itself."""
     count = int(header.get("NumberOfFrames", 1) or 1)
     shared = _group(header, "SharedFunctionalGroupsSequence", 0)
     several = count > 1 or "PerFrameFunctionalGroupsSequence" in header
@@ -229,7 +229,7 @@ def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
         measures = _first(places, "PixelMeasuresSequence", ("PixelSpacing",))
         position = _first(places, "PlanePositionSequence", ("ImagePositionPatient",))
         if several and own is None and shared is None and count > 1:
-            position = None  # one place for a film of pictures
+            position = None  # one position for all frames, which are no volume
         orientation = _first(places, "PlaneOrientationSequence", ("ImageOrientationPatient",))
         transformed = _first(places, "PixelValueTransformationSequence", ("RescaleSlope",))
         content = _first([own], "FrameContentSequence", ("TemporalPositionIndex",))
@@ -264,7 +264,7 @@ def _group(header: Any, name: str, place: int) -> Any:
 
 
 def _first(places: Seq[Any], sequence: str, fields: Seq[str]) -> Any:
-    """The data set that states the fields: inside of the sequence, or directly."""
+    """Return the data set with the fields: an item of the sequence, or the data set that contains it."""
     for place in places:
         if place is None:
             continue
@@ -293,24 +293,24 @@ def _number(place: Any, name: str) -> float | None:
 
 
 def _header(source: Source) -> Any:
-    """What pydicom reads of a file, without its pixels.
+    """Return the header of a file, without its pixels.
 
     Raises:
-        UnreadableSourceError: it is no DICOM file, or has no picture.
+        UnreadableSourceError: it is not a DICOM file, or has no image.
     """
     with _readable(source.name):
         header = _pydicom().dcmread(source.for_demuxer(), stop_before_pixels=True, specific_tags=list(_TAGS))
     if "Rows" not in header or "Columns" not in header:
         raise UnreadableSourceError(
-            "this DICOM file has no picture",
+            "this DICOM file has no image",
             source=source.name,
-            advice="Name a file with pixels, or a folder",
+            advice="Choose a file with pixels, or a folder",
         )
     return header
 
 
 def _frames(source: Source, frames: Seq[int]) -> Iterator[AnyArray]:
-    """The pixels of frames of a file, as they are stored."""
+    """Yield the stored pixels of frames of a file."""
     with _readable(source.name):
         dataset = _pydicom().dcmread(source.for_demuxer())
         count = int(dataset.get("NumberOfFrames", 1) or 1)
@@ -331,7 +331,7 @@ def _frames(source: Source, frames: Seq[int]) -> Iterator[AnyArray]:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn pydicom's errors on files into ours, and leave out its warnings of odd values."""
+    """Convert pydicom's errors on files, and suppress its warnings about unusual values."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -339,11 +339,11 @@ def _readable(name: str) -> Iterator[None]:
     except SeqpipeError:
         raise
     except Exception as error:
-        # pydicom raises whatever a damaged file makes of its parsers
+        # pydicom raises various errors for damaged files
         raise UnreadableSourceError(
             f"pydicom cannot read it ({type(error).__name__}: {error})",
             source=name,
-            advice="Fetch or copy the file again",
+            advice="Download or copy the file again",
         ) from error
 
 
@@ -361,7 +361,7 @@ def _which(
     found: dict[str, list[tuple[Source, Any]]], name: str, series: str | None
 ) -> UnreadableSourceError:
     if not found:
-        return UnreadableSourceError("there is no DICOM file with a picture", source=name)
+        return UnreadableSourceError("there is no DICOM file with an image", source=name)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     listed = "; ".join(
         f"{uid or 'without a UID'} ({files[0][1].get('SeriesDescription') or 'no description'}, {len(files)} files)"
@@ -369,4 +369,4 @@ def _which(
     )
     more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     fact = f"there are {len(found)} series" if series is None else f"there is no series {series!r}"
-    return UnreadableSourceError(fact, source=name, allowed=listed + more, advice="Name one with series=…")
+    return UnreadableSourceError(fact, source=name, allowed=listed + more, advice="Choose one by series=…")

@@ -1,4 +1,4 @@
-"""The geometry of a DICOM series: which slice lies where, and whether they make a volume."""
+"""Geometry of a DICOM series: positions of the slices, and whether they form a volume."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class DicomSlice:
     """One slice, or one frame of a multi-frame file.
 
     Attributes:
-        name: of its file.
-        frame: its number within the file.
-        rows: of pixels.
-        columns: of pixels.
+        name: name of its file.
+        frame: index within the file.
+        rows: rows of pixels.
+        columns: columns of pixels.
         position: ImagePositionPatient in mm, or None.
         orientation: ImageOrientationPatient, six numbers, or None.
-        spacing: between rows and between columns, in mm, or None.
+        spacing: spacing of rows and of columns in mm, or None.
         thickness: SpacingBetweenSlices, else SliceThickness, in mm, or None.
         scale: slope and intercept.
-        number: InstanceNumber, or the frame's number.
-        group: what tells slices at one place apart: temporal position, acquisition.
+        number: InstanceNumber, or the index of the frame.
+        group: distinguishes slices at one position: temporal position, acquisition.
     """
 
     name: str
@@ -56,19 +56,19 @@ class DicomSlice:
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """File name for messages."""
         return PurePath(self.name).name
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Slices in order, and where they lie.
+    """Slices in order, with their affine.
 
     Attributes:
         volumes: for each volume of a series, its slices from the first to the last.
         affine: from (d, h, w) to millimeters.
         space: ``"dicom"``, or ``"assumed"``.
-        notes: what is odd.
+        notes: unusual properties.
     """
 
     volumes: tuple[tuple[DicomSlice, ...], ...]
@@ -78,15 +78,14 @@ class Layers:
 
 
 def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
-    """The slices of one series in order.
+    """Sort the slices of one series.
 
     Args:
         slices: at least one, in any order.
         source: the series, for messages.
 
     Raises:
-        UnreadableSourceError: they differ in size or orientation, one is missing or there twice, or they are unevenly
-            spaced.
+        UnreadableSourceError: slices differ in size or orientation, are missing, duplicated or unevenly spaced.
     """
     sizes = Counter((s.rows, s.columns) for s in slices)
     if len(sizes) > 1:
@@ -111,9 +110,7 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
         step = (places[-1] - places[0]) / (len(first) - 1)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
-            notes.append(
-                f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared, as the slices are"
-            )
+            notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared like the slices")
     else:
         step = normal * (first[0].thickness or 1.0)
         if first[0].thickness is None:
@@ -125,7 +122,7 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
 
 
 def _without_places(slices: Seq[DicomSlice]) -> Layers:
-    """Slices that do not say where they lie, in the order of their numbers."""
+    """Sort slices without positions by their numbers."""
     ordered = tuple(sorted(slices, key=lambda s: (s.number, s.frame)))
     spacing, thickness = ordered[0].spacing or (1.0, 1.0), ordered[0].thickness or 1.0
     affine = np.eye(4)
@@ -163,7 +160,7 @@ def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
 def _volumes(
     ordered: Seq[DicomSlice], along: dict[int, float], source: str
 ) -> tuple[tuple[DicomSlice, ...], ...]:
-    """The volumes that the slices make: one, or several where every place is there as often."""
+    """Group slices into volumes: one, or several if every position occurs equally often."""
     places: list[list[DicomSlice]] = []
     for one in ordered:
         if places and abs(along[id(one)] - along[id(places[-1][0])]) < _SAME_PLACE_MM:
@@ -189,7 +186,7 @@ def _volumes(
 
 
 def _evenly(slices: Seq[DicomSlice], places: FloatArray, source: str) -> None:
-    """Refuse slices that are not evenly spaced: what misses is named."""
+    """Check that slices are evenly spaced; the message names missing slices."""
     steps = np.diff(places)
     usual = float(np.median(steps))
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:

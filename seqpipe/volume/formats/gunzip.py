@@ -1,7 +1,7 @@
-"""Inflating what volume files are compressed with: libdeflate where it is installed, else zlib.
+"""Decompression of volume files: by libdeflate if it is installed, else by zlib.
 
-The size that comes out is known beforehand, from the header. So memory is taken once, and a stream that holds more or
-less is an error instead of a volume that is wrong or a process that is out of memory.
+The size of the result follows from the header. So memory is allocated once, and a stream that holds more or less raises
+an error instead of giving a wrong volume or exhausting memory.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["MAX_GIB", "Compression", "check_size", "head_of", "inflate", "inflat
 Compression = Literal["gzip", "zlib", "bzip2"]
 
 MAX_GIB: Final = 64.0
-"""The largest volume that is read at once, in GiB."""
+"""Largest volume that is read at once, in GiB."""
 
 _GZIP: Final = b"\x1f\x8b"
-# what deflate can reach at most; bzip2 packs zeros tighter
+# greatest compression ratio of deflate; bzip2 compresses zeros further
 _DEFLATE_MOST: Final = 1032
 _BZIP2_MOST: Final = 1 << 20
 _ROOM: Final = 1 << 20
@@ -38,16 +38,16 @@ _GOOD, _BAD, _SHORT, _NO_SPACE = 0, 1, 2, 3
 
 
 def check_size(expected: int, stored: int, source: str, compression: Compression | None) -> None:
-    """Refuse, before memory is taken, a header that promises what its file cannot hold.
+    """Refuse, before allocating memory, a header that promises more than its file can hold.
 
     Args:
-        expected: bytes that the header promises, decompressed.
+        expected: decompressed bytes by the header.
         stored: bytes of the file.
-        source: its name.
-        compression: of the file, None for none.
+        source: name of the file.
+        compression: compression of the file, None for none.
 
     Raises:
-        UnreadableSourceError: the file cannot hold as much, or it is too much to read at once.
+        UnreadableSourceError: the file cannot hold that much, or it is too much to read at once.
     """
     most = {None: 1, "bzip2": _BZIP2_MOST}.get(compression, _DEFLATE_MOST) * stored
     if expected > most:
@@ -66,20 +66,20 @@ def check_size(expected: int, stored: int, source: str, compression: Compression
             f"the volume takes {expected / 2**30:.1f} GiB",
             source=source,
             allowed=f"up to {MAX_GIB:g} GiB",
-            advice="Set seqpipe.volume.formats.gunzip.MAX_GIB if that is meant",
+            advice="Increase seqpipe.volume.formats.gunzip.MAX_GIB to read it",
         )
 
 
 def head_of(data: bytes, size: int, compression: Compression = "gzip") -> bytes:
-    """The first bytes of a compressed stream, as far as its own first bytes give them.
+    """Decompress the first bytes of a compressed stream, as far as its given beginning suffices.
 
     Args:
         data: the beginning of the stream.
-        size: how many bytes are wanted.
-        compression: of the stream.
+        size: number of bytes.
+        compression: compression of the stream.
 
     Raises:
-        zlib.error, OSError: it is no such stream.
+        zlib.error, OSError: the stream is not valid.
     """
     if compression == "bzip2":
         return bz2.BZ2Decompressor().decompress(data, size)
@@ -87,19 +87,19 @@ def head_of(data: bytes, size: int, compression: Compression = "gzip") -> bytes:
 
 
 def inflate(data: bytes, expected: int, source: str, compression: Compression = "gzip") -> AnyArray:
-    """All of a compressed stream; a gzip file of several members as one.
+    """Decompress a stream; the members of a gzip file are concatenated.
 
     Args:
         data: the stream.
-        expected: how many bytes it is to give; a little more is cut off.
-        source: for messages.
-        compression: of the stream.
+        expected: size of the result; a small surplus is cut off.
+        source: name for messages.
+        compression: compression of the stream.
 
     Returns:
         uint8, ``expected`` bytes, writable.
 
     Raises:
-        DamagedSourceError: it gives fewer bytes, far more, or is damaged.
+        DamagedSourceError: the stream holds fewer bytes, far more, or is damaged.
     """
     check_size(expected, len(data), source, compression)
     decompress = None if compression == "bzip2" else _libdeflate(compression)
@@ -112,7 +112,7 @@ def inflate(data: bytes, expected: int, source: str, compression: Compression = 
         if code == _NO_SPACE:
             raise _too_much(source, expected)
         if code != _GOOD:
-            _by_python(data, expected, source, compression)  # says how far it is sound
+            _by_python(data, expected, source, compression)  # its error states where the damage begins
             raise damaged(source, "the compressed data is damaged")
         taken, made = taken + used, made + given
     if made < expected:
@@ -121,19 +121,19 @@ def inflate(data: bytes, expected: int, source: str, compression: Compression = 
 
 
 def inflate_start(data: bytes, size: int, source: str, compression: Compression = "gzip") -> AnyArray:
-    """The first bytes of a compressed stream; what follows is not looked at.
+    """Decompress the first bytes of a stream, ignoring what follows.
 
     Args:
         data: the stream.
-        size: how many bytes are wanted.
-        source: for messages.
-        compression: of the stream.
+        size: number of bytes.
+        source: name for messages.
+        compression: compression of the stream.
 
     Returns:
         uint8, ``size`` bytes, writable.
 
     Raises:
-        DamagedSourceError: the stream ends before, or is damaged before.
+        DamagedSourceError: the stream ends earlier, or is damaged earlier.
     """
     return _by_python(data, size, source, compression, whole=False)
 
@@ -141,7 +141,7 @@ def inflate_start(data: bytes, size: int, source: str, compression: Compression 
 def _by_python(
     data: bytes, expected: int, source: str, compression: Compression, *, whole: bool = True
 ) -> AnyArray:
-    """By the standard library, piece by piece, so that an error can say how far the stream is sound."""
+    """Decompress by the standard library, in pieces, so that errors state where the damage begins."""
     check_size(expected, len(data), source, compression)
     out = np.empty(expected, dtype=np.uint8)
     made = taken = 0
@@ -185,9 +185,9 @@ _Decompress = Callable[[bytes, int, AnyArray, int], tuple[int, int, int]]
 
 @cache
 def _libdeflate(compression: str) -> _Decompress | None:
-    """Libdeflate's function for a kind of stream, from the wheel ``deflate``; None where there is none.
+    """Return libdeflate's function for a kind of stream, from the wheel ``deflate``; None if it is not installed.
 
-    It is called by address: the wheel's own functions give the first member of several and say nothing of the others.
+    It is called by address, because the wheel's own functions ignore all members but the first.
     """
     found = importlib.util.find_spec("deflate")
     folder = Path(found.origin).parent if found is not None and found.origin else None

@@ -1,4 +1,4 @@
-"""MetaImage: .mha, and .mhd with its voxels in a file of their own."""
+"""MetaImage: .mha, and .mhd with its voxels in another file."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _LAST: Final = "ElementDataFile"
 
 
 def open_metaimage(source: Source, start: Start) -> StoredVolume:
-    """The volume of a MetaImage file.
+    """Open the volume of a MetaImage file.
 
     Args:
         source: the file.
         start: its first bytes.
 
     Raises:
-        UnreadableSourceError: the header is damaged, or says what cannot be read.
+        UnreadableSourceError: the header is damaged, or has values that are not supported.
     """
     refuse_gzip(source, start)
     fields, end = _fields(source)
@@ -95,7 +95,7 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
 
 
 def _fields(source: Source) -> tuple[dict[str, str], int]:
-    """The header's fields, and where it ends: behind the line that names the file of the voxels."""
+    """Return the fields of the header, and its end, after the line that names the file of the voxels."""
     data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
     fields: dict[str, str] = {}
     place = 0
@@ -120,7 +120,7 @@ def _voxels(source: Source, file: str, end: int) -> tuple[Source, int]:
 
 
 def _affine(fields: dict[str, str], count: int, source: str) -> FloatArray:
-    """From (d, h, w) to millimeters. The field AnatomicalOrientation is left alone: writers disagree on its meaning."""
+    """Return the affine from (d, h, w) to mm. AnatomicalOrientation is ignored: writers disagree on its meaning."""
     sizes = next((fields[name] for name in ("ElementSpacing", "ElementSize") if name in fields), None)
     offset = next((fields[name] for name in ("Offset", "Position", "Origin") if name in fields), None)
     turned = next((fields[n] for n in ("TransformMatrix", "Rotation", "Orientation") if n in fields), None)

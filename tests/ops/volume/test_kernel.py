@@ -137,7 +137,7 @@ def test_control_points_are_even_to_both_sides_as_numpy_draws_them():
     assert flat[..., 1:].std() > 0.1
 
 
-VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe]
+VOLUMES = [n for n, cls in ops.REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.is_builtin]
 EMULATED = pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
 
 

@@ -23,7 +23,7 @@ from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
 NAMES = sorted(
-    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.of_seqpipe
+    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.is_builtin
 )
 CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].traits.examples))]
 GEOMETRY = [
@@ -48,6 +48,14 @@ def small(rng, shape=(9, 10, 11)):
 
 def space(volume):
     return Sequence(volume, "DHWC"[: volume.ndim], affine=np.diag([2.0, 1.0, 1.5, 1.0]))
+
+
+def test_operators_on_volumes_draw_only_what_is_random():
+    """What is constant is resolved once for all samples."""
+    assert not ops.RandomAffine3d(rotate=5.0).is_random
+    assert ops.RandomAffine3d(rotate=5.0).is_constant
+    assert ops.RandomAffine3d(rotate=(0, 5)).is_random
+    assert ops.Elastic3d(amplitude=0.2).is_random, "it draws a key"
 
 
 @given(

@@ -75,6 +75,17 @@ def coco_files():
 
 
 @case
+def grid_mask():
+    x = img()
+    return (
+        fn.grid_mask(x, tile=10),
+        fn.grid_mask(x, tile=7, ratio=0.6, shift_x=2.5),
+        fn.grid_mask(x, tile=12, angle=num(-0.7, 0.0, 1.2), shift_x=num(1, 2, 3), shift_y=5.0),
+        fn.grid_mask(fn.cast(x, dtype=types.FLOAT), tile=13, ratio=num(0.2, 0.5, 0.9)),
+    )
+
+
+@case
 def coco():
     files = coco_files()
     return (
@@ -294,6 +305,8 @@ def regions():
         fn.erase(img(), anchor=[2, 3], shape=[5, 6], axes=(1, 0), fill_value=[1, 2, 3]),
         fn.flip(seq(), depthwise=1, horizontal=0),
         fn.flip(fn.external_source(lambda: SEQ, layout="DHWC"), depthwise=1, vertical=1),
+        fn.grid_mask(img(), tile=10, ratio=0.4, angle=0.1),
+        fn.grid_mask(img(), tile=16, ratio=0.3, angle=num(0, 0.5, 1), shift_x=2.0, shift_y=3.0),
         fn.multi_paste(
             img(),
             output_size=[60, 60],

@@ -22,11 +22,11 @@ from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.plan.request import Request
 from tests.support.deep import combined, deep, deep_but
-from tests.support.media import made, names
+from tests.support.media import made, made_all, names
 from tests.support.pictures import differences
 from tests.support.software_gpu import SoftwareGpu
 from tests.support.stress import Stress
-from tests.support.truth import known_files
+from tests.support.truth import known_file
 
 SOUND = (
     "h264",
@@ -178,14 +178,18 @@ def test_many_files_of_many_kinds_at_once(gpu, decode, seeds, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("decode", "cores", "wanted"), [("auto", 16, 16), ("mixed", 16, 10), ("mixed", 8, 0)]
+    ("decode", "cores", "wanted", "threads"),
+    [("auto", 16, 16, 32), ("mixed", 16, 10, 12), ("mixed", 24, 15, 18), ("mixed", 8, 0, 0)],
 )
-def test_children_beside_engines_leave_cores_to_those_who_feed_them(gpu, decode, cores, wanted, monkeypatch):
+def test_children_beside_engines_leave_cores_to_those_who_feed_them(
+    gpu, decode, cores, wanted, threads, monkeypatch
+):
     monkeypatch.delenv(PROCESSES.name, raising=False)
     backends, _ = gpu_decode_backends(0, decode, cores)
-    helpers = [backend.helpers for backend in backends if backend.helpers is not None]
-    assert [found.count for found in helpers] == ([wanted] if wanted else [])
-    assert all((found._nice > 0) == (decode == "mixed") for found in helpers)
+    helped = [backend for backend in backends if backend.helpers is not None]
+    assert [found.helpers.count for found in helped] == ([wanted] if wanted else [])
+    assert [found.threads for found in helped] == ([threads] if wanted else []), "few hold jobs for no process"
+    assert all((found.helpers._nice > 0) == (decode == "mixed") for found in helped)
 
 
 @pytest.mark.parametrize("decode", ["nvdec", "auto", "mixed"])
@@ -244,8 +248,10 @@ def test_all_that_was_handed_over_is_given_back(gpu):
 def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, monkeypatch):
     """Where it takes long to wait for the GPU, others take the session of a run whose last pictures are waited for."""
     gpu.install(monkeypatch, waits_s=waits_s)
-    some = [known for known in known_files(0) if decode != "nvdec" or known.codec == "h264"][:12]
-    with Stress(some, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
+    whole = (*made_all("sound"), *made_all("mixed"))
+    some = [entry.name for entry in whole if decode != "nvdec" or entry.codec == "h264"][:12]
+    files = [known_file(name) for name in some]
+    with Stress(files, device="cuda", decode=decode, threads=2, askers=range(4)) as stress:
         stress.run(count)
         assert stress.faults == []
         assert stress.requests >= count

@@ -1,4 +1,4 @@
-"""Arrays as one: by NumPy in main memory, by one launch on a GPU."""
+"""Concatenation of arrays: by NumPy in main memory, by one launch on a GPU."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ from ..core.blocks import Block
 from ..cuda.kernel import Item, address_of, launch, source_of
 from ..temporal.base import Order
 
-__all__ = ["joined", "joined_by_kernel"]
+__all__ = ["concatenated", "concatenated_by_kernel"]
 
 _LONGEST: Final = 8  # bytes that a kernel moves as one value
 _MOST: Final = 2**31 - 1  # values of an image of a kernel
 
 
-def joined(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
-    """Arrays one after the other along an axis of the result.
+def concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
+    """Concatenate or stack arrays along an axis of the result.
 
     Args:
-        parts: of one type, on one device.
-        axis: along which they lie; those that do not have it lie along it with an extent of 1.
-        shape: of the result.
+        parts: arrays of one dtype, on one device.
+        axis: axis of the result; arrays without it have an extent of 1 along it.
+        shape: shape of the result.
     """
     library = namespace(parts[0])
     if library is not np:
         found: Array = library.empty(shape, parts[0].dtype)
-        if joined_by_kernel(parts, axis, found):
+        if concatenated_by_kernel(parts, axis, found):
             return found
     made: Array = (library.stack if len(shape) > parts[0].ndim else library.concatenate)(parts, axis)
     return made
 
 
-def joined_by_kernel(parts: Seq[Array], axis: int, out: Array, device: KernelDevice | None = None) -> bool:
-    """Write arrays as one by one launch.
+def concatenated_by_kernel(
+    parts: Seq[Array], axis: int, out: Array, device: KernelDevice | None = None
+) -> bool:
+    """Write concatenated arrays by one launch.
 
     Args:
-        parts: as for :func:`joined`.
-        axis: likewise.
+        parts: see :func:`concatenated`.
+        axis: see :func:`concatenated`.
         out: the result.
-        device: what the kernel runs on; None for the GPU that holds the arrays.
+        device: device that runs the kernel; None for the GPU that holds the arrays.
 
     Returns:
-        Whether it was done: it is not where values of an array do not lie one after the other, or are too many.
+        Whether it was done; it is not if an array is not contiguous or the arrays have too many values.
     """
     rows = prod(out.shape[:axis])
     filled = [part for part in parts if part.size]
@@ -58,7 +60,7 @@ def joined_by_kernel(parts: Seq[Array], axis: int, out: Array, device: KernelDev
     element = gcd(_LONGEST, *lengths, *(address_of(array) for array in (out, *filled)))
     if out.nbytes // element > _MOST:
         return False
-    # short rows of one length are pixels, and all of them a row; others are rows of pixels of one value
+    # short rows of one length are pixels of one row; others are rows of pixels with one value
     most, least = (found(lengths) // element for found in (max, min))
     channels, as_image = (
         (most, np.s_[None, None, None]) if most == least <= 4 else (1, np.s_[None, None, ..., None])
@@ -79,5 +81,5 @@ def joined_by_kernel(parts: Seq[Array], axis: int, out: Array, device: KernelDev
 
 
 def _rows_of(array: Array, rows: int, element: int) -> Array:
-    """An array whose values lie in a row, as rows of values of some bytes."""
+    """Return a contiguous array as rows of values of some bytes."""
     return array.reshape(-1).view(f"u{element}").reshape(rows, -1)
