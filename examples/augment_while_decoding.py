@@ -1,10 +1,10 @@
-"""Random crops, flips and normalizing by the conversion that makes pictures of what was decoded: how much it saves.
+"""Fusion of random crops, flips and normalization with the color conversion of decoded frames: time and difference.
 
     python examples/augment_while_decoding.py VIDEO [VIDEO …] [--device cuda]
 
-The same batches four times: with all of the chain after the reader, and with its head by the reader's conversion in
-each of the ways that there are. What is printed is what is done where, how long an epoch took, and how far values
-differ.
+Reads the same batches four times: with the whole chain after the reader, and with its first operators fused into the
+reader's conversion, for each ``fuse``. Prints the passes over the pixels, the seconds of an epoch, and how far
+values differ.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CHAIN = ops.Chain(
 
 
 def epoch_of(dataset: Augmented) -> tuple[list[np.ndarray], float]:
-    """All batches of an epoch in main memory, and the seconds that they took."""
+    """Return all batches of an epoch in main memory, and the seconds that they took."""
     begin = time.perf_counter()
     batches = [batch.numpy() for batch in dataset.batches(4)]
     return batches, time.perf_counter() - begin
 
 
 def main() -> None:
-    """Go through the same epoch in each way."""
+    """Read the same epoch with each ``fuse``."""
     parser = argparse.ArgumentParser(description="A chain of operators by the reader's conversion.")
     parser.add_argument("videos", nargs="+")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")

@@ -1,4 +1,4 @@
-"""Random access by time: which frame is on screen then, and when exactly did it come on?
+"""Random access by time: the frames on screen at given times, with their exact timestamps.
 
 python examples/frames_at_times.py VIDEO SECONDS [SECONDS …]
 """
@@ -12,7 +12,7 @@ import seqpipe
 
 
 def main() -> int:
-    """Read the arguments, decode, tell; returns the exit code."""
+    """Print the frame at each time; returns the exit code."""
     parser = argparse.ArgumentParser(description="Tell which frames are on screen at given times.")
     parser.add_argument("video")
     parser.add_argument("seconds", type=float, nargs="+", help="on the stream's own clock")
@@ -21,7 +21,7 @@ def main() -> int:
         with seqpipe.open(given.video) as video:
             shown = video.at(given.seconds)
     except seqpipe.SeqpipeError as error:
-        print(error, file=sys.stderr)  # says which source, what is wrong, and what is allowed
+        print(error, file=sys.stderr)  # names the source, the fact, and the allowed values
         return 1
     for asked, number, came, pixels in zip(
         given.seconds, shown.frames, shown.timestamps, shown.data, strict=True

@@ -1,4 +1,4 @@
-"""Operators as a graph: images and masks turned by one angle, and brightened by what their own pixels ask for.
+"""A graph of operators: one rotation angle for images and masks, and brightness computed from the pixels.
 
 python examples/graph_of_nodes.py
 """
@@ -16,7 +16,7 @@ WANTED = 110  # mean level
 
 
 def written() -> Graph:
-    """The graph: nothing is computed here, all of these are values that are to come."""
+    """Return the graph; its nodes stand for future values, and nothing is computed here."""
     images, masks = Input("images"), Input("masks")
     angle = fn.random.uniform(range=(-15.0, 15.0), seed=1)
     turned = fn.rotate(images, angle=angle, keep_size=True, fill_value=0)
@@ -28,7 +28,7 @@ def written() -> Graph:
 
 
 def main() -> int:
-    """Call it with made clips, dark ones and bright ones; returns the exit code."""
+    """Call the graph with generated clips, dark and bright ones; returns the exit code."""
     random = np.random.default_rng(0)
     most = np.array([40, 90, 150, 255]).reshape(-1, 1, 1, 1, 1)
     clips = (random.random((4, 8, 90, 120, 3)) * most).astype(np.uint8)
@@ -45,7 +45,7 @@ def main() -> int:
             "  mean levels after:", *(f"{clip.mean():.0f}" for clip in images), "of", labels.shape, "labels"
         )
 
-    # Draws depend on (seed, name, occurrence, epoch, index) alone, and a graph is a value: it can be kept as JSON.
+    # Sampled values depend only on (seed, name, occurrence, epoch, index), and a graph can be stored as JSON.
     again = Graph.from_json(graph.to_json())
     alone, _, _ = again(images=clips[2:3], masks=masks[2:3], epoch=1, index=2)
     print(

@@ -5,8 +5,8 @@
 Makes the same virtual environment as first_run.py, adds the packages that the tests need, and runs pytest
 on all cores. The exit code is pytest's. Run again, it repeats only what is needed.
 
-Tests marked deep are left out: rounds of signals and exits, the widest sweeps, and what fewer cases prove too.
-They are run by hand before a change to their area lands:
+Tests marked deep are left out: many rounds of signals and exits, and the widest parameter sweeps.
+Run them by hand before a change to their area lands:
 
     python3 examples/run_tests.py -m deep [FOLDERS OR FILES]
 """

@@ -1,10 +1,10 @@
-"""Train a small 3-D network to tell actions apart, and judge it by views of held-out videos.
+"""Train a small 3-D network to classify actions, and evaluate it on views of held-out videos.
 
     python examples/train_action.py OUT [--videos FOLDER] [--epochs 4] [--device cuda] [--stop-after BATCHES]
 
-FOLDER has a folder of videos for each class; without it, four classes of motion are made, of which no single frame
-tells the class. The state is saved after each epoch and by --stop-after; started again, a run goes on from there with
-the batches and the augmentations that would have come, so that its losses are those of a run in one go.
+FOLDER has a folder of videos for each class. Without it, videos of four directions of motion are generated, which no
+single frame reveals. The state is saved after each epoch and by --stop-after. Started again, a run continues with the
+batches and augmentations that would have followed, so that its losses equal those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from seqpipe.whole_file import replacing
 
 SIZE, FRAMES, BATCH = (64, 64), 8, 8
 NORMALIZE = ops.CropMirrorNormalize(mean=(124.0, 116.0, 104.0), std=(58.0, 57.0, 57.0), output_layout="CFHW")
-# no flips: they would turn a motion to the left into one to the right
+# no flips: they would reverse the direction of the motion
 TRAINING = ops.Chain(
     ops.RandomResizedCrop(size=SIZE, random_area=(0.5, 1.0)),
     ops.BrightnessContrast(brightness=(0.8, 1.2), contrast=(0.8, 1.2)),
@@ -37,7 +37,7 @@ TRAINING = ops.Chain(
 
 
 def network(classes: int) -> nn.Module:
-    """Two convolutions over frames, rows and columns, and the mean of what they find."""
+    """Two convolutions over frames, rows and columns, and a global mean."""
     return nn.Sequential(
         nn.Conv3d(3, 24, (3, 5, 5), (1, 2, 2), (1, 2, 2)),
         nn.BatchNorm3d(24),
@@ -52,7 +52,7 @@ def network(classes: int) -> nn.Module:
 
 
 def validate(model: nn.Module, videos: Listing, device: str) -> float:
-    """The share of videos whose class has the highest mean score over three clips by three crops."""
+    """Return the share of videos whose class has the highest mean score over three clips by three crops."""
     scores = VideoScores()
     labels: dict[int, int] = {}
     model.eval()
@@ -77,7 +77,7 @@ def validate(model: nn.Module, videos: Listing, device: str) -> float:
 
 
 def train(out: Path, videos: Listing, held_out: Listing, epochs: int, device: str, stop_after: int) -> None:
-    """Train up to an epoch, from the state in a folder if there is one."""
+    """Train up to an epoch, from the state in a folder if one exists."""
     torch.manual_seed(0)
     model = network(len(videos.classes)).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -112,12 +112,12 @@ def train(out: Path, videos: Listing, held_out: Listing, epochs: int, device: st
 
 
 def label_tensor(batch: Any, device: str) -> torch.Tensor:
-    """The labels of a batch, beside its pixels."""
+    """Return the labels of a batch on the device of its pixels."""
     return torch.from_numpy(batch.labels).to(device)
 
 
 def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, batches: Any) -> None:
-    """Keep all that a run needs to go on, whole or not at all."""
+    """Save everything that a run needs to continue, atomically."""
     state = {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -128,7 +128,7 @@ def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, batches
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("out", type=Path, help="folder for the state, and for the made videos")
     parser.add_argument("--videos", type=Path, help="a folder with a folder of videos for each class")

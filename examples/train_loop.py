@@ -1,8 +1,8 @@
-"""The data side of a training loop: two epochs of shuffled, augmented batches, stopped once and continued where it was.
+"""The input of a training loop: two epochs of shuffled, augmented batches, interrupted and resumed once.
 
     python examples/train_loop.py VIDEO [VIDEO …] [--device cuda]
 
-Uses torch if it is installed, else NumPy; the pixels are shared with it, not copied.
+Uses torch if it is installed, else NumPy; pixels are not copied.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def train(epoch: int, number: int, batch: seqpipe.Batch) -> None:
-    """What a model would do with a batch (N, F, H, W, C); here, the mean of its pixels scaled to 0…1.
+    """Stand in for the step of a model on a batch (N, F, H, W, C): return the mean of its pixels, scaled to 0…1.
 
-    A sample's augmentation depends on the epoch and the sample alone, so it is the same after starting over.
+    Augmentation depends only on the epoch and the sample, so it is the same after a restart.
     """
     batch = AUGMENT(batch, epoch=epoch)
     if HAS_TORCH:
@@ -36,7 +36,7 @@ def train(epoch: int, number: int, batch: seqpipe.Batch) -> None:
 
 
 def reader_of(videos: list[str], device: str) -> seqpipe.readers.Video:
-    """Sequences of 8 frames, every second frame, scaled while they are decoded, in a new order in every epoch."""
+    """Return sequences of every second frame, 8 each, scaled while decoding, in a new order in every epoch."""
     return seqpipe.readers.Video(
         files=videos,
         sequence_length=8,
@@ -49,7 +49,7 @@ def reader_of(videos: list[str], device: str) -> seqpipe.readers.Video:
 
 
 def main() -> None:
-    """Train for two epochs; in the second one, start over from a saved state after the first batch."""
+    """Train for two epochs; in the second one, restart from a saved state after the first batch."""
     parser = argparse.ArgumentParser(description="Two epochs of shuffled batches.")
     parser.add_argument("videos", nargs="+")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")
@@ -65,7 +65,7 @@ def main() -> None:
             train(epoch, number, batch)
             if epoch == 1 and number == 0:
                 break
-    state = batches.state_dict()  # plain values: store them beside the model's weights
+    state = batches.state_dict()  # plain values, to be stored with the model's weights
 
     print("starting over from the saved state")
     batches = reader_of(videos, device).batches(2)

@@ -2,21 +2,21 @@
 
     python examples/train_segmentation.py OUT [--media FOLDER] [--epochs 60] [--seeds 3] [--device cuda]
 
-Without ``--media``, the volumes are phantoms: a bright organ with a lesion, beside a vessel of the organ's brightness,
-in tissue of any brightness. Held-out phantoms lie turned, are larger or smaller, and have another contrast, noise and
-bias field, as scans of another hospital have. With ``--media``, they are two MR scans of a spinal cord (T1 and T2): the
-lower half of each is trained on, the upper half is held out.
+Without ``--media``, the volumes are phantoms: a bright organ with a lesion, next to a vessel of the organ's intensity,
+in tissue of random intensity. Held-out phantoms are rotated, scaled, and have another contrast, noise and bias field,
+like scans of another hospital. With ``--media``, the volumes are two MR scans of a spinal cord (T1 and T2): training
+uses the lower half of each, the upper half is held out.
 
-Held-out Dice, mean over volumes and classes, of seeds 0, 1 and 2 (one CPU thread, three and a half and six minutes):
+Held-out Dice, mean over volumes and classes, of seeds 0, 1 and 2 (3.5 and 6 minutes on one CPU thread):
 
 | volumes | without augmentation | with it |
 |---|---|---|
 | phantoms, 60 epochs | 0.733, 0.737, 0.668: mean 0.713 | 0.797, 0.846, 0.855: mean 0.833 |
 | cord, ``--epochs 120`` | 0.905, 0.904, 0.924: mean 0.911 | 0.949, 0.880, 0.930: mean 0.920 |
 
-Where held-out volumes differ from those trained on, augmentation is better with every seed; the halves of one scan are
-so alike that it gains less than seeds differ. A run that is stopped goes on where it was: what an epoch draws depends
-on the seed and the epoch alone.
+If held-out volumes differ from the training volumes, augmentation improves every seed; the halves of one scan are so
+similar that the gain is smaller than the variation between seeds. An interrupted run continues at its last epoch, since
+sampled values depend only on the seed and the epoch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Pair = tuple[Sequence, Sequence]
 
 
 def phantom(number: int, *, other: bool) -> Pair:
-    """An image and its labels (1 organ, 2 lesion); ``other`` is that of another hospital."""
+    """Return an image and its labels (1 organ, 2 lesion); ``other`` selects the held-out distribution."""
     rng = np.random.default_rng([number, other])
     places = np.moveaxis(np.indices(SIZE), 0, -1) - np.array(SIZE) / 2 - rng.uniform(-5, 5, 3)
     size = 1.0
@@ -76,13 +76,13 @@ def phantom(number: int, *, other: bool) -> Pair:
 
 
 def normalized(image: Any, labels: Any, affine: Any) -> Pair:
-    """A pair of which the image has the mean 0 and the deviation 1."""
+    """Normalize the image of a pair to mean 0 and standard deviation 1."""
     done = ops.ZScore()(Sequence(image, "DHWC", affine=affine))
     return done, Sequence(labels, "DHWC", affine=affine)
 
 
 def half_scans(folder: Path, *, upper: bool) -> list[Pair]:
-    """The lower or the upper half of each scan, with the cord as label 1, in voxels of 1 mm."""
+    """Return the lower or the upper half of each scan, with the cord as label 1, in voxels of 1 mm."""
     pairs = []
     for names in SCANS:
         image, labels = (to_canonical(seqpipe.open(folder / name).sequence()) for name in names)
@@ -97,7 +97,7 @@ def half_scans(folder: Path, *, upper: bool) -> list[Pair]:
 
 
 class UNet(nn.Module):
-    """Three levels, of 8, 16 and 32 channels."""
+    """A U-Net with three levels of 8, 16 and 32 channels."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class UNet(nn.Module):
         )
 
     def forward(self, x: Any) -> Any:
-        """Scores of the classes."""
+        """Return the scores of the classes."""
         first = self.down[0](x)
         second = self.down[1](nn.functional.max_pool3d(first, 2))
         x = self.down[2](nn.functional.max_pool3d(second, 2))
@@ -123,7 +123,7 @@ class UNet(nn.Module):
 
 
 def loss_of(scores: Any, labels: Any) -> Any:
-    """Cross entropy and soft Dice, as nnU-Net adds them."""
+    """Return the sum of cross entropy and soft Dice, as in nnU-Net."""
     found = scores.softmax(dim=1)
     truth = nn.functional.one_hot(labels, scores.shape[1]).movedim(-1, 1)
     both = 2 * (found * truth).sum(dim=(0, 2, 3, 4)) + 1
@@ -132,7 +132,7 @@ def loss_of(scores: Any, labels: Any) -> Any:
 
 
 def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) -> UNet:
-    """A network, trained; after each epoch its state is written to a file, from which it goes on."""
+    """Train a network; its state is written to a file after each epoch, and a later call continues from it."""
     torch.manual_seed(seed)
     model = UNet(classes_of(pairs)).to(asked.device)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
@@ -165,12 +165,12 @@ def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) ->
 
 
 def classes_of(pairs: list[Pair]) -> int:
-    """How many classes labels have, with the background."""
+    """Return the number of classes, including the background."""
     return 1 + max(int(labels.data.max()) for _, labels in pairs)
 
 
 def predicted(model: UNet, volume: Sequence, device: str) -> Sequence:
-    """The class of each voxel, from patches that overlap, on the volume's grid."""
+    """Return the class of each voxel on the volume's grid, from overlapping patches."""
     sampler = GridSampler(volume, PATCH, overlap=0.5)
     scores = GridAggregator(sampler)
     model.eval()
@@ -183,7 +183,7 @@ def predicted(model: UNet, volume: Sequence, device: str) -> Sequence:
 
 
 def dice(found: Any, truth: Any) -> float:
-    """The mean over the classes but the background."""
+    """Return the mean Dice over the classes, without the background."""
     parts = [
         2 * ((found == c) & (truth == c)).sum() / max(1, (found == c).sum() + (truth == c).sum())
         for c in range(1, int(truth.max()) + 1)

@@ -1,9 +1,9 @@
-"""Train a 2-D network on stacks of five slices, of which it labels the middle one ("2.5-D"), and print held-out Dice.
+"""Train a 2-D network that labels the middle one of five slices ("2.5-D"), and print held-out Dice.
 
     python examples/train_slices.py [--epochs 6] [--device cuda]
 
-``readers.Volume`` cuts the stacks (``patch_size=(5, 48, 48)``), nnU-Net's recipe for slices augments them with one draw
-for each stack, and the network sees slices as channels. It takes a minute on a CPU.
+``readers.Volume`` cuts the stacks (``patch_size=(5, 48, 48)``), nnU-Net's recipe for slices augments them with one set
+of parameters for each stack, and slices are the network's input channels. It takes a minute on a CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIDDLE = STACK[0] // 2
 
 
 def main() -> None:
-    """Train, and evaluate on phantoms of another hospital."""
+    """Train, and evaluate on phantoms of the held-out distribution."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

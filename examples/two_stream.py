@@ -1,9 +1,9 @@
-"""Two streams for an action classifier: one frame for what is seen, optical flow for how it moves.
+"""A two-stream action classifier: one frame for appearance, optical flow for motion.
 
     python examples/two_stream.py [FOLDER] [--device cuda]
 
-FOLDER has a folder of videos for each class. Without one, a small set is made whose classes differ in their motion
-alone, so that the first stream cannot tell them apart, and the second one can. Training needs torch, an extra.
+FOLDER has a folder of videos for each class. Without one, a small dataset is generated whose classes differ in motion
+only, so that only the second stream can distinguish them. Training needs the extra ``torch``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CROP = ops.RandomResizedCrop(size=(SIDE, SIDE), random_area=(0.6, 1.0), seed=1)
 
 
 def streams(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any]:
-    """The first frame of each sample, and the flow of all of it: cropped together, ``NHWC`` and ``NFHWC``."""
+    """Return the first frame of each sample ``NHWC``, and the flow of all frames ``NFHWC``, with the same crop."""
     motion = fn.optical_flow(batch, preset="fast")
     cropped = CROP({"clip": batch, "flow": Flow(motion)}, epoch=epoch)
     (first,) = fn.element_extract(cropped["clip"], element_map=0)
@@ -34,7 +34,7 @@ def streams(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any]:
 
 
 def tensors(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any, Any]:
-    """Both streams as a network takes them, ``NCHW``, with the labels."""
+    """Return both streams as inputs of networks, ``NCHW``, and the labels."""
     import torch
 
     first, motion = streams(batch, epoch)
@@ -45,7 +45,7 @@ def tensors(batch: seqpipe.Batch, epoch: int) -> tuple[Any, Any, Any]:
 
 
 def network(channels: int, classes: int) -> Any:
-    """A small convolutional network; its last layer gives a value for each class."""
+    """Return a small convolutional network with a score for each class."""
     from torch import nn
 
     return nn.Sequential(
@@ -62,7 +62,7 @@ def network(channels: int, classes: int) -> Any:
 def train(
     train_set: seqpipe.readers.Video, test_set: seqpipe.readers.Video, classes: int, device: str
 ) -> None:
-    """Train both streams side by side, and tell how well each does by itself and both do together."""
+    """Train both streams, and print the accuracy of each and of their sum."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -94,7 +94,7 @@ def train(
 
 
 def reader(files: list[Path], device: str, *, shuffle: bool) -> seqpipe.readers.Video:
-    """Short sequences of some files, whose folders are their classes."""
+    """Return short sequences of files, whose folders are their classes."""
     classes = sorted({path.parent.name for path in files})
     return seqpipe.readers.Video(
         files=[str(path) for path in files],
@@ -107,7 +107,7 @@ def reader(files: list[Path], device: str, *, shuffle: bool) -> seqpipe.readers.
 
 
 def main() -> int:
-    """Make the set if none is given, show what the streams are, and train; returns the exit code."""
+    """Generate the dataset if none is given, print the streams, and train; returns the exit code."""
     parser = argparse.ArgumentParser(description="Two streams for an action classifier.")
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")

@@ -1,4 +1,4 @@
-"""The rooms of seqpipe, which of them may see which, what may be named where; how the code in them is kept.
+"""The layers of seqpipe and what each may import, the modules that may name a library, and rules for the code.
 
 The tables below are the rule. Every check also runs on small packages with one fault each, and must find it.
 """
@@ -17,7 +17,7 @@ import pytest
 import seqpipe
 
 from .support import architecture as arch
-from .support.architecture import Package, Room
+from .support.architecture import Layer, Package
 from .support.media import made
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +36,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("front_to_back",),
+    ("byte_streams", "front_to_back"),
     ("first_pass", "reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
@@ -68,9 +68,9 @@ CLI = (
 )
 BESIDE_OPS = ("video", "volume", "images", "readers")
 
-# A room imports only rooms above it. Readers and operators never see each other.
-ROOMS = (
-    Room(
+# A layer imports only layers above it. Readers and operators never see each other.
+LAYERS = (
+    Layer(
         "vocabulary",
         (
             "errors",
@@ -99,41 +99,36 @@ ROOMS = (
         ),
     ),
     # what flow is made of and good for; the operator that computes it is one of ops
-    Room("flow", ("flow",)),
-    Room("sampling", ("sampling",), never=("flow",)),
-    *(Room(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
-    Room("video", ("video",)),
-    *(Room(f"volume {layer[0]}", tuple(f"volume.{name}" for name in layer)) for layer in VOLUME),
-    Room("volume", ("volume",)),
-    Room("images", ("images",)),
-    Room("readers", ("readers",)),
-    *(Room(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
-    Room("ops", ("ops",), never=BESIDE_OPS),
-    Room("recipes", ("recipes",), never=BESIDE_OPS),
-    Room("view", ("view",), never=("readers",)),
-    Room("pipeline", ("pipeline",)),
-    Room("fn", ("fn", "types")),
-    Room("front", ("",)),
-    Room("plugin", ("plugin",)),
-    Room("torch", ("torch",)),
-    Room("dali", ("dali",), never=("plugin",)),
-    *(
-        Room(f"cli {layer[0]}", tuple(f"cli.{name}" for name in layer), never=("plugin", "fn"))
-        for layer in CLI
-    ),
-    Room("cli", ("cli", "__main__"), never=("plugin", "fn")),
+    Layer("flow", ("flow",)),
+    Layer("sampling", ("sampling",), never=("flow",)),
+    *(Layer(f"video {layer[0]}", tuple(f"video.{name}" for name in layer)) for layer in VIDEO),
+    Layer("video", ("video",)),
+    *(Layer(f"volume {layer[0]}", tuple(f"volume.{name}" for name in layer)) for layer in VOLUME),
+    Layer("volume", ("volume",)),
+    Layer("images", ("images",)),
+    Layer("readers", ("readers",)),
+    *(Layer(f"ops {layer[0]}", tuple(f"ops.{name}" for name in layer), never=BESIDE_OPS) for layer in OPS),
+    Layer("ops", ("ops",), never=BESIDE_OPS),
+    Layer("recipes", ("recipes",), never=BESIDE_OPS),
+    Layer("view", ("view",), never=("readers",)),
+    Layer("pipeline", ("pipeline",)),
+    Layer("fn", ("fn",)),
+    Layer("front", ("",)),
+    Layer("torch", ("torch",)),
+    Layer("dali", ("dali",)),
+    *(Layer(f"cli {layer[0]}", tuple(f"cli.{name}" for name in layer), never=("fn",)) for layer in CLI),
+    Layer("cli", ("cli", "__main__"), never=("fn",)),
 )
 
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "plugin", "dali.plugin.pytorch", "torch"),
+    "torch": ("array", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "kernel", "flow.nvofa"),
     "nvidia": ("cli.output.gpu_jpeg",),
-    "jax": ("plugin", "dali.plugin.jax"),
-    "tensorflow": ("plugin", "dali.plugin.tf"),
-    "lightning": ("plugin",),
-    "ray": ("plugin",),
+    "jax": ("dali.plugin.jax",),
+    "tensorflow": ("dali.plugin.tf",),
+    **dict.fromkeys(("lightning", "ray"), ()),
     **dict.fromkeys(
         (
             "nibabel",
@@ -182,8 +177,8 @@ HOMES = {
 }
 
 CHECKS = {
-    "rooms": partial(arch.every_module_has_a_room, rooms=ROOMS),
-    "order": partial(arch.imports_go_to_rooms_above, rooms=ROOMS),
+    "layers": partial(arch.every_module_has_a_layer, layers=LAYERS),
+    "order": partial(arch.imports_go_to_layers_above, layers=LAYERS),
     "cycles": arch.imports_have_no_cycle,
     "libraries": partial(arch.libraries_stay_in_their_modules, homes=HOMES),
     "exports": arch.exports_are_sorted_and_complete,
@@ -200,7 +195,7 @@ LONG = HEAD + "def _f():\n" + '    """Doc\n' + "    more\n" * 80 + '    """\n' +
 
 # (check, files of a package with one fault, a piece of what the check must say)
 FAULTS = [
-    ("rooms", {"cellar.py": HEAD}, "cellar.py: belongs to no room"),
+    ("layers", {"cellar.py": HEAD}, "cellar.py: belongs to no layer"),
     (
         "order",
         {"video/a.py": HEAD + "from ..readers import b\n", "readers/b.py": HEAD},

@@ -46,7 +46,7 @@ def cast(call: DaliCall) -> DataNode:
     """``fn.cast``: rounds half to even; DALI rounds half away from zero."""
     kind = dtype_name(call.take("dtype"))
     call.done()
-    return call.each(lambda part: cast_array(part, kind), told=kind)
+    return call.each(lambda part: cast_array(part, kind), summary=kind)
 
 
 def cast_like(call: DaliCall) -> DataNode:
@@ -113,7 +113,7 @@ def full(value: float | None) -> Callable[[DaliCall], DataNode]:
             found = Value.of(parts)
             return found if kind is None else found.each(lambda part: cast_array(part, dtype_name(kind)))
 
-        return call.node(compute, inputs=nodes, told=f"{fixed} {kind}")
+        return call.node(compute, inputs=nodes, summary=f"{fixed} {kind}")
 
     return build
 
@@ -135,7 +135,7 @@ def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
             levels = values[1] if value is None else [value] * len(values[0])
             return Value.of([one(a, b) for a, b in zip(values[0], levels, strict=True)], values[0].layout)
 
-        return call.node(compute, told=f"{value} {kind}")
+        return call.node(compute, summary=f"{value} {kind}")
 
     return build
 
@@ -176,8 +176,8 @@ def reinterpret(call: DaliCall) -> DataNode:
         kept = values[0].layout if parts and parts[0].ndim == values[0].ndim else ""
         return Value.of(parts, kept if layout is None else layout, values[0].sources)
 
-    told = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
-    return call.node(compute, inputs=nodes, told=told)
+    summary = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
+    return call.node(compute, inputs=nodes, summary=summary)
 
 
 def transpose(call: DaliCall) -> DataNode:
@@ -196,7 +196,7 @@ def transpose(call: DaliCall) -> DataNode:
         )
         return value.with_data(data, output if output is not None else letters)
 
-    return call.node(compute, told=f"{perm} {output}")
+    return call.node(compute, summary=f"{perm} {output}")
 
 
 def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
@@ -235,7 +235,7 @@ def squeeze(call: DaliCall) -> DataNode:
                 allowed="axes of length 1",
             ) from error
 
-    return call.node(compute, told=f"{axes} {names}")
+    return call.node(compute, summary=f"{axes} {names}")
 
 
 def expand_dims(call: DaliCall) -> DataNode:
@@ -252,7 +252,7 @@ def expand_dims(call: DaliCall) -> DataNode:
         known = "".join(letters) if names and letters else names if not values[0].ndim else ""
         return values[0].each(lambda part: np.expand_dims(part, tuple(places)), known)
 
-    return call.node(compute, told=f"{axes} {names}")
+    return call.node(compute, summary=f"{axes} {names}")
 
 
 def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
@@ -281,7 +281,7 @@ def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
                 ) from error
             return Value.of(parts, letters, first.sources)
 
-        return call.node(compute, told=f"{axis} {name}")
+        return call.node(compute, summary=f"{axis} {name}")
 
     return build
 
@@ -310,7 +310,7 @@ def reduction(call: DaliCall) -> DataNode:
             [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
         )
 
-    return call.node(compute, told=f"{axes} {names} {keeps} {options}")
+    return call.node(compute, summary=f"{axes} {names} {keeps} {options}")
 
 
 def one_hot(call: DaliCall) -> DataNode:
@@ -328,7 +328,7 @@ def one_hot(call: DaliCall) -> DataNode:
             part = part.reshape(())
         return op(part if part.ndim else part.reshape(1)).reshape(-1) if not part.ndim else op(part)
 
-    return call.each(one, "", told=f"{count} {axis} {on} {off} {kind}")
+    return call.each(one, "", summary=f"{count} {axis} {on} {off} {kind}")
 
 
 def permute_batch(call: DaliCall) -> DataNode:
@@ -337,7 +337,7 @@ def permute_batch(call: DaliCall) -> DataNode:
     call.done()
     if isinstance(indices, DataNode):
         return call.node(lambda v, _: _picked(v[0], v[1].on_host().stacked().reshape(-1)), indices)
-    return call.node(lambda v, _: _picked(v[0], np.asarray(indices)), told=str(indices))
+    return call.node(lambda v, _: _picked(v[0], np.asarray(indices)), summary=str(indices))
 
 
 def _picked(value: Value, places: Any) -> Value:
@@ -383,7 +383,7 @@ def pad(call: DaliCall) -> DataNode:
 
         return value.each(one)
 
-    return call.node(compute, told=f"{axes} {names} {shape} {align} {fill}")
+    return call.node(compute, summary=f"{axes} {names} {shape} {align} {fill}")
 
 
 def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
@@ -406,7 +406,7 @@ def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
             parts.append(Value.of([np.asarray(one) for one in found.labels]))
         return tuple(parts)
 
-    return outputs_of(call.node(compute, told=f"{constants}"), 4 if labelled else 3)
+    return outputs_of(call.node(compute, summary=f"{constants}"), 4 if labelled else 3)
 
 
 def element_extract(call: DaliCall) -> Any:
@@ -429,7 +429,7 @@ def element_extract(call: DaliCall) -> Any:
             return tuple(value.with_data(value.data[:, place], letters) for place in elements)
         return tuple(value.with_data([part[place] for part in value], letters) for place in elements)
 
-    made = outputs_of(call.node(compute, told=str(elements)), len(elements))
+    made = outputs_of(call.node(compute, summary=str(elements)), len(elements))
     return made[0] if len(made) == 1 else made
 
 
@@ -456,7 +456,7 @@ def lookup_table(call: DaliCall) -> DataNode:
         # the last entry is the default value of keys that are not in the table
         return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
 
-    return call.each(one, told=f"{keys.tolist()} {found.tolist()} {default} {kind}")
+    return call.each(one, summary=f"{keys.tolist()} {found.tolist()} {default} {kind}")
 
 
 def coord_transform(call: DaliCall) -> DataNode:
@@ -490,4 +490,4 @@ def coord_transform(call: DaliCall) -> DataNode:
             made.append(cast_array(moved + xp.asarray(added), kind))
         return Value.of(made, values[0].layout, values[0].sources)
 
-    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {kind}")
+    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")

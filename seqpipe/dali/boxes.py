@@ -65,7 +65,7 @@ def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
         return tuple(Value.of(list(column)) for column in zip(*rows, strict=True))
 
     return outputs_of(
-        call.node(compute, told=f"{len(anchors)} {criteria} {offset} {means} {stds} {scale}"), 2
+        call.node(compute, summary=f"{len(anchors)} {criteria} {offset} {means} {stds} {scale}"), 2
     )
 
 

@@ -156,18 +156,20 @@ class DaliCall:
         self,
         compute: Compute,
         *more: DataNode,
-        told: str = "",
+        summary: str = "",
         inputs: Seq[DataNode] | None = None,
         applies: Any = None,
     ) -> DataNode:
         """Return a node of the inputs and of further nodes."""
         given = [*(self.inputs if inputs is None else inputs), *more]
         label = self.name or self.row.name
-        return DataNode(label, given, compute, device=self.device, told=told, applies=applies)
+        return DataNode(label, given, compute, device=self.device, summary=summary, applies=applies)
 
-    def each(self, function: Callable[[Any], Any], layout: str | None = None, told: str = "") -> DataNode:
+    def each(self, function: Callable[[Any], Any], layout: str | None = None, summary: str = "") -> DataNode:
         """Return a node that applies a function to every sample of the only input."""
-        return self.node(lambda values, _: values[0].each(function, layout), told=told, inputs=[self.input()])
+        return self.node(
+            lambda values, _: values[0].each(function, layout), summary=summary, inputs=[self.input()]
+        )
 
     @property
     def drawing_seed(self) -> int:
@@ -310,10 +312,10 @@ def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
             return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, main, run)
 
-    told = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
+    summary = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
     reads = whole if whole is not None or not nodes.keys() <= _ANYWHERE else cls(**constants)
     return call.node(
-        compute, *nodes.values(), told=told, applies=reads if cls.traits.takes == "images" else None
+        compute, *nodes.values(), summary=summary, applies=reads if cls.traits.takes == "images" else None
     )
 
 
@@ -454,9 +456,9 @@ def check_known(call: DaliCall, *names: str) -> None:
             raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(names)))
 
 
-def several(call: DaliCall, compute: Compute, count: int, told: str = "") -> tuple[DataNode, ...]:
+def several(call: DaliCall, compute: Compute, count: int, summary: str = "") -> tuple[DataNode, ...]:
     """Return the nodes of a computation with several results."""
-    return outputs_of(call.node(compute, told=told), count)
+    return outputs_of(call.node(compute, summary=summary), count)
 
 
 def _is_set(one: Any) -> bool:

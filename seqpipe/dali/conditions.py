@@ -296,13 +296,13 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
     sides = [side for side in (one, other) if not isinstance(side, Absent)]
     kinds = {(side.dtype, side.ndim, side.layout, side.on_gpu) for side in sides}
     if len(kinds) > 1:
-        told = " and ".join(
+        summary = " and ".join(
             f"{side.dtype} of {side.ndim} axes{f' ({side.layout})' if side.layout else ''}"
             + (" on a GPU" if side.on_gpu else "")
             for side in sides
         )
         raise ParameterError(
-            f"{where}: the branches give {told}",
+            f"{where}: the branches give {summary}",
             source="if",
             allowed="one type, layout and device",
             advice="Cast one of them: fn.cast(x, dtype=types.FLOAT)",

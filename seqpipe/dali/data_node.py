@@ -63,7 +63,7 @@ class DataNode(ops.DataNode):
         inputs: the nodes that it depends on.
         compute: computes the value.
         device: device of the value, "cpu" or "gpu".
-        told: constant arguments as text, for messages and fingerprints.
+        summary: constant arguments as text, for messages and fingerprints.
         part: number of the value among several of its only input; None for the input's own value.
         passes: whether the value is that of its only input, on the same or another device.
         applies: the operator on images that it applies to its first input before anything else, if known; its other
@@ -77,12 +77,12 @@ class DataNode(ops.DataNode):
         compute: Compute,
         *,
         device: str = "cpu",
-        told: str = "",
+        summary: str = "",
         part: int | None = None,
         passes: bool = False,
         applies: Any = None,
     ) -> None:
-        self._label, self._compute, self._told, self._part = label, compute, told, part
+        self._label, self._compute, self._summary, self._part = label, compute, summary, part
         self._passes, self._applies = passes, applies
         self.device, self.where = device, user_line()
         self.pipeline = current()
@@ -138,9 +138,7 @@ class DataNode(ops.DataNode):
         """See :meth:`seqpipe.ops.DataNode.written`."""
         if self._part is not None:
             return f"{name(self._inputs[0])}[{self._part}]"
-        return (
-            f"{self._label}({', '.join([*map(name, self._inputs), *([self._told] if self._told else [])])})"
-        )
+        return f"{self._label}({', '.join([*map(name, self._inputs), *([self._summary] if self._summary else [])])})"
 
     def value(self, given: Seq[Any], run: Run) -> Any:
         """See :meth:`seqpipe.ops.DataNode.value`."""
@@ -168,7 +166,7 @@ class DataNode(ops.DataNode):
     def shape(self, *, dtype: Any = None) -> DataNode:
         """Return the shape of each sample, by default int64."""
         kind = "int64" if dtype is None else dtype_name(dtype)
-        return DataNode("shapes", [self], partial(_shapes, kind), told=kind)
+        return DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
 
     def property(self, key: str) -> DataNode:
         """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.
@@ -180,7 +178,7 @@ class DataNode(ops.DataNode):
             raise ParameterError(
                 f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
             )
-        return DataNode("get_property", [self], partial(_facts, key), told=key)
+        return DataNode("get_property", [self], partial(_facts, key), summary=key)
 
     def __getitem__(self, key: Any) -> DataNode:
         return subscript(self, key)
@@ -340,11 +338,11 @@ def node_of(value: Any) -> DataNode:
     def repeated(_: list[Value], run: Run) -> Value:
         return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
 
-    made = DataNode("constant", [], repeated, told=_told(array))
+    made = DataNode("constant", [], repeated, summary=_summary(array))
     return made.gpu() if value.device == "gpu" else made
 
 
-def _told(array: np.ndarray[Any, Any]) -> str:
+def _summary(array: np.ndarray[Any, Any]) -> str:
     return f"{array.dtype}{array.tolist()}" if array.size <= 64 else f"{array.dtype}{array.shape}"
 
 
@@ -395,14 +393,14 @@ def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
                 allowed="a number, a node, an array or a list of numbers, or types.Constant",
             )
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
-    told = " ".join(_told(one) if one is not None else "·" for one in numbers)
+    summary = " ".join(_summary(one) if one is not None else "·" for one in numbers)
 
     def compute(values: list[Value], _: Run) -> Value:
         found = iter(values)
         parts: list[Any] = [next(found) if number is None else number for number in numbers]
         return _combined(sign, parts)
 
-    return DataNode(sign, nodes, compute, device=device, told=told)
+    return DataNode(sign, nodes, compute, device=device, summary=summary)
 
 
 def _combined(sign: str, parts: list[Any]) -> Value:
@@ -488,7 +486,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
 
     wanted = tuple(admitted(part) for part in keys)
     varies = len(inputs) > 1
-    told = ", ".join(map(_written, wanted))
+    summary = ", ".join(map(_written, wanted))
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
@@ -503,11 +501,12 @@ def subscript(node: DataNode, key: Any) -> DataNode:
         except IndexError as error:
             shapes = dict.fromkeys(value.shapes())
             raise ParameterError(
-                f"[{told}] of samples of the shape {', '.join(map(str, shapes))}: {error}", source="DataNode"
+                f"[{summary}] of samples of the shape {', '.join(map(str, shapes))}: {error}",
+                source="DataNode",
             ) from error
         return Value.of(parts, layout, value.sources)
 
-    return DataNode("subscript", inputs, compute, device=node.device, told=told)
+    return DataNode("subscript", inputs, compute, device=node.device, summary=summary)
 
 
 class _Place:

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _decoded(
-    call: DaliCall, function: Callable[[Array, str, Run, int], Array], layout: str, told: str
+    call: DaliCall, function: Callable[[Array, str, Run, int], Array], layout: str, summary: str
 ) -> DataNode:
     """Return a node that calls a function on the bytes of each sample, on threads."""
     count = current().num_threads or len(os.sched_getaffinity(0))
@@ -52,7 +52,7 @@ def _decoded(
         futures = [workers.submit(partial(one, number)) for number in range(len(value))]
         return Value.of([future.result() for future in futures], layout, value.sources)
 
-    made = DataNode(call.name or call.row.name, [call.input().cpu()], compute, told=told)
+    made = DataNode(call.name or call.row.name, [call.input().cpu()], compute, summary=summary)
     return made.gpu() if call.device == "gpu" else made
 
 

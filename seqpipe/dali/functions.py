@@ -52,7 +52,7 @@ def python_function(call: DaliCall) -> Any:
         )
         return made if count != 1 else made[0]
 
-    node = call.node(compute, told=getattr(function, "__qualname__", repr(type(function))))
+    node = call.node(compute, summary=getattr(function, "__qualname__", repr(type(function))))
     return node if count == 1 else outputs_of(node, count)
 
 

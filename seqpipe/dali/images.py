@@ -117,7 +117,9 @@ def crop_mirror_normalize(call: DaliCall) -> DataNode:
         made = DataNode("channels", [made], lambda v, _: _channels(v[0], fill), device=made.device)
     if not moved:
         return made
-    return DataNode("transpose", [made], lambda v, _: _ordered(v[0], layout), device=made.device, told=layout)
+    return DataNode(
+        "transpose", [made], lambda v, _: _ordered(v[0], layout), device=made.device, summary=layout
+    )
 
 
 def _channels(value: Value, fill: Any) -> Value:
@@ -204,8 +206,8 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
             parts.append(found)
         return Value.of(parts, value.layout, value.sources)
 
-    told = f"{axes} {names} {shares} {centered} {fill}"
-    return call.node(compute, corners, sizes, told=told)
+    summary = f"{axes} {names} {shares} {centered} {fill}"
+    return call.node(compute, corners, sizes, summary=summary)
 
 
 def flip(call: DaliCall) -> DataNode:
@@ -221,7 +223,7 @@ def flip(call: DaliCall) -> DataNode:
         axis = values[0].layout.find("D")
         return values[0] if axis < 0 else values[0].each(lambda part: namespace(part).flip(part, axis))
 
-    return DataNode("flip", [made], compute, device=made.device, told="depthwise")
+    return DataNode("flip", [made], compute, device=made.device, summary="depthwise")
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:
@@ -296,7 +298,7 @@ def filtered(call: DaliCall) -> DataNode:
             parts.append(found)
         return Value.of(parts, layout, value.sources)
 
-    return call.node(compute, *nodes, told=f"{mode} {given} {fixed}")
+    return call.node(compute, *nodes, summary=f"{mode} {given} {fixed}")
 
 
 def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
@@ -343,7 +345,7 @@ def normalize(call: DaliCall) -> DataNode:
         parts = [one(part, places, *row) for part, *row in zip(value, *columns, strict=True)]
         return Value.of(parts, value.layout, value.sources)
 
-    return call.node(compute, *nodes, told=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
+    return call.node(compute, *nodes, summary=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
 
 
 def multi_paste(call: DaliCall) -> DataNode:
@@ -370,7 +372,7 @@ def multi_paste(call: DaliCall) -> DataNode:
         made = Value.of(parts, images.layout or "HWC")
         return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
 
-    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {kind}")
+    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
 
 
 def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
@@ -430,7 +432,9 @@ def coord_flip(call: DaliCall) -> DataNode:
         return Value.of(parts, values[0].layout)
 
     return call.node(
-        compute, *nodes, told=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips])
+        compute,
+        *nodes,
+        summary=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips]),
     )
 
 
@@ -456,4 +460,4 @@ def optical_flow(call: DaliCall) -> DataNode:
             return value.with_data(op(value.data, layout="NFHWC"), "FHWC")
         return Value.of(op(list(value.data), layout="FHWC"), "FHWC", value.sources)
 
-    return call.node(compute, told=f"{op.changed()}")
+    return call.node(compute, summary=f"{op.changed()}")

@@ -48,7 +48,7 @@ def grid_mask(call: DaliCall) -> DataNode:
             parts.append(part * namespace(part).asarray(kept.reshape(shape)).astype(part.dtype))
         return Value.of(parts, value.layout, value.sources)
 
-    return call.node(compute, *nodes.values(), told=f"{numbers}")
+    return call.node(compute, *nodes.values(), summary=f"{numbers}")
 
 
 def _kept(

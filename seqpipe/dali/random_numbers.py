@@ -56,8 +56,8 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
                 else found.with_data(cast_array(found.data, made))
             )
 
-        told = f"{settings} {op.seed} {wide} {made}"
-        return call.node(compute, *nodes, told=told, inputs=call.inputs[:1])
+        summary = f"{settings} {op.seed} {wide} {made}"
+        return call.node(compute, *nodes, summary=summary, inputs=call.inputs[:1])
 
     return build
 
@@ -139,7 +139,7 @@ def random_beta(call: DaliCall) -> DataNode:
             parts.append(np.asarray(drawn, kind))
         return Value.of(parts, values[0].layout if like else "")
 
-    return call.node(compute, *nodes, told=f"{wide} {kind} {seed}")
+    return call.node(compute, *nodes, summary=f"{wide} {kind} {seed}")
 
 
 def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
@@ -156,7 +156,7 @@ def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
         windows = np.asarray(found, np.int32).reshape(-1, 4)
         return Value(windows[:, :2].copy()), Value(windows[:, 2:].copy())
 
-    return several(call, compute, 2, told=f"{area} {ratio} {attempts} {seed}")
+    return several(call, compute, 2, summary=f"{area} {ratio} {attempts} {seed}")
 
 
 def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -> tuple[int, int, int, int]:
@@ -209,7 +209,7 @@ def roi_random_crop(call: DaliCall) -> DataNode:
             parts.append(rng.integers(low, np.maximum(high, low) + 1))
         return Value.of(parts)
 
-    return call.node(compute, *nodes.values(), told=f"{list(nodes)} {seed}")
+    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {seed}")
 
 
 def batch_permutation(call: DaliCall) -> DataNode:
@@ -236,4 +236,4 @@ def batch_permutation(call: DaliCall) -> DataNode:
             found = rng.permutation(count)
         return Value(found.astype(np.int32))
 
-    return call.node(compute, told=f"{seed} {repeats} {moves}")
+    return call.node(compute, summary=f"{seed} {repeats} {moves}")

@@ -113,7 +113,7 @@ def transform(name: str) -> Callable[[DaliCall], DataNode]:
                 )
             return Value.of(parts)
 
-        return call.node(compute, *nodes.values(), told=f"{fixed} {reverse}", inputs=first)
+        return call.node(compute, *nodes.values(), summary=f"{fixed} {reverse}", inputs=first)
 
     return build
 
@@ -126,7 +126,7 @@ def combined(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         return Value.of([_product(list(row), reverse) for row in zip(*values, strict=True)])
 
-    return call.node(compute, told=str(reverse))
+    return call.node(compute, summary=str(reverse))
 
 
 def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:

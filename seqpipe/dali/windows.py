@@ -66,7 +66,7 @@ def slice_(call: DaliCall) -> DataNode:
         made = Value.of(parts, values[0].layout, value.sources)
         return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
 
-    return call.node(compute, *nodes.values(), inputs=data, told=f"{axes} {names} {policy} {fill}")
+    return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
 
 
 def crop_window(call: DaliCall) -> bool:
@@ -110,8 +110,10 @@ def crop_window(call: DaliCall) -> bool:
             parts.append(_window(part, starts, ends, policy, levels, source))
         return Value.of(parts, layout, value.sources)
 
-    told = f"{rows}×{columns} {places} {policy} {fill} {rounding}"
-    call.inputs = [DataNode("window", [call.input(), *nodes], compute, device=call.input().device, told=told)]
+    summary = f"{rows}×{columns} {places} {policy} {fill} {rounding}"
+    call.inputs = [
+        DataNode("window", [call.input(), *nodes], compute, device=call.input().device, summary=summary)
+    ]
     return True
 
 

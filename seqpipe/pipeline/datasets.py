@@ -1,4 +1,4 @@
-"""Datasets of a pipeline: those of readers, and items that are read one by one, such as files."""
+"""Datasets of a pipeline: the sequences of a video reader, and single items such as files."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _THREADS: Final = 4
 
 @dataclass(eq=False)
 class Clips:
-    """The sequences of a :class:`seqpipe.readers.Video`, and what is known of them.
+    """The sequences of a :class:`seqpipe.readers.Video` with their metadata.
 
-    Its values are pixels (a Batch), labels, times, frame numbers, indices, the places of the videos in the dataset, and
-    the further columns of the dataset, each by its name; ``column_`` stands before names that are among these.
+    The values are pixels (a Batch), labels, timestamps, frame numbers, indices, positions of the videos in the dataset,
+    and further columns of the dataset by name, with the prefix ``column_`` if the name is one of these.
 
     Attributes:
         reader: the reader.
-        outputs: what the pictures of each sample are to be instead of what the reader says.
-        luma: whether the luma of the pixels is the last of the values: uint8, one channel, full range, straight from
-            the decoded surface. Of pixels and luma, what nobody uses is not made.
+        outputs: a function that replaces the reader's output for each sample, or None.
+        luma: whether the last value is the luma of the pixels: uint8, one channel, full range, from the decoded
+            surface. Pixels or luma that no node uses are not computed.
     """
 
     reader: Video
@@ -55,40 +55,40 @@ class Clips:
         self.parts: tuple[str, ...] = (*CLIP_PARTS, *named, *last)
         fetcher = self.reader.fetcher
         whole = fetcher if self.outputs is None else replace(fetcher, outputs=self.outputs)
-        # with a report of its own, for losses count once
+        # with a report of its own, so that losses are counted once
         gray = replace(whole, outputs=_LumaOutputs(whole.output, self.outputs), book=ReportBook())
         self._fetchers = {"pixels": whole, "luma": gray}
-        self._asked = set[str]()
+        self._requested = set[str]()
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """That of the reader."""
+        """The reader's fingerprint."""
         return {"reader": self.reader.fingerprint}
 
     @property
-    def room(self) -> int:
-        """Bytes that may be under way."""
+    def limit_bytes(self) -> int:
+        """The reader's memory limit of pending batches."""
         return self.reader.limit_bytes
 
     def length(self, epoch: int) -> int:
-        """Samples of this rank."""
+        """Return the number of samples of this rank."""
         return self.reader.epoch_length(epoch)
 
     def lockstep(self) -> tuple[int, int]:
-        """The least and the most samples of any rank."""
+        """Return the smallest and the largest number of samples of a rank."""
         return _lockstep(self.reader.fetcher.selection.order)
 
     def use(self, parts: Seq[int]) -> None:
         """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
-        self._asked.update(self.parts[part] for part in parts)
+        self._requested.update(self.parts[part] for part in parts)
 
     @property
     def _used(self) -> tuple[str, ...]:
-        """The images that are made: the pixels, where nobody has asked for any."""
-        return tuple(name for name in self._fetchers if name in self._asked) or ("pixels",)
+        """The images to decode: those requested by :meth:`use`, else the pixels."""
+        return tuple(name for name in self._fetchers if name in self._requested) or ("pixels",)
 
     def type_of(self, part: int) -> Type:
-        """Of images what the reader delivers; of numbers all."""
+        """Return the type of a value, by its number."""
         name = self.parts[part]
         if name in self._fetchers:
             return self._image_type(name)
@@ -113,19 +113,19 @@ class Clips:
         return known.resized(self.reader.layout, {})
 
     def size(self, epoch: int, positions: IntArray) -> int:
-        """The bytes of their pixels."""
+        """Return the size of the samples' pixels in bytes."""
         return sum(self._fetchers[name].size(epoch, positions) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
-        """Begin to decode."""
+        """Start to decode samples."""
         return begin_together([self._fetchers[name] for name in self._used], epoch, positions)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
-        """The batch and what is known of its samples.
+        """Wait for samples; return their values, indices and sources.
 
         Raises:
-            SeqpipeError: a sample cannot be read, and the reader says that this is an error.
-            EmptyBatchError: none can be read, and they are to be left out.
+            SeqpipeError: a sample cannot be read, and the reader's ``on_error`` is "raise".
+            EmptyBatchError: no sample can be read, and ``on_error`` leaves them out.
         """
         images = {name: self._batch(name, one) for name, one in zip(self._used, work, strict=True)}
         batch = images[self._used[0]]
@@ -167,16 +167,16 @@ class Clips:
 
 @dataclass(eq=False)
 class Items:
-    """Items that are read one by one, on threads of their own.
+    """Items that are read one by one, on separate threads.
 
     Attributes:
-        read: makes the values of the item with a number; may run on several threads at once.
-        order: which item stands where.
-        name: for messages.
-        parts: the names of the values.
-        facts: what decides the items, as plain values.
-        described: what an item comes from.
-        gather: makes one value of those of all items, for each part.
+        read: returns the values of an item by its number; called by several threads.
+        order: order of the items.
+        name: name for messages and threads.
+        parts: names of the values.
+        facts: everything that determines the items, as plain values.
+        described: path or URL of each item.
+        gather: combines the values of all items of a batch into one, for each part.
     """
 
     read: Callable[[int], tuple[Any, ...]]
@@ -189,12 +189,12 @@ class Items:
     _workers: list[Workers] = field(default_factory=list, init=False)
 
     @property
-    def room(self) -> None:
-        """Any number of bytes may be under way: items are small, or their size is not known."""
+    def limit_bytes(self) -> None:
+        """None: pending items are not limited, as their size is unknown."""
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """What decides the items and their order."""
+        """Everything that determines the items and their order."""
         order = self.order
         return {
             **self.facts,
@@ -202,23 +202,23 @@ class Items:
         }
 
     def length(self, epoch: int) -> int:
-        """Items of this rank."""
+        """Return the number of items of this rank."""
         return self.order.length(epoch)
 
     def lockstep(self) -> tuple[int, int]:
-        """The least and the most items of any rank."""
+        """Return the smallest and the largest number of items of a rank."""
         return _lockstep(self.order)
 
-    def type_of(self, part: int) -> Type:  # noqa: ARG002  it is not known before they are read
+    def type_of(self, part: int) -> Type:  # noqa: ARG002  unknown before items are read
         """Nothing is known of it."""
         return Type()
 
-    def size(self, epoch: int, positions: IntArray) -> int:  # noqa: ARG002  it is not known before they are read
+    def size(self, epoch: int, positions: IntArray) -> int:  # noqa: ARG002  unknown before items are read
         """Nothing is known of it."""
         return 0
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
-        """Begin to read."""
+        """Start to read items."""
         if not self._workers:
             self._workers.append(Workers(_THREADS, f"seqpipe-{self.name}"))
         indices = self.order.samples(epoch, positions)
@@ -226,7 +226,7 @@ class Items:
         return indices, [self._workers[0].submit(call) for call in calls]
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
-        """The values."""
+        """Wait for items; return their values, indices and sources."""
         indices, futures = work
         sources = tuple(self.described[index] for index in indices.tolist())
         rows = []
@@ -252,7 +252,7 @@ class Items:
 
 @dataclass(frozen=True)
 class _LumaOutputs:
-    """Outputs of luma, of the geometry of others: of the reader's, or of what is made of each sample instead."""
+    """Outputs of luma with the geometry of the reader's output, or of the outputs that replace it."""
 
     plain: OutputSpec
     outputs: Outputs | None

@@ -214,7 +214,7 @@ class Executor:
             return False
         for number, source in enumerate(self.sources):
             held = sum(begun.tickets[number].size for begun in self._queue)
-            if source.room is not None and held + source.next_size() > source.room:
+            if source.limit_bytes is not None and held + source.next_size() > source.limit_bytes:
                 return False
         return True
 

@@ -133,7 +133,7 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None
 
 @dataclass(frozen=True)
 class _SoFar:
-    """The conversion that the operators of the head add up to."""
+    """The conversion that combines the operators of the head."""
 
     plain: OutputSpec
     fuse: Fuse

@@ -1,8 +1,7 @@
-"""Gathering: a pass over a graph that finds out how the batches of external sources are best copied.
+"""Gathering: a pass over a graph that chooses how the batches of external sources are copied.
 
-A source's batches are copied once, since its code may use its memory again. Where a GPU is the only place that they go
-to, the copy is into page-locked memory, from which uploads do not hold up anybody. Where a crop is all that is read of
-them, only the crop is copied.
+A source's batches are copied once, since its code may reuse its memory. If they are only used on a GPU, they are copied
+into page-locked memory, from which uploads are asynchronous. If only a crop of them is read, only the crop is copied.
 """
 
 from __future__ import annotations
@@ -40,23 +39,25 @@ class _Cut(NamedTuple):
 
 @dataclass(eq=False)
 class Gathering:
-    """How the batches of one value of a source are copied.
+    """Copies the batches of one value of a source.
 
     Attributes:
-        memory: what they are copied into.
-        crop: the operator that reads them, and perhaps no more than a crop; None for copies of whole samples.
+        memory: the memory that they are copied into.
+        crop: the operator that reads them, and perhaps only a crop of them; None to copy whole samples.
+        planned: whether it belongs to a graph; another graph of the same source may need whole samples.
     """
 
     memory: Staging = field(default_factory=Staging)
     crop: Geometry | None = None
+    planned: bool = False
     _cuts: dict[Any, _Cut | None] = field(default_factory=dict, init=False)
 
     def __call__(self, value: Value, *, copied: bool = True) -> Value:
         """Copy a batch, or only its crop; samples of one shape become one array.
 
         Args:
-            value: the batch; one on a GPU is given back as it is.
-            copied: whether the source may use its memory again, so that an array that stays in main memory is copied.
+            value: the batch; a batch on a GPU is returned unchanged.
+            copied: whether the source may reuse its memory, so that arrays that stay in main memory are copied, too.
         """
         if value.on_gpu:
             return value
@@ -76,7 +77,7 @@ class Gathering:
         return value.with_data([part.copy() for part in value] if copied else list(value))
 
     def _cut(self, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
-        """What is known of a sample of this shape; None if all of it may be needed."""
+        """Return the crop of samples of this shape; None if the whole sample may be needed."""
         if self.crop is None:
             return None
         place = sample.shape, sample.dtype, layout
@@ -85,7 +86,7 @@ class Gathering:
         return self._cuts[place]
 
     def told(self) -> str:
-        """What is done, as a clause."""
+        """Describe the copies, as a clause."""
         what = "whole samples" if self.crop is None else f"what {self.crop!r} reads of samples"
         where = (
             "main memory"
@@ -97,19 +98,19 @@ class Gathering:
 
 @runtime_checkable
 class Gathers(Protocol):
-    """A source that copies its batches.
+    """A source whose batches are copied by :class:`Gathering`.
 
     Attributes:
-        gatherings: how, for each of its values.
+        gatherings: one for each of its values.
     """
 
     gatherings: list[Gathering]
 
 
 def _cut_of(op: Geometry, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
-    """The part of a sample that an operator reads, if it makes the same of that part alone.
+    """Return the part of a sample that an operator reads, if the result from that part alone is the same.
 
-    None if it does not; or if it refuses the sample, which it does again where it stands.
+    None otherwise, or if the operator refuses the sample; the error is then raised when the graph runs.
     """
     letters = layout or DEFAULT_LAYOUTS.get(sample.ndim, "")
     if letters not in LAYOUTS or letters.startswith("N"):
@@ -144,20 +145,22 @@ def _read(
 
 
 def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
-    """Tell the external sources of a graph how to copy their batches.
+    """Set how the external sources of a graph copy their batches.
 
     Args:
-        graph: the graph; its nodes stay as they are, for they make the same of what was cropped before.
-        device: number of the GPU that its nodes move values to.
+        graph: the graph; its nodes are unchanged, as their results from the crop are the same.
+        device: number of the GPU that its nodes upload to.
 
     Returns:
-        For each value whose copies are not plain, a sentence.
+        A sentence for each value that is cropped or copied to page-locked memory.
     """
     told = []
     for node in graph.input_nodes:
         if isinstance(node, Fed) and isinstance(node.source, Gathers):
             uploaded, crop = _use_of(graph, node)
-            made = Gathering(Staging(device if uploaded else None), crop)
+            if node.source.gatherings[node.part].planned:
+                crop = None
+            made = Gathering(Staging(device if uploaded else None), crop, planned=True)
             node.source.gatherings[node.part] = made
             if uploaded or crop is not None:
                 told.append(f"{node.label}: {made.told()}")
@@ -165,7 +168,7 @@ def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
 
 
 def _use_of(graph: Graph, node: DataNode) -> tuple[bool, Geometry | None]:
-    """Whether a value is needed on a GPU alone, and the operator whose crop is all that is made of it."""
+    """Return whether a value is used only on a GPU, and the operator that is its only reader."""
     uploaded = False
     while True:
         users = graph.users(node)

@@ -1,4 +1,4 @@
-"""Graphs of operators: written with values that are to come, then called with batches.
+"""Graphs of operators: built from nodes that stand for future values, then called with batches.
 
     images = Input("images")
     angle = fn.random.uniform(range=(-10.0, 10.0), seed=1)
@@ -7,19 +7,17 @@
     graph = Graph(even, angle)
     pixels, angles = graph(images=batch, epoch=1)
 
-A node describes a value by what it is made of, and knows nothing else: neither who uses it, nor any graph. So cycles
-cannot be written, and a node may be in many graphs. Operators know nodes (``ops._node``) and make them
-(``ops._called``), for such a call is one like any other that waits for its values; this room evaluates them.
+A node refers to its operands only, not to its users or a graph. So graphs have no cycles, and a node may be in several
+graphs. Operators create nodes when they are called with nodes; this module evaluates them.
 
-What comes is what the same eager calls give, to the last bit: a node of a parameter stands for an array with a value
-for each sample, or for each frame. A node is evaluated once, however many use it, and let go after its last use. Calls
-of which each takes what the one before it gives, and nobody else does, are one :class:`seqpipe.ops.Chain`. Parameters
-are needed in main memory: those that are made of pixels on a GPU are brought there by way of its current stream, which
-is waited for.
+Results equal those of the same calls without a graph, bit by bit: a node as a parameter stands for an array with values
+for samples or frames. A node is evaluated once for all of its users, and its value is released after the last use.
+Consecutive calls without other users are one :class:`seqpipe.ops.Chain`. Parameters are needed in main memory: if they
+are computed from pixels on a GPU, they are copied from there, which waits for the GPU.
 
-Draws depend on (seed, name, occurrence, epoch, index of the sample), as everywhere. Operators of one name and one seed
-draw apart in a graph, and so do nodes of random numbers: see :mod:`seqpipe.ops.core.occurrences`. A call by itself
-draws as the first occurrence does.
+Sampled values depend on (seed, name, occurrence, epoch, sample index). Operators of the same name and seed sample
+independently in a graph, and so do nodes of random numbers; see :mod:`seqpipe.ops.core.occurrences`. A call outside of
+a graph is the first occurrence.
 """
 
 from __future__ import annotations
@@ -46,13 +44,13 @@ __all__ = ["Graph"]
 
 
 class Graph:
-    """Values that are made of inputs, by operators and random numbers; see :mod:`seqpipe.pipeline.graph`.
+    """A function of named inputs that consists of operators and random numbers; see :mod:`seqpipe.pipeline.graph`.
 
     Args:
-        *outputs: the nodes whose values are wanted, one or more.
+        *outputs: the output nodes, one or more.
 
     Raises:
-        ParameterError: there are none, or something else is among them.
+        ParameterError: there is no output, or an output is not a node.
     """
 
     def __init__(self, *outputs: DataNode) -> None:
@@ -78,31 +76,31 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[DataNode, ...]:
-        """The nodes whose values it gives."""
+        """The output nodes."""
         return self._outputs
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of what it is called with."""
+        """Names of the inputs."""
         return tuple(self._places)
 
     @property
     def nodes(self) -> tuple[DataNode, ...]:
-        """All nodes, each after what it is made of."""
+        """All nodes in evaluation order."""
         return tuple(self._order.nodes)
 
     @property
     def types(self) -> tuple[Type, ...]:
-        """What is known of the outputs before anything runs."""
+        """Types of the outputs, as far as known."""
         return tuple(self.type_of(node) for node in self._outputs)
 
     def type_of(self, node: DataNode) -> Type:
-        """What is known of the value of one of its nodes; of one that gives several, of the first."""
+        """Return the type of a node's value; the first one's, if the node has several values."""
         return self._inferred.types[self._order.place(node)][0]
 
     @property
     def waits(self) -> tuple[str, ...]:
-        """For each node whose value has to be brought from a GPU while a batch is made, a sentence."""
+        """A sentence for each node whose value is copied from a GPU during a batch."""
         return self._inferred.waits
 
     def settle(self, values: Mapping[str, Any]) -> None:
@@ -123,7 +121,7 @@ class Graph:
 
     @property
     def input_nodes(self) -> tuple[Input, ...]:
-        """The inputs themselves."""
+        """The input nodes."""
         return tuple(node for node in self._order.nodes if isinstance(node, Input))
 
     def users(self, node: DataNode) -> tuple[DataNode | None, ...]:
@@ -135,7 +133,7 @@ class Graph:
 
     @property
     def images(self) -> frozenset[str]:
-        """The names of inputs that operators act on as on images."""
+        """Names of the inputs that operators process as images."""
         calls = [node for node in self._order.nodes if isinstance(node, DeferredCall)]
         targets = [(call, call.target.operators[0].traits.takes) for call in calls]
         acted_on = [one for call, takes in targets if takes in ("images", "batches") for one in call.inputs]
@@ -150,22 +148,22 @@ class Graph:
         device: KernelDevice | None = None,
         **inputs: Any,
     ) -> tuple[Any, ...]:
-        """The values of the outputs.
+        """Compute the outputs.
 
         Args:
-            epoch: the epoch that draws are for.
-            index: the index of the first sample within its dataset, or of each one; draws depend on it. By default
-                those that a Batch among the inputs knows, else from 0 on.
-            backend: who does what operators do to images; None for kernels on a GPU and the fast forms on the CPU.
-            device: what kernels run on; None for the GPU that holds the images.
-            **inputs: a value for each input, by its name: an array, a list of such, a Sequence or a Batch.
+            epoch: the epoch of sampled values.
+            index: index of the first sample within its dataset, or of each sample, for sampled values. By default
+                the indices of a Batch among the inputs, else counted from 0.
+            backend: implementation of the operators on images; None for kernels on a GPU and the fast ones on the CPU.
+            device: device of the kernels; None for the GPU that holds the images.
+            **inputs: a value for each input by name: an array, a list of arrays, a Sequence or a Batch.
 
         Returns:
-            One for each output, each as the same eager calls give it.
+            A value for each output, equal to that of the same calls without a graph.
 
         Raises:
             ParameterError: an input is missing or unknown, or an operator does not take what it is given.
-            BackendError: the data is on a GPU that cannot be used.
+            BackendError: the data are on a GPU that is not usable.
         """
         self._check(inputs, epoch=epoch, index=index)
         index = _indices(inputs, index)
@@ -179,7 +177,7 @@ class Graph:
         return tuple(values[self._order.place(node)] for node in self._outputs)
 
     def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
-        """What a step gives; nothing here holds what it was given when the next one begins."""
+        """Compute a step; no reference to its operands remains afterwards, so that spent values are freed."""
         try:
             return step.value([values[self._order.place(node)] for node in step.operands], run)
         except Exception as error:
@@ -222,10 +220,10 @@ class Graph:
         return node.label if isinstance(node, Input) else f"%{self._order.place(node)}"
 
     def explain(self) -> str:
-        """What is done, a line for each step; of operators on images what is done on a GPU, as a chain has it.
+        """Describe each step in a line; chains of operators by their passes on a GPU.
 
-        The types of inputs stand before it, that of a step's result behind it as far as they are known; at the end
-        stands what waits for a GPU.
+        The types of the inputs come first, the type of a result follows its step as far as known, and copies from a GPU
+        are listed at the end.
         """
         lines = []
         for step in self._steps:
@@ -247,34 +245,34 @@ class Graph:
         )
 
     def dot(self) -> str:
-        """The graph as text for Graphviz: nodes with their types, and what each is made of."""
+        """Return the graph in Graphviz's DOT language, with the types of its nodes."""
         return dot_text(self._order, self._inferred.types)
 
     def _told(self, ops: Iterable[Op]) -> str:
-        """Where parameters of operators come from."""
+        """Return a clause with the nodes that parameters of operators come from."""
         names = [self._name(node) for op in ops for node in op.pending]
         return f"; parameters from {', '.join(names)}" if names else ""
 
     def to_json(self) -> str:
-        """The graph as JSON, for :meth:`from_json`; the same for graphs that are made alike.
+        """Return the graph as JSON, for :meth:`from_json`; equal for graphs with the same structure.
 
         Raises:
-            ParameterError: an array is part of it.
+            ParameterError: an array is part of the graph.
         """
         return to_json(self._order, self._outputs)
 
     @staticmethod
     def from_json(text: str) -> Graph:
-        """The graph that :meth:`to_json` was called for.
+        """Return the graph from the result of :meth:`to_json`.
 
         Raises:
-            ParameterError: this is no such text, or an operator or a parameter in it is not valid.
+            ParameterError: the text is not one, or an operator or a parameter in it is not valid.
         """
         return Graph(*from_json(text))
 
     @cached_property
     def fingerprint(self) -> str:
-        """What decides what it makes of its inputs, in a short text."""
+        """Short digest of everything that determines the outputs for given inputs."""
         return fingerprint(graph=self.to_json())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -282,10 +280,10 @@ class Graph:
 
 
 def _indices(inputs: Mapping[str, Any], index: Any) -> Any:
-    """The samples' indices: those that are given, or those that batches know.
+    """Return the samples' indices: ``index``, or those of the batches.
 
     Raises:
-        ParameterError: batches are of different samples.
+        ParameterError: batches have different samples.
     """
     if index is not None:
         return index
@@ -295,7 +293,7 @@ def _indices(inputs: Mapping[str, Any], index: Any) -> Any:
         raise _wrong(
             f"{' and '.join(known)} are batches of different samples",
             allowed="those of the same, in one order",
-            advice="Say by index=… which draws are meant",
+            advice="Pass the indices for sampled values as index=…",
         )
     return next(iter(known.values()), None)
 

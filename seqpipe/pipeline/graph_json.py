@@ -1,4 +1,4 @@
-"""Graphs as JSON: nodes in their order, each made of those before it, so that no cycle can be written here either."""
+"""Graphs as JSON: nodes in evaluation order, each of which refers to earlier ones only, which excludes cycles."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _KINDS: Final = {
 
 
 def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
-    """Nodes as JSON, and which of them are outputs.
+    """Return nodes and outputs as JSON.
 
     Raises:
-        ParameterError: an array is among them.
+        ParameterError: an array is part of the graph.
     """
     state = {
         "format": _FORMAT,
@@ -61,7 +61,7 @@ def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
 
 
 def _state(node: DataNode) -> dict[str, Any]:
-    """A node as JSON knows it, but for the nodes that it is made of, which stay what they are."""
+    """Return a node as a dictionary for JSON, in which other nodes are left as objects."""
     if isinstance(node, Input):
         return {"input": node.name}
     if isinstance(node, NodeOutput):
@@ -82,7 +82,7 @@ def _maker(maker: Any) -> dict[str, Any]:
 
 
 def _part(one: Any) -> dict[str, Any]:
-    """The kind of a part, and what it says besides what it holds; nothing of a bare value."""
+    """Return the type of a part and its attributes without the data; {} for a value that is not a part."""
     if not isinstance(one, parts.Part):
         return {}
     more = {field.name: getattr(one, field.name) for field in fields(one) if field.name != "data"}
@@ -90,10 +90,10 @@ def _part(one: Any) -> dict[str, Any]:
 
 
 def from_json(text: str) -> tuple[DataNode, ...]:
-    """The outputs that :func:`to_json` was given, as new nodes.
+    """Return the outputs from the result of :func:`to_json`, as new nodes.
 
     Raises:
-        ParameterError: this is no such text, or an operator or a parameter in it is not valid.
+        ParameterError: the text is not one, or an operator or a parameter in it is not valid.
     """
     nodes: list[DataNode] = []
     try:
@@ -133,14 +133,14 @@ def _made(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
 
 
 def _kind(state: dict[str, Any]) -> Any:
-    """A part that holds nothing yet; None for a bare value."""
+    """Return a part with a placeholder as data; None for a value that is not a part."""
     more: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in state.items()}
     kind: Any = _KINDS.get(more.pop("kind", ""))
     return kind(Input("part"), **more) if state else None
 
 
 def _member(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    """An operator or what stands beside operators in a chain, which draws as it did."""
+    """Return a member of a chain, with its occurrence, so that it samples the same values."""
     if state["op"] == "chain":
         return Chain.part([_member(one, nodes) for one in state["ops"]], state["fuse"])
     if state["op"] == Only.name:
@@ -162,7 +162,7 @@ def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
 
 
 def _awaited(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
-    """The node that a parameter is, or has for each frame; None if it is something else."""
+    """Return the node of a parameter, or of a parameter for each frame; None for other values."""
     framed = isinstance(value, dict) and value.keys() == {"per_frame"}
     found = _read(value["per_frame"] if framed else value, nodes)
     if not isinstance(found, DataNode):
@@ -171,7 +171,7 @@ def _awaited(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
 
 
 def _read(value: Any, nodes: Seq[DataNode]) -> Any:
-    """A node by its number, or what is none."""
+    """Return a node by its reference; other values unchanged."""
     if not isinstance(value, dict) or value.keys() != {"node"}:
         return value
     if value["node"] not in range(len(nodes)):

@@ -1,4 +1,4 @@
-"""Inference: the type of every node of a graph before anything runs, and what would go wrong, with the user's line."""
+"""Type inference for the nodes of a graph; errors name the line of user code that created a node."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _UNKNOWN = Type()
 
 @dataclass(frozen=True)
 class Inferred:
-    """What is known of the nodes of a graph.
+    """The inferred types of a graph.
 
     Attributes:
-        types: of each node by its place, one type or one for each of its values.
-        waits: for nodes whose values are brought from a GPU while a batch is made, a sentence each.
+        types: one type for each value of a node, by the node's position in the order.
+        waits: a sentence for each node whose value is copied from a GPU during a batch.
     """
 
     types: Mapping[int, tuple[Type, ...]]
@@ -32,20 +32,20 @@ class Inferred:
 
     @property
     def settled(self) -> bool:
-        """Whether the type of every value is known."""
+        """Whether the dtypes of all values are known."""
         return all(one.dtype is not None for several in self.types.values() for one in several)
 
 
 def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
-    """Find out the types of all nodes, in their order.
+    """Infer the types of all nodes.
 
     Args:
         order: the nodes.
-        known: types of inputs by their names, such as those of the first batch; others are what sources say.
+        known: types of inputs by name, such as those of the first batch; other inputs have the types of their sources.
 
     Raises:
-        ParameterError: an operator does not take what it would be given; the message begins with the line of the user's
-            that made the node, and a note shows the nodes that lead to it.
+        ParameterError: an operator does not accept its input; the message begins with the line of user code that
+            created the node, and a note shows the nodes before it.
     """
     types: dict[int, tuple[Type, ...]] = {}
     waits: list[str] = []
@@ -62,7 +62,7 @@ def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
 
 
 def line_of(node: DataNode) -> str:
-    """The line of the user's that made a node, as ``train.py:31 (function)``."""
+    """Return the line of user code that created a node, as ``train.py:31 (function)``."""
     return str(getattr(node, "where", ""))
 
 
@@ -93,7 +93,7 @@ def _of_arithmetic(node: Computed, given: list[tuple[Type, ...]]) -> Type:
 
 
 def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
-    """What a node needs in main memory, and is made on a GPU."""
+    """Return a sentence for each value that a node needs in main memory and that is computed on a GPU."""
     if isinstance(node, Computed):
         pairs = zip(node.operands, given, strict=True)
         what = "arithmetic"
@@ -105,7 +105,7 @@ def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
         return []
     where = line_of(node)
     return [
-        f"{where + ': ' if where else ''}{one} is made on {kind.device}, and {what} needs it in main memory: "
+        f"{where + ': ' if where else ''}{one} is computed on {kind.device}, and {what} needs it in main memory: "
         "each batch waits for the GPU"
         for one, (kind, *_) in pairs
         if kind.device not in (None, "cpu")
@@ -113,7 +113,7 @@ def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
 
 
 def dot_text(order: Ordered, types: Mapping[int, tuple[Type, ...]]) -> str:
-    """Nodes and their types as text for Graphviz."""
+    """Return nodes and their types in Graphviz's DOT language."""
     lines = []
     for place, node in enumerate(order.nodes):
         told = [node.label, *(str(kind) for kind in types[place] if kind != _UNKNOWN)]
@@ -128,7 +128,7 @@ def dot_text(order: Ordered, types: Mapping[int, tuple[Type, ...]]) -> str:
 
 
 def _trail(node: DataNode) -> str:
-    """The nodes that lead to one, each by what it acts on first."""
+    """Return the labels of the nodes before a node, following first inputs."""
     labels: list[str] = []
     current: Any = node
     while current is not None:

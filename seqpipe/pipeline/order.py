@@ -1,4 +1,4 @@
-"""The nodes of a graph in an order in which they can be evaluated: each once, after all that it is made of."""
+"""Topological order of the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Ordered", "ordered"]
 
 
 class Ordered:
-    """Nodes in an order, which can be asked for their places; inputs of one name have one place.
+    """Nodes in evaluation order, with lookup of a node's position; inputs of one name share a position.
 
-    Nodes are told apart by what they are, not by ``==``, which is arithmetic.
+    Nodes are compared by identity, since ``==`` on nodes creates a node.
 
     Attributes:
-        nodes: in their order.
+        nodes: the nodes in order.
     """
 
     def __init__(self) -> None:
@@ -27,32 +27,32 @@ class Ordered:
         return _key(node) in self._places
 
     def add(self, node: DataNode) -> None:
-        """Put a node at the end, unless it is there."""
+        """Append a node, unless it is present."""
         if node not in self:
             self._places[_key(node)] = len(self.nodes)
             self.nodes.append(node)
 
     def count_occurrences(self) -> None:
-        """Put in place of each node one whose operators draw as they occur among all of them.
+        """Replace each node by one whose operators have the number of their occurrence in the graph.
 
-        What is made of a node still names the one that was there, which has the same place.
+        Operands still refer to the replaced nodes, which keep their positions.
         """
         seen = Occurrences()
         for place, node in enumerate(self.nodes):
             self.nodes[place] = made = node.with_occurrences(seen)
-            made.__dict__["where"] = node.where  # it stands for that node
+            made.__dict__["where"] = node.where  # the line of user code, for messages
             self._places[_key(made)] = place
 
     def place(self, node: DataNode) -> int:
-        """The number of a node, from 0 on."""
+        """Return the position of a node, from 0."""
         return self._places[_key(node)]
 
 
 def ordered(outputs: Iterable[DataNode]) -> Ordered:
-    """All nodes that some are made of, and these: what a node is made of comes before it.
+    """Return the output nodes and all nodes that they depend on, operands first.
 
-    The order follows from how they are made of one another alone, not from when they were made. However many follow one
-    another, Python's stack does not grow.
+    The order depends on the structure of the graph only, not on the time of creation. The search is iterative, so that
+    long graphs do not exceed Python's recursion limit.
     """
     found = Ordered()
     for output in outputs:

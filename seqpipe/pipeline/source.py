@@ -101,14 +101,14 @@ class BatchSource(ABC):
     Attributes:
         name: name for messages and statistics.
         parts: names of the values of a batch.
-        room: limit in bytes for batches that are read ahead; None for no limit.
+        limit_bytes: limit in bytes for batches that are read ahead; None for no limit.
         in_thread: whether :meth:`finish` runs the user's code, and therefore in a thread of its own.
         endless: whether the next epoch follows without a stop; otherwise :meth:`begin` returns None at the end of each.
     """
 
     name: str = "source"
     parts: tuple[str, ...] = ()
-    room: int | None = None
+    limit_bytes: int | None = None
     in_thread: bool = False
     endless: bool = False
     _epoch: int = 0
@@ -185,7 +185,7 @@ class DatasetProtocol(Protocol):
     parts: tuple[str, ...]
 
     @property
-    def room(self) -> int | None:
+    def limit_bytes(self) -> int | None:
         """Limit in bytes for samples that are being read; None for no limit."""
 
     @property
@@ -287,7 +287,11 @@ class Indexed(BatchSource):
         if self.last_batch not in get_args(PipelineLastBatch):
             allowed = ", ".join(map(repr, get_args(PipelineLastBatch)))
             raise ParameterError(f"last_batch={self.last_batch!r} is not valid", allowed=allowed)
-        self.name, self.parts, self.room = self.dataset.name, self.dataset.parts, self.dataset.room
+        self.name, self.parts, self.limit_bytes = (
+            self.dataset.name,
+            self.dataset.parts,
+            self.dataset.limit_bytes,
+        )
 
     def cut(self, epoch: int) -> Cut:
         """Return the division of an epoch into batches."""

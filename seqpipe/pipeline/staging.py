@@ -1,4 +1,4 @@
-"""Memory for batches of external sources: gathered by several threads, used again, page-locked on the way to a GPU."""
+"""Reused memory blocks for batches of external sources, filled by several threads, page-locked for uploads."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ..video.finalizers import Finalizer
 
 __all__ = ["Gathered", "Staging"]
 
-_SHARE: Final = 1 << 19  # bytes that a thread copies at once, or more
-_SHARES: Final = 4  # for each thread, so that none waits long for the last one
-_KEPT: Final = 4  # blocks that nobody uses
-_SMALL: Final = 1 << 16  # bytes up to which memory of its own is as quick
+_SHARE: Final = 1 << 19  # minimum bytes of a thread's task
+_SHARES: Final = 4  # tasks for each thread, to balance their load
+_KEPT: Final = 4  # free blocks
+_SMALL: Final = 1 << 16  # bytes up to which allocation costs no more than reuse
 
 _log = logging.getLogger(__name__)
 
 
 class Gathered(NamedTuple):
-    """What is known of a batch that was gathered.
+    """Facts about a gathered batch.
 
     Attributes:
-        memory: what it lies in.
-        cut: the operator whose crop it already is, or None.
+        memory: the memory that holds it.
+        cut: the operator whose crop was applied, or None.
     """
 
     memory: Staging
@@ -45,7 +45,7 @@ class _Block:
 
     Attributes:
         data: its bytes.
-        owner: what holds page-locked memory; None for other memory.
+        owner: the allocation of page-locked memory; None for pageable memory.
     """
 
     data: npt.NDArray[np.uint8]
@@ -53,13 +53,13 @@ class _Block:
 
 
 class _Lease:
-    """An array's hold on a block; when the last view is gone, the block is free for another batch.
+    """The owner of an array in a block; the block becomes free when the array's last view is deleted.
 
     Args:
         block: the block.
         shape: of the array.
         dtype: of the array.
-        free: where the block goes.
+        free: queue of free blocks.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class _Lease:
 class Staging:
     """Blocks of main memory in which the batches of one source are gathered.
 
-    A block is used again when no array refers to it any more. May be used by several threads; one of them uploads.
+    A block is reused when no array refers to it. Thread-safe, except for uploads, which one thread makes.
 
     Args:
-        device: number of the GPU that the batches go to, for page-locked memory; None for batches that stay.
+        device: number of the GPU of the uploads, for page-locked memory; None for pageable memory.
     """
 
     def __init__(self, device: int | None = None) -> None:
@@ -95,7 +95,7 @@ class Staging:
             window: the part of each sample that is copied, which has one shape for all; empty for all of it.
 
         Returns:
-            An array ``(N, …)`` of the staging's memory, valid as long as it is referred to.
+            An array ``(N, …)`` in one of the blocks.
         """
         first = samples[0][window]
         out = self._array((len(samples), *first.shape), first.dtype)
@@ -113,10 +113,10 @@ class Staging:
         return out
 
     def upload(self, array: npt.NDArray[Any]) -> Array:
-        """Copy an array that :meth:`gather` made to the GPU, and wait for the copy.
+        """Copy an array from :meth:`gather` to the GPU, and wait for the copy.
 
-        It runs in a stream of its own, beside whatever the default stream does: only this thread waits, which is one
-        that makes batches ahead, and no other work on the GPU. So nothing reads the array when this returns.
+        The copy runs in a separate stream, concurrently with the default stream. Only this thread waits, which prepares
+        batches ahead. So the array's memory may be reused when this returns.
 
         Raises:
             DeviceMemoryError: the GPU is full.
@@ -129,7 +129,7 @@ class Staging:
         streams = self._streams
         with streams.ready():
             out = streams.allocate(array.shape, array.dtype)
-            streams.admit()  # what the memory was used for before comes first
+            streams.admit()  # waits for earlier uses of the GPU memory
             done = cupy.cuda.Event(block=True, disable_timing=True)
             try:
                 out.data.copy_from_host_async(int(array.ctypes.data), array.nbytes, streams.current())
@@ -139,7 +139,7 @@ class Staging:
         return out
 
     def close(self) -> None:
-        """Give back the memory that nobody uses."""
+        """Release the free blocks."""
         self._free.clear()
 
     def _block_of(self, array: Any) -> _Block | None:
@@ -154,10 +154,10 @@ class Staging:
         return np.asarray(_Lease(self._take(size), shape, dtype, self._free))
 
     def _take(self, size: int) -> _Block:
-        """A block of some bytes or more that nobody uses."""
+        """Return a free block of at least ``size`` bytes."""
         for _ in range(len(self._free)):
             try:
-                block = self._free.popleft()  # smaller ones go
+                block = self._free.popleft()  # smaller ones are released
             except IndexError:  # another thread has taken it
                 break
             if len(block.data) >= size:

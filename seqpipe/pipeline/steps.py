@@ -1,4 +1,4 @@
-"""Steps: what a graph does one after the other; operators that follow one another in a line are one step, a Chain."""
+"""Steps: the units of a graph's evaluation; consecutive operators without other users form one step, a Chain."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["GraphStep", "steps_of"]
 
 @dataclass(frozen=True, eq=False)
 class GraphStep:
-    """One node, or calls of operators on images of which each acts on what the one before it makes, and nobody else.
+    """One node, or consecutive calls of operators on images, each the only user of the previous result.
 
     Attributes:
-        nodes: in their order; the step gives the value of the last.
-        spent: the nodes whose values nobody needs after it.
+        nodes: the nodes in order; the step computes the value of the last.
+        spent: the nodes whose values are not needed after this step.
     """
 
     nodes: tuple[DataNode, ...]
@@ -29,12 +29,12 @@ class GraphStep:
 
     @cached_property
     def calls(self) -> tuple[DeferredCall, ...]:
-        """The nodes of a chain; none if it is no chain."""
+        """The calls of a chain; empty for another node."""
         return tuple(node for node in self.nodes if isinstance(node, DeferredCall) and _chains(node))
 
     @cached_property
     def chain(self) -> Chain:
-        """The operators of a chain, with nodes among their parameters."""
+        """The operators of the calls as a chain, with nodes among their parameters."""
         if len(self.calls) == 1 and isinstance(self.calls[0].target, Chain):
             return self.calls[0].target
         return Chain.part([op for call in self.calls for op in call.target.operators])
@@ -45,14 +45,14 @@ class GraphStep:
         return (*self.calls[0].inputs, *self.chain.pending) if self.calls else self.nodes[0].operands
 
     def value(self, given: Seq[Any], run: Run) -> Any:
-        """The value of its last node.
+        """Compute the value of the last node.
 
         Args:
-            given: the values of its operands.
-            run: what it is evaluated for.
+            given: the values of the operands.
+            run: epoch, indices and device of the evaluation.
 
         Raises:
-            ParameterError: a value is not one that an operator takes.
+            ParameterError: an operator does not accept a value.
         """
         if not self.calls:
             return self.nodes[0].value(given, run)
@@ -70,13 +70,13 @@ class GraphStep:
             )
 
     def joined(self, call: DeferredCall) -> GraphStep:
-        """The step with one more call at its end."""
+        """Return the step with another call appended."""
         return GraphStep((*self.nodes, call))
 
     def can_lead(self, call: DeferredCall) -> bool:
-        """Whether a call does to the result what it would do as the last of a chain.
+        """Return whether a call has the same result as the last operator of this chain.
 
-        A chain passes layouts on, a call has its own: both must be the same. And what is composed stays as it is.
+        A chain propagates layouts, and a call declares its own: both must agree. Only exact fusion is joined.
         """
         targets = (self.chain, call.target)
         if not self.calls or any(one.fuse != "exact" for one in targets if isinstance(one, Chain)):
@@ -92,23 +92,23 @@ def _after(chain: Chain, layout: str) -> str:
 
 
 def _chains(node: DeferredCall) -> bool:
-    """Whether a call is that of operators on images alone, which are one line with others before and behind them."""
-    maker = node.target
-    if isinstance(maker, Chain):
-        return maker.is_line and len(node.given) == 1
-    return isinstance(maker, Op) and type(maker).__call__ is Op.__call__
+    """Return whether a call consists of operators on images only, so that it can be part of a longer chain."""
+    target = node.target
+    if isinstance(target, Chain):
+        return target.is_line and len(node.given) == 1
+    return isinstance(target, Op) and type(target).__call__ is Op.__call__
 
 
 def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
-    """What has to be done, in its order; inputs are there.
+    """Return the steps of a graph in evaluation order, without inputs.
 
     Args:
         order: the nodes.
-        outputs: those of them that the graph gives.
+        outputs: the output nodes.
     """
     uses = Counter(order.place(node) for one in order.nodes for node in one.operands)
     uses.update(order.place(node) for node in outputs)
-    found: dict[int, GraphStep] = {}  # by the place of what each gives
+    found: dict[int, GraphStep] = {}  # by the position of the last node
     for place, node in enumerate(order.nodes):
         if isinstance(node, Input):
             continue
@@ -121,7 +121,7 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
 
 
 def _spending(order: Ordered, steps: list[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
-    """The steps with what each is the last to need."""
+    """Return the steps with the operands that each is the last to use."""
     needed = {order.place(node) for node in outputs}
     done: list[GraphStep] = []
     for step in reversed(steps):

@@ -1,4 +1,4 @@
-"""Value: a batch of arrays of any axes and kinds, with the layout of a sample; what sources of a pipeline give."""
+"""Value: a batch of arrays of any shape and dtype, with the layout of a sample; the output of pipeline sources."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Value", "value_of"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """A batch: one array of all samples, or a list of arrays where their shapes differ.
+    """A batch: one array of all samples, or a list of arrays if their shapes differ.
 
     Attributes:
         data: an array ``(N, …)``, or a list with an array for each sample; NumPy or CuPy.
-        layout: the letters of a sample's axes, without N; empty where they are not known.
-        sources: where each sample comes from; empty where that is not known.
-        by_frame: whether it is a parameter with a number for each frame (``fn.per_frame``).
+        layout: letters of a sample's axes, without N; "" if unknown.
+        sources: path or URL of each sample; empty if unknown.
+        by_frame: whether the value is a parameter with a number for each frame (``fn.per_frame``).
         gathered: how an external source's batch was copied; None of any other value.
     """
 
@@ -38,7 +38,7 @@ class Value:
 
     @classmethod
     def of(cls, samples: Iterable[Array], layout: str = "", sources: tuple[str, ...] = ()) -> Value:
-        """A batch of samples, stacked (one copy) if they are alike."""
+        """Return a batch of samples, stacked by one copy if shapes and dtypes agree."""
         parts = list(samples)
         kinds = {(tuple(part.shape), part.dtype) for part in parts}
         data: Any = namespace(parts[0]).stack(parts) if len(kinds) == 1 else parts
@@ -46,28 +46,28 @@ class Value:
 
     @property
     def dense(self) -> bool:
-        """Whether it is one array."""
+        """Whether the samples are one array."""
         return not isinstance(self.data, list)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is on a GPU."""
+        """Whether the samples are on a GPU."""
         return bool(len(self)) and device_of(self.data if self.dense else self.data[0]) != "cpu"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of its values."""
+        """Dtype of the samples."""
         found: np.dtype[Any] = np.dtype((self.data if self.dense else self.data[0]).dtype)
         return found
 
     @property
     def ndim(self) -> int:
-        """How many axes a sample has."""
+        """Number of axes of a sample."""
         return int(self.data.ndim - 1 if self.dense else self.data[0].ndim)
 
     @property
     def letters(self) -> str | None:
-        """The layout of ``data`` as operators take it; None where it is not known."""
+        """Layout of ``data`` for operators; None if unknown."""
         return None if not self.layout else ("N" + self.layout if self.dense else self.layout)
 
     def __len__(self) -> int:
@@ -80,11 +80,11 @@ class Value:
         return self.data[sample]
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shape of each sample."""
+        """Return the shape of each sample."""
         return [tuple(part.shape) for part in self.data]
 
     def with_data(self, data: Any, layout: str | None = None) -> Value:
-        """The same samples with other values."""
+        """Return the same samples with other data."""
         return replace(self, data=data, layout=self.layout if layout is None else layout, gathered=None)
 
     def gathered_as(self, data: Array, gathered: Gathered) -> Value:
@@ -92,15 +92,15 @@ class Value:
         return replace(self, data=data, gathered=gathered)
 
     def each(self, function: Callable[[Array], Array], layout: str | None = None) -> Value:
-        """A function of every sample, stacked if results are alike."""
+        """Apply a function to every sample; results are stacked if shapes and dtypes agree."""
         made = Value.of([function(part) for part in self], self.layout if layout is None else layout)
         return replace(made, sources=self.sources)
 
     def stacked(self, what: str = "this value") -> Array:
-        """The samples as one array.
+        """Return the samples as one array.
 
         Raises:
-            ParameterError: their shapes differ.
+            ParameterError: the samples differ in shape.
         """
         if self.dense:
             return self.data
@@ -108,17 +108,17 @@ class Value:
         raise ParameterError(
             f"{what} has samples of different shapes, {shapes}",
             allowed="one shape for all samples of a batch",
-            advice="Bring them to one size before (fn.resize, fn.crop, fn.pad), or take them one by one",
+            advice="Bring them to one size first (fn.resize, fn.crop, fn.pad), or use them one by one",
         )
 
     def only(self, count: int) -> Value:
-        """The first samples."""
+        """Return the first samples."""
         return replace(self, data=self.data[:count], sources=self.sources[:count])
 
     def as_images(self) -> Batch | Any:
-        """The samples with their layout, as operators on images take them; ``data`` where they have no such layout.
+        """Return the samples as a Batch for operators on images; ``data`` if the layout is not that of images.
 
-        A layout that is not known is that of a sample of as many axes: HW, HWC or FHWC.
+        An unknown layout is that of a sample with as many axes: HW, HWC or FHWC.
         """
         layout = self.layout or DEFAULT_LAYOUTS.get(self.ndim, "")
         if layout not in LAYOUTS or "H" not in layout or layout.startswith("N"):
@@ -128,13 +128,13 @@ class Value:
         return Batch(samples, stacked=self.data if self.dense else None)
 
     def on_host(self) -> Value:
-        """The same in main memory."""
+        """Return the samples in main memory."""
         if not self.on_gpu:
             return self
         return self.with_data(to_numpy(self.data) if self.dense else [to_numpy(part) for part in self])
 
     def on_device(self) -> Value:
-        """The same on the current GPU."""
+        """Return the samples on the current GPU."""
         if self.on_gpu or not len(self):
             return self
         if self.gathered is not None and self.dense:
@@ -147,10 +147,10 @@ class Value:
 
 
 def value_of(given: Any) -> Value:
-    """What a node gave as a Value: a Value, a Batch, a Sequence, an array ``(N, …)``, or a list of arrays.
+    """Convert to a Value: a Value, a Batch, a Sequence, an array ``(N, …)``, or a list of arrays.
 
     Raises:
-        ParameterError: it is none of them.
+        ParameterError: the value is none of these.
     """
     if isinstance(given, Value):
         return given

@@ -1,6 +1,6 @@
-"""Sources in worker processes: their arrays come by shared memory, their errors with the traceback of the worker.
+"""External sources in worker processes: arrays pass through shared memory, errors keep the worker's traceback.
 
-Imports the external sources of this package, and multiprocessing when the first process starts.
+``multiprocessing`` is imported when the first process starts.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ StartMethod: TypeAlias = Literal["fork", "spawn", "forkserver"]
 WORKERS: Final = Param(name="workers", doc="Processes that run the source", lo=1, hi=1024, unit="processes")
 _SHARED: Final = 1 << 16  # bytes from which shared memory is faster than a pipe
 _ALIGNED: Final = 64
-_worker: dict[str, Any] = {}  # of a worker: its source, and the iterator over it
+_worker: dict[str, Any] = {}  # in a worker process: its source, and the iterator over it
 
 
 class _End(Enum):
-    """What stands for the end of a source."""
+    """Marks the end of a source in results."""
 
     END = 0
 
 
 class _Shared(NamedTuple):
-    """An array in the block of shared memory that comes with it."""
+    """An array in the block of shared memory of its result."""
 
     offset: int
     shape: tuple[int, ...]
@@ -49,18 +49,18 @@ class _Shared(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """A result on its way: arrays are replaced by their places in a block of shared memory, if there is one."""
+    """A result of a worker; arrays are replaced by references to a block of shared memory, if there is one."""
 
     value: Any
     block: str | None
 
 
 class ParallelExternal(External):
-    """A source of the user's code that runs in processes, beside the pipeline and beside one another.
+    """A source of the user's code that runs in worker processes.
 
     A callable runs in all processes: for each batch, or, with ``batch=False``, for a part of the samples of each batch.
     Batches and samples keep their order. An iterable runs in one process, which holds it. What a source returns is
-    copied once, through shared memory. A process that dies is replaced and asked again, once for each batch.
+    copied once, through shared memory. A process that dies is replaced, and its batch is requested once more.
 
     Args:
         source: as :class:`External` takes it; a callable takes one argument, since processes do not share a count.
@@ -145,7 +145,7 @@ class ParallelExternal(External):
         return ticket
 
     def _asked_for(self, ticket: Ticket, iteration: int) -> list[Future[_Packed]]:
-        """Ask the processes for a batch."""
+        """Request a batch from the processes."""
         if self._batch:
             info: Any = BatchInfo(iteration, ticket.epoch) if self._batch_info else iteration
             return [self.submit(_call_source, [info])]
@@ -154,16 +154,16 @@ class ParallelExternal(External):
         return [self.submit(_call_source, infos[at : at + size]) for at in range(0, len(infos), size)]
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Have a process call a function of this module."""
+        """Call a function of this module in a worker process."""
         self.start()
         assert self._pool is not None
         return self._pool.submit(call, *arguments)
 
     def result(self, asked: Callable[[], list[Future[_Packed]]]) -> list[Any]:
-        """Return results; processes that have died are replaced, and asked once more.
+        """Return results; if a process has died, replace the processes and request the results once more.
 
         Args:
-            asked: asks for the results; called a second time if a process has died.
+            asked: requests the results; called a second time if a process has died.
 
         Raises:
             BackendError: a process has died twice.
@@ -205,7 +205,7 @@ class ParallelExternal(External):
         return self._values.batch(parts[0]) if self._batch else self._values.samples(parts)
 
     def _opened(self) -> Iterator[Any]:
-        """Begin the iterable anew in its process."""
+        """Restart the iterable in its process."""
         self.result(lambda: [self.submit(_open_source)])
         while True:
             ((found,),) = self.result(lambda: [self.submit(_take_next)])
@@ -233,7 +233,7 @@ class ParallelExternal(External):
 
 
 class _RemoteSource:
-    """The state of an iterable that lives in a process."""
+    """Access to the state of an iterable in a worker process."""
 
     def __init__(self, owner: ParallelExternal) -> None:
         self._owner = owner
@@ -243,12 +243,12 @@ class _RemoteSource:
         return self._owner.result(lambda: [self._owner.submit(_state)])[0]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put the iterable into a state."""
+        """Restore the state of the iterable."""
         self._owner.result(lambda: [self._owner.submit(_load, state)])
 
 
 def _begin(source: Any, makes: bool) -> None:
-    """Prepare a worker: it leaves Ctrl-C to the main process, and ends with it."""
+    """Initialize a worker, which ignores Ctrl-C and ends with its parent process."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 
@@ -327,7 +327,7 @@ def _packed(value: Any) -> _Packed:
 
 
 def _unpacked(result: _Packed) -> Any:
-    """Take a result out of shared memory, which is released."""
+    """Return a result, copied out of shared memory, which is released."""
     if result.block is None:
         return result.value
     from multiprocessing.shared_memory import SharedMemory
@@ -349,7 +349,7 @@ def _unpacked(result: _Packed) -> Any:
 
 
 def _discard(future: Future[_Packed]) -> None:
-    """Release the memory of a result that nobody waits for, unless that was done already."""
+    """Release the shared memory of a result that is not needed, unless it is released already."""
     if not future.cancelled() and future.exception() is None:
         with suppress(FileNotFoundError):
             _unpacked(future.result())

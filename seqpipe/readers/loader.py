@@ -19,7 +19,7 @@ from .collate import RAGGED, Ragged, collate
 from .fetch import FetchedSamples, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["Batches", "Pass", "PassContext", "Sequences", "Singles"]
+__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "Sequences", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
@@ -250,7 +250,36 @@ class Pass(ABC, Generic[ItemT]):
         self._queue.clear()
 
 
-class Batches(Pass[Batch]):
+class BatchPass(Pass[ItemT]):
+    """Iterator over the batches of a dataset."""
+
+    def __len__(self) -> int:
+        """Number of batches of a whole epoch; batches may be fewer if samples are lost."""
+        length = self._feed.length(self._feed.epoch)
+        return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
+
+    def __next__(self) -> ItemT:
+        while True:
+            fetched = self._next_batch()
+            if fetched is None:
+                raise StopIteration
+            if fetched.error is not None:
+                raise fetched.error
+            if fetched.pairs:
+                return self._collate(fetched)
+
+    @abstractmethod
+    def _collate(self, fetched: FetchedSamples) -> ItemT:
+        """Return a batch of at least one sample."""
+
+    def _options(self) -> str:
+        return f"batch_size={self._batch_size}, last_batch={self._last_batch!r}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._options()}; {self._where()})"
+
+
+class Batches(BatchPass[Batch]):
     """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
 
     def __init__(
@@ -271,26 +300,11 @@ class Batches(Pass[Batch]):
             )
         super().__init__(feed, batch_size, last_batch, prefetch, outputs)
 
-    def __len__(self) -> int:
-        """Number of batches of a whole epoch; batches may be fewer if samples are lost."""
-        length = self._feed.length(self._feed.epoch)
-        return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
+    def _collate(self, fetched: FetchedSamples) -> Batch:
+        return collate(fetched, ragged=self._ragged, fill=self._fetcher.fill)
 
-    def __next__(self) -> Batch:
-        while True:
-            fetched = self._next_batch()
-            if fetched is None:
-                raise StopIteration
-            if fetched.error is not None:
-                raise fetched.error
-            if fetched.pairs:
-                return collate(fetched, ragged=self._ragged, fill=self._fetcher.fill)
-
-    def __repr__(self) -> str:
-        return (
-            f"Batches(batch_size={self._batch_size}, last_batch={self._last_batch!r}, ragged={self._ragged!r}; "
-            f"{self._where()})"
-        )
+    def _options(self) -> str:
+        return f"{super()._options()}, ragged={self._ragged!r}"
 
 
 class Singles(Pass[ItemT]):

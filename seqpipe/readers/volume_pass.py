@@ -4,42 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import SeqpipeError
 from ..parts import Labels
-from ..sampling import BatchPlan
 from ..sampling.params import LastBatch
 from ..sequence import Batch, Sequence
 from .fetch import FetchedSamples
-from .loader import Pass, PassContext, Singles
+from .loader import BatchPass, PassContext, Singles
 
 __all__ = ["VolumeBatches", "VolumeSamples", "as_parts"]
 
 
-class VolumeBatches(Pass[dict[str, Batch]]):
+class VolumeBatches(BatchPass[dict[str, Batch]]):
     """Iterator over batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
 
     def __init__(self, feed: PassContext, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
         super().__init__(feed, batch_size, last_batch, prefetch, None)
 
-    def __len__(self) -> int:
-        """Number of batches of a whole epoch; batches may be fewer if samples are lost."""
-        length = self._feed.length(self._feed.epoch)
-        return BatchPlan(length=length, batch_size=self._batch_size, last_batch=self._last_batch).count
-
-    def __next__(self) -> dict[str, Batch]:
-        while True:
-            fetched = self._next_batch()
-            if fetched is None:
-                raise StopIteration
-            if isinstance(fetched.error, SeqpipeError):
-                raise fetched.error
-            if fetched.pairs:
-                return _collated(fetched)
-
-    def __repr__(self) -> str:
-        return (
-            f"VolumeBatches(batch_size={self._batch_size}, last_batch={self._last_batch!r}; {self._where()})"
-        )
+    def _collate(self, fetched: FetchedSamples) -> dict[str, Batch]:
+        """Return a batch of each part; the batch is a list of sequences if volumes differ in shape."""
+        indices = [sample.index for sample, _ in fetched.pairs]
+        parts: list[dict[str, Sequence]] = [sample for _, sample in fetched.pairs]  # type: ignore[misc]
+        return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}
 
 
 class VolumeSamples(Singles[dict[str, Any]]):
@@ -61,10 +45,3 @@ def as_parts(sample: dict[str, Sequence], labels: frozenset[str]) -> dict[str, A
         labels: names of the parts that hold labels; empty to return the sample unchanged.
     """
     return {name: Labels(part) if name in labels else part for name, part in sample.items()}
-
-
-def _collated(fetched: FetchedSamples) -> dict[str, Batch]:
-    """Make a batch of each part; the batch is a list of sequences if volumes differ in shape."""
-    indices = [sample.index for sample, _ in fetched.pairs]
-    parts: list[dict[str, Sequence]] = [found for _, found in fetched.pairs]  # type: ignore[misc]
-    return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}

@@ -6,18 +6,14 @@ times and pixels equal those of a file of the same bytes.
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import select
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from stat import S_ISFIFO
+from itertools import chain
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 import av
 import av.container
@@ -25,15 +21,20 @@ import av.error
 import numpy as np
 
 from ..array import Array, FloatArray
-from ..errors import (
-    DamagedSourceError,
-    ParameterError,
-    SeqpipeError,
-    SourceError,
-    UnreadableSourceError,
-)
+from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
 from .bitstream import Coded, classifier
+from .byte_streams import (
+    INDEX_FIRST,
+    HeardBytes,
+    Streamed,
+    Waiting,
+    demuxer_over,
+    opened_bytes,
+    seekable_if_needed,
+    source_name,
+    stalled,
+)
 from .convert.output import OutputSpec
 from .convert.paint import HostPainter
 from .convert.surface import AnySurface
@@ -42,28 +43,16 @@ from .decode.kinds import read_kind
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .index.assemble import DEFAULT_RATE
 from .packet_index import NO_PACKETS, PacketIndex
-from .probe.extent import HEAD, data_before_index, declared_size
+from .probe.extent import data_before_index
 from .probe.info import StreamInfo
 from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
-from .source.source import Source, open_source
+from .source.source import Source
 
-if TYPE_CHECKING:
-    from av.container import InputContainer
+__all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
-__all__ = ["FramePainter", "FrameStream", "StreamFrame", "Streamed"]
-
-Streamed: TypeAlias = "str | os.PathLike[str] | Any"
-"""A source to stream: "-" for standard input, a path of a file or pipe, an address, or an object with ``read``."""
-
-_BUFFER: Final = 1 << 16
-_MAX_DELAY: Final = 256  # packets that a decoder reads at most before it returns the frame of an earlier one
-_LOOK_AHEAD_BYTES: Final = 64 << 20
-_MAX_BUFFERED: Final = 32 << 20
-_INDEX_FIRST: Final = (
-    "Save the stream to a file, or let its writer put the index first: ffmpeg -movflags +faststart; into a pipe, "
-    "fragmented MP4 or another container"
-)
-_SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp://", "srt://", "hls+http")
+_INSIDE: Final = 256  # packets of which a decoder may still give a picture
+_REORDERED: Final = 32  # packets that may come between one and those that are shown before it, and more
+_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -140,21 +129,23 @@ class FrameStream:
     """An open stream.
 
     Args:
-        source: the source to read.
-        timeouts: longest waits for data in seconds, during opening and afterwards; not applied to objects with
+        source: what is read.
+        timeouts: longest waits for data in seconds, while it is opened and afterwards; not applied to objects with
             ``read``.
-        stack: exit stack that closes the stream.
-        stream: index of the container's stream; None for the best video stream.
-        look_ahead: number of packets buffered before they are decoded, whose times :meth:`upcoming` returns.
-        keys: whether to determine exactly at which frames decoding can start.
+        stack: closes it.
+        stream: which stream of the container, by its number; None for the best video.
+        look_ahead: how many frames :meth:`upcoming` tells; so many packets are held before they are decoded, as far as
+            64 MiB hold them.
+        keys: whether frames are told from which decoding can start.
+        threads: how many decode, until damage is met.
 
     Attributes:
-        info: properties of the stream, without frame counts.
-        error: the reason if the stream has ended too early.
+        info: the facts of the stream; nothing is counted.
+        error: why it ended too early, once it has.
 
     Raises:
         UnreadableSourceError: the source is not a video, or its container requires seeking.
-        SourceError: no data has arrived within the timeout.
+        SourceError: there is no data for too long.
         ParameterError: the source cannot be streamed, or has no such stream.
     """
 
@@ -167,18 +158,20 @@ class FrameStream:
         stream: int | None = None,
         look_ahead: int = 0,
         keys: bool = False,
+        threads: int = 1,
     ) -> None:
-        self._source = cast("Source", SimpleNamespace(name=_name(source), stream=stream))
-        self._timeout, self._look_ahead = _Timeout(*timeouts), look_ahead
-        self._buffered: deque[_Packet] = deque()
-        self._in_decoder: dict[int, _Packet] = {}
+        self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream))
+        self._waiting, self._all_read = Waiting(*timeouts), False
+        self._held: deque[_Packet] = deque()
+        self._inside: dict[int, _Packet] = {}
+        self._heard: HeardBytes | None = None
         self.error: SourceError | None = None
         try:
-            file = _file(source, self._timeout, stack)
-            self._bytes = None if isinstance(file, str) else _ByteStream(file)
-            if self._bytes is not None:
-                file = _seekable_if_needed(self._bytes, self._source)
-            self._container = _container(file, self._timeout, stack)
+            file = opened_bytes(source, self._waiting, stack)
+            self._heard = None if isinstance(file, str) else HeardBytes(file)
+            if self._heard is not None:
+                file = seekable_if_needed(self._heard, self._source)
+            self._container = demuxer_over(file, self._waiting, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             first: list[av.Packet[Any]] = []
@@ -186,59 +179,97 @@ class FrameStream:
             while not picture.done and (packet := next(self._packets, None)) is not None:
                 picture.offer(packet)
                 first.append(packet)
+            self._check_interrupt()
         except SeqpipeError:
             raise
         except TimeoutError as error:
-            raise _stalled(self._source, error) from error
+            raise stalled(self._source, error) from error
         except (av.error.FFmpegError, ValueError) as error:
             self._check_interrupt()
             found = unreadable(self._source, error)
-            if self._bytes is not None and data_before_index(self._bytes.peek()):
-                found.advice = f"It may be truncated: its index comes last. {_INDEX_FIRST}"
+            if self._heard is not None and data_before_index(self._heard.look()):
+                found.advice = f"It may be truncated: its index comes last. {INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
-        index = self._index()
-        self._decoder, self._reader = CpuDecoder(index), _PacketReader(index, classify=keys or look_ahead > 0)
-        self._first = [self._reader.packet(packet) for packet in first if packet.size]
-        self._timeout.opened()
+        self._late = _REORDERED if self.info.has_b_frames else 0
+        self._look_ahead = look_ahead + self._late if look_ahead else 0
+        self._index = self._described()
+        self._decoder = CpuDecoder(self._index, threads)
+        self._run = _Run() if self._decoder.threads > 1 else None
+        self._reading = _Reading(self._index, classified=keys or look_ahead > 0)
+        self._first = [self._reading.packet(packet) for packet in first if packet.size]
+        self._waiting.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
-        """Iterate over the frames in presentation order.
+        """Its frames, in the order in which they are shown.
 
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        numbering, started = _FrameNumbering(self.info), False
-        for number, packet in enumerate(self._with_look_ahead()):
-            started = started or packet.key
-            if not started:
+        given = _Given(self.info)
+        begun = False
+        for number, packet in enumerate(self._ahead()):
+            begun = begun or packet.key
+            if not begun:
                 continue  # nothing can be decoded before the first key packet
-            self._in_decoder[number] = packet
-            numbering.feed(packet)
-            try:
-                for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
-                    yield from numbering.frames(result, self._in_decoder)
-            except DecodeError as error:
-                if not numbering.count:
-                    continue
-                raise numbering.damaged(str(error)) from error
-        for result in self._decoder.flush():
-            yield from numbering.frames(result, self._in_decoder)
+            self._inside[number] = packet
+            given.feed(packet)
+            if self._run is not None:
+                self._run.hold(number, packet)
+            yield from self._decoded(number, packet, given)
+        yield from self._flushed(given)
         if self.error is not None:
             self.error.fact += (
-                f", after frame {numbering.count - 1}" if numbering.count else ", before its first frame"
+                f", after frame {given.count - 1}" if given.count else ", before its first frame"
             )
 
+    def _decoded(self, number: int, packet: _Packet, given: _Given) -> Iterator[StreamFrame]:
+        try:
+            for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
+                if result.damaged and self._run is not None:
+                    raise DecodeError("the decoder had to invent parts of a picture")
+                yield from given.frames(result, self._inside)
+        except DecodeError as error:
+            if self._run is not None:
+                yield from self._by_one_thread(given)
+            elif given.count and number in self._inside:
+                raise given.damaged(str(error)) from error
+
+    def _flushed(self, given: _Given) -> Iterator[StreamFrame]:
+        try:
+            results = list(self._decoder.flush())
+        except DecodeError as error:
+            if self._run is None:
+                raise given.damaged(str(error)) from error
+            results = []
+        # several threads are silent about what they could not decode of the last packets
+        missing = self._inside.keys() - {number for result in results for number in result.decoded}
+        if self._run is not None and (missing or any(result.damaged for result in results)):
+            yield from self._by_one_thread(given)
+            yield from self._flushed(given)
+            return
+        for result in results:
+            yield from given.frames(result, self._inside)
+
+    def _by_one_thread(self, given: _Given) -> Iterator[StreamFrame]:
+        """Decode once more what may be lost with a damaged packet, for several threads tell of damage late."""
+        run, self._run = self._run, None
+        self._decoder = CpuDecoder(self._index)
+        for number, packet in run or ():
+            yield from self._decoded(number, packet, given)
+
     def upcoming(self, seconds: float) -> FloatArray:
-        """Return the times of later frames in seconds, ascending, as far as the look-ahead reaches."""
+        """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
         base = self.info.time_base
-        packets = (*self._in_decoder.values(), *self._buffered)
+        packets = (*self._inside.values(), *self._held)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
-        times = np.array([pts * base.numerator / base.denominator for pts in ticks], np.float64)
+        # of the last ones, others may come that are shown before them
+        known = ticks if self._all_read else ticks[: max(0, len(ticks) - self._late)]
+        times = np.array([pts * base.numerator / base.denominator for pts in known], np.float64)
         return times[times > seconds]
 
-    def _index(self) -> PacketIndex:
-        """Return an index without packets, which configures the decoder."""
+    def _described(self) -> PacketIndex:
+        """What a decoder needs to know of the stream."""
         context = self._stream.codec_context
         return PacketIndex(
             info=self.info,
@@ -250,58 +281,83 @@ class FrameStream:
             end_s=0.0,
         )
 
-    def _with_look_ahead(self) -> Iterator[_Packet]:
-        """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
-        buffered, size = self._buffered, 0
-        for packet in self._demux():
-            buffered.append(packet)
+    def _ahead(self) -> Iterator[_Packet]:
+        """The packets, some of them held until those after them are known."""
+        held, size = self._held, 0
+        for packet in self._data():
+            held.append(packet)
             size += len(packet.data)
-            while len(buffered) > self._look_ahead or (len(buffered) > 1 and size > _LOOK_AHEAD_BYTES):
-                size -= len(buffered[0].data)
-                yield buffered.popleft()
-        while buffered:
-            yield buffered.popleft()
+            while len(held) > self._look_ahead or (len(held) > 1 and size > _HELD_BYTES):
+                size -= len(held[0].data)
+                yield held.popleft()
+        self._all_read = True
+        while held:
+            yield held.popleft()
 
-    def _demux(self) -> Iterator[_Packet]:
-        """Iterate over all packets; sets ``error`` if they end too early."""
+    def _data(self) -> Iterator[_Packet]:
+        """The packets from the first one on; says in ``error`` why there are no more."""
         yield from self._first
         self._first = []
         try:
             for packet in self._packets:
                 if packet.size:
-                    yield self._reader.packet(packet)
+                    yield self._reading.packet(packet)
         except TimeoutError as error:
-            self.error = _stalled(self._source, error)
+            self.error = stalled(self._source, error)
         except av.error.FFmpegError as error:
             self._check_interrupt()
-            self.error = self._truncated(error.strerror or str(error))
+            self.error = self._ended(error.strerror or str(error))
         else:
             self._check_interrupt()
-            if self._bytes is not None and (missing := self._bytes.missing()):
-                self.error = self._truncated(missing)
+            if self._heard is not None and (missing := self._heard.missing()):
+                self.error = self._ended(missing)
 
     def _check_interrupt(self) -> None:
-        if self._bytes is not None:
-            self._bytes.check_interrupt()
+        if self._heard is not None:
+            self._heard.check_interrupt()
 
-    def _truncated(self, reason: str) -> SourceError:
+    def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
 
 
-class _PacketReader:
-    """Converts demuxed packets, with timestamps on one continuous clock.
+class _Run:
+    """The last packets that were fed, from the key packet before the last one on."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[int, _Packet]] = []
+        self._since: list[tuple[int, _Packet]] = []
+        self._size = 0
+
+    def __iter__(self) -> Iterator[tuple[int, _Packet]]:
+        """Each packet with its number, in the order of decoding."""
+        return chain(self._before, self._since)
+
+    def hold(self, number: int, packet: _Packet) -> None:
+        """Take the next packet; more than can be held are forgotten, up to the next key packet."""
+        if packet.key:
+            self._before, self._since = self._since, []
+            self._size = sum(len(one.data) for _, one in self._before)
+        self._size += len(packet.data)
+        if self._size > _HELD_BYTES:
+            self._before, self._since = [], []
+        else:
+            self._since.append((number, packet))
+
+
+class _Reading:
+    """Packets as they are demuxed, on one clock.
 
     Args:
         index: describes the stream.
-        classify: whether to parse packets for their kind; otherwise the container's flags are used.
+        classified: whether packets are looked into for what they are; else the container's word is taken.
     """
 
-    def __init__(self, index: PacketIndex, *, classify: bool) -> None:
+    def __init__(self, index: PacketIndex, *, classified: bool) -> None:
         info = index.info
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
-        self._classifier = classifier(info.codec, index.extradata, coded) if classify else None
-        # AVI stores no presentation timestamps; FFmpeg's are guesses
+        self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
+        # AVI has no place for times of presentation; what FFmpeg gives for them is a guess
         self._timed: bool | None = False if info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self._count, self._shift = 0, 0
@@ -316,15 +372,15 @@ class _PacketReader:
         ticks = packet.dts if packet.pts is None or not self._timed else packet.pts
         ticks = round(self._count * self._tick) if ticks is None else ticks
         if self._timed:
-            ticks = self._continued(ticks, key=key)
+            ticks = self._on_one_clock(ticks, key=key)
         self._count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
             key, shown = key and kind.random_access is not False, shown and kind.shown
         return _Packet(data, key, shown, ticks, bool(self._timed))
 
-    def _continued(self, pts: int, *, key: bool) -> int:
-        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
+    def _on_one_clock(self, pts: int, *, key: bool) -> int:
+        """Let a clock that starts again go on from where it was, as where two recordings were joined."""
         pts += self._shift
         if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
             before, last = self._latest
@@ -336,8 +392,8 @@ class _PacketReader:
         return pts
 
 
-class _FrameNumbering:
-    """Numbers the decoded frames and assigns their timestamps."""
+class _Given:
+    """The frames that were given so far."""
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
@@ -349,19 +405,15 @@ class _FrameNumbering:
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
 
-    def frames(self, result: DecodeResult, in_decoder: dict[int, _Packet]) -> Iterator[StreamFrame]:
-        """Iterate over the presented frames of a result; damaged frames before the first intact one are skipped."""
+    def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
+        """The frames of what a decoder gave; damaged ones before the first sound one are none."""
         for picture in result.frames:
-            if (
-                self.count
-                and self._info.codec == "av1"
-                and min(in_decoder, default=math.inf) < picture.packet
-            ):
-                # each AV1 packet has one frame, in the order of the packets
-                raise self.damaged("the decoder returned no frame")
-            packet = in_decoder.pop(picture.packet, None)
+            if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
+                # each of its packets has a picture, and they come in the packets' order
+                raise self.damaged("the decoder gave no picture of it")
+            packet = inside.pop(picture.packet, None)
             if packet is None or not packet.shown:
-                continue  # the second frame of a packet, or one outside the edit list
+                continue  # the second picture of a packet, or what an edit list leaves out
             pts = packet.pts if packet.timed else self._untimed.popleft()
             if picture.packet in result.damaged:
                 if not self.count:
@@ -370,172 +422,14 @@ class _FrameNumbering:
             self.count += 1
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
             yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
-        oldest = min(result.decoded, default=0) - _MAX_DELAY
-        for number in [number for number in in_decoder if number < oldest]:
-            del in_decoder[number]  # not shown, or not decoded
+        for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
+            del inside[number]  # hidden, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:
-        """Return the error for the next frame."""
+        """The error for the next frame."""
         return DamagedSourceError(
             f"frame {self.count} cannot be decoded ({reason})",
             source=self._info.source,
             advice="Save the stream to a file, and leave lost frames out there",
             lost=(self.count,),
         )
-
-
-class _Timeout:
-    """The longest wait for data, which differs between opening and reading."""
-
-    def __init__(self, open_s: float, read_s: float) -> None:
-        self.open_s, self.read_s = open_s, read_s
-        self.current_s = open_s
-
-    def opened(self) -> None:
-        """Switch to the timeout of reading."""
-        self.current_s = self.read_s
-
-
-class _Pipe:
-    """A file descriptor that is read sequentially, with a timeout."""
-
-    def __init__(self, descriptor: int, timeout: _Timeout) -> None:
-        self._descriptor, self._timeout = descriptor, timeout
-
-    def read(self, size: int = _BUFFER) -> bytes:
-        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
-
-        Raises:
-            TimeoutError: no data has arrived within the timeout.
-        """
-        limit = self._timeout.current_s
-        if not select.select([self._descriptor], [], [], limit)[0]:
-            raise TimeoutError(f"no data for {limit:g} s")
-        return os.read(self._descriptor, max(1, size))
-
-
-class _SequentialFile:
-    """A file object of which only ``read`` is used, so that FFmpeg does not seek."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def read(self, size: int = _BUFFER) -> bytes:
-        """Read at most ``size`` bytes."""
-        data = self._file.read(size)
-        if not isinstance(data, bytes):
-            raise ParameterError("the file object returns text", advice="Open it with mode 'rb'")
-        return data
-
-
-def _name(source: Streamed) -> str:
-    if isinstance(source, (str, os.PathLike)):
-        return "<standard input>" if source == "-" else os.fspath(source)
-    return f"<{getattr(source, 'name', None) or type(source).__name__}>"
-
-
-class _ByteStream:
-    """A byte stream whose head can be peeked at and whose size is compared with the one that its header declares."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._head, self._size = b"", 0
-        self._peeked = b""
-        self._interrupt: KeyboardInterrupt | None = None
-
-    def peek(self) -> bytes:
-        """Return the first bytes without consuming them."""
-        while len(self._head) < HEAD and (data := self._file.read(HEAD - len(self._head))):
-            self._head += data
-            self._peeked += data
-        return self._head
-
-    def read(self, size: int = _BUFFER) -> bytes:
-        """Read at most ``size`` bytes; ``b""`` at the end and after an interrupt."""
-        if self._interrupt is not None:
-            return b""
-        try:
-            data: bytes = self._peeked[:size] or self._file.read(size)
-        except KeyboardInterrupt as interrupt:  # PyAV's callback propagates subclasses of Exception only
-            self._interrupt, data = interrupt, b""
-        self._peeked = self._peeked[len(data) :]
-        self._size += len(data)
-        return data
-
-    def check_interrupt(self) -> None:
-        """Raise the interrupt that ended reading, if any.
-
-        Raises:
-            KeyboardInterrupt: an interrupt ended reading.
-        """
-        if self._interrupt is not None:
-            raise self._interrupt
-
-    def missing(self) -> str:
-        """Describe how much shorter the stream is than its header declares; "" if it is complete."""
-        declared = declared_size(self._head)
-        while declared is not None and declared > self._size and self.read():
-            pass  # count the bytes after the last packet
-        if declared is None or declared <= self._size:
-            return ""
-        return f"its header declares {declared} bytes, it has {self._size}"
-
-
-def _container(file: Any, timeout: _Timeout, stack: ExitStack) -> InputContainer:
-    """Open the demuxer for a path, an address, or a file object."""
-    if isinstance(file, str):
-        timeouts = (timeout.open_s, timeout.read_s) if file.startswith(_SCHEMES) else None
-        return stack.enter_context(av.open(file, timeout=timeouts))
-    return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
-
-
-def _file(source: Streamed, timeout: _Timeout, stack: ExitStack) -> Any:
-    """Return the argument for ``av.open``: a path, an address, or a file object."""
-    if not isinstance(source, (str, os.PathLike)):
-        if not hasattr(source, "read"):
-            raise ParameterError(
-                f"a {type(source).__name__} cannot be streamed",
-                allowed='"-", a path, an address, or a binary file object',
-            )
-        return _SequentialFile(source)
-    name = os.fspath(source)
-    if name == "-":
-        return _Pipe(sys.stdin.fileno(), timeout)
-    if name.startswith(_SCHEMES):
-        return name
-    if "://" in name:
-        import fsspec
-
-        return stack.enter_context(fsspec.open(name, "rb").open())
-    if os.path.exists(name) and S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH110, PTH116  names are texts here
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        stack.callback(os.close, descriptor)
-        return _Pipe(descriptor, timeout)
-    return open_source(name).for_demuxer()
-
-
-def _seekable_if_needed(stream: _ByteStream, source: Source) -> Any:
-    """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged.
-
-    Raises:
-        UnreadableSourceError: the stream requires seeking and is too large for memory.
-    """
-    preceding = data_before_index(stream.peek())
-    if not preceding:
-        return stream
-    if preceding > _MAX_BUFFERED:
-        raise UnreadableSourceError(
-            "this MP4 or QuickTime stream has its index (moov) behind its data, which requires seeking",
-            source=source.name,
-            allowed=f"at most {_MAX_BUFFERED >> 20} MiB of data before the index",
-            advice=_INDEX_FIRST,
-        )
-    return io.BytesIO(b"".join(iter(stream.read, b"")))
-
-
-def _stalled(source: Source, error: TimeoutError) -> SourceError:
-    return SourceError(
-        f"the stream has stalled ({error})",
-        source=source.name,
-        advice="Give more time: open_timeout_s, read_timeout_s",
-    )

@@ -21,8 +21,9 @@ from ..sampling.clock import EQUAL_S
 from ..sampling.rolling import RollingWindows
 from ..sampling.windows import Windows
 from ..sequence import Sequence
+from .byte_streams import Streamed
 from .convert.output import OutputSpec, check_output
-from .front_to_back import FramePainter, FrameStream, Streamed
+from .front_to_back import FramePainter, FrameStream
 
 __all__ = ["Streamed", "stream"]
 

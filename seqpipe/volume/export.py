@@ -105,7 +105,7 @@ def _taken(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
     sequence = volume.sequence() if isinstance(volume, VolumeReader) else volume
     if sequence.layout not in ("DHW", "DHWC", "FDHWC") or sequence.affine is None:
         raise ParameterError(
-            f"a sequence {sequence.layout} {'without' if sequence.affine is None else 'with'} an affine is no volume",
+            f"a sequence {sequence.layout} with{'out' if sequence.affine is None else ''} an affine is not a volume",
             source=sequence.source,
             allowed="DHW, DHWC or FDHWC with an affine",
         )

@@ -1,4 +1,4 @@
-"""VolumeInfo: what a volume's header says; no voxel is read for it."""
+"""VolumeInfo: the facts in a volume's header, known without reading voxels."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class VolumeInfo:
     """The facts of a volume.
 
     Attributes:
-        source: the path, URL or object it comes from.
+        source: path, URL or description of the origin.
         format: ``"nifti"``, ``"dicom"``, ``"nrrd"``, ``"metaimage"``, ``"npy"``, ``"npz"``, ``"stack"`` or ``"zarr"``.
-        shape: of the whole array, with the axes of ``layout``.
+        shape: shape of the whole array, in the order of ``layout``.
         layout: ``"DHWC"``, or ``"FDHWC"`` for a series of volumes.
-        dtype: of the voxels as they are stored, in the machine's byte order.
+        dtype: stored dtype of the voxels, in native byte order.
         affine: 4×4, from (d, h, w) to millimeters, RAS+.
-        space: which rule gave the affine: such as ``"sform"``, ``"qform"``, ``"dicom"``; ``"assumed"`` where the file
-            does not say where it lies.
-        scale: slope and intercept that the stored values are meant with, or None.
-        time_step_s: between the volumes of a series, in seconds; None where the file does not say.
-        compressed: whether the voxels are stored compressed, so that a part is not read without what lies before it.
-        notes: what is odd about the header, and which rule was followed; for people.
-        header: further fields of the file, as plain values.
+        space: rule that determined the affine, such as ``"sform"``, ``"qform"``, ``"dicom"``; ``"assumed"`` if the file
+            has none.
+        scale: slope and intercept of the stored values, or None.
+        time_step_s: interval between the volumes of a series in seconds; None if the file does not state it.
+        compressed: whether the voxels are compressed, so that a window cannot be read without the voxels before it.
+        notes: irregularities of the header and the assumptions made, as sentences.
+        header: further fields of the file, as JSON values.
     """
 
     source: str
@@ -68,17 +68,17 @@ class VolumeInfo:
 
     @property
     def frames(self) -> int:
-        """How many volumes a series has; 1 for a single volume."""
+        """Number of volumes of a series; 1 for a single volume."""
         return self.shape[0] if self.layout == "FDHWC" else 1
 
     @property
     def channels(self) -> int:
-        """Values of a voxel."""
+        """Number of values per voxel."""
         return self.shape[-1]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all voxels as they are stored, decompressed."""
+        """Size of all voxels in bytes, decompressed."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -88,19 +88,19 @@ class VolumeInfo:
 
     @property
     def orientation(self) -> str:
-        """Where columns, rows and slices go to, such as ``"RAS"``."""
+        """Anatomical directions of columns, rows and slices, such as ``"RAS"``."""
         return orientation_of(self.affine)
 
     def same_grid(self, other: VolumeInfo) -> bool:
-        """Whether the voxels of both lie at the same places, up to 0.01 voxel."""
+        """Return whether both grids have the same voxel positions, within 0.01 voxel."""
         return self.grid == other.grid and grids_agree(self.affine, other.affine, self.grid)
 
     def with_grid(self, grid: tuple[int, int, int], affine: FloatArray) -> VolumeInfo:
-        """The same with other slices, rows and columns, and their affine."""
+        """Return a copy with another grid and affine."""
         return replace(self, shape=(*self.shape[:-4], *grid, self.shape[-1]), affine=affine)
 
     def to_json(self) -> dict[str, Any]:
-        """All facts as plain values."""
+        """Return all facts as JSON values."""
         return {
             "source": self.source,
             "format": self.format,
@@ -120,7 +120,7 @@ class VolumeInfo:
         }
 
     def describe(self) -> dict[str, str]:
-        """The facts as texts for people, without the source: those of every volume, of the header, and notes."""
+        """Return the facts as text, without the source: those of every volume, of the header, and notes."""
         scale = "-" if self.scale is None else f"values = stored × {self.scale[0]:g} + {self.scale[1]:g}"
         words = {
             "format": self.format,
@@ -139,7 +139,7 @@ class VolumeInfo:
         return words | {f"note {number}": note for number, note in enumerate(self.notes, 1)}
 
     def where(self) -> str:
-        """Its grid in a few words, for messages."""
+        """Describe the grid, for messages."""
         size = "×".join(map(str, self.grid))
         spacing = " × ".join(f"{s:.4g}" for s in self.spacing_mm)
         origin = ", ".join(f"{x:.2f}" for x in self.affine[:3, 3])
@@ -147,26 +147,26 @@ class VolumeInfo:
 
 
 def checked_shape(shape: tuple[int, ...], source: str) -> tuple[int, ...]:
-    """The shape that a header states, if an array can have it.
+    """Return the shape that a header states, if it is valid.
 
     Raises:
-        UnreadableSourceError: an axis has no or too many voxels.
+        UnreadableSourceError: an axis has 0 voxels, or 2³¹ or more.
     """
     if any(not 1 <= size < _MOST_AXIS for size in shape):
         raise UnreadableSourceError(
             f"the header states the shape {'×'.join(map(str, shape))}",
             source=source,
             allowed="1 voxel or more along each axis",
-            advice="The header is damaged, or holds no image",
+            advice="The header is damaged, or does not describe an image",
         )
     return shape
 
 
 def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[str, ...]]:
-    """The affine that a header states, its empty columns replaced by 1 mm, and notes of what was replaced.
+    """Return the affine that a header states, with zero columns replaced by 1 mm, and notes on the replacement.
 
     Raises:
-        UnreadableSourceError: a value is NaN or infinite, or the axes lie in one plane.
+        UnreadableSourceError: a value is NaN, infinite or too large, or the matrix is singular.
     """
     affine = np.array(affine, dtype=np.float64)
     if not (np.isfinite(affine).all() and np.abs(affine).max() <= _MOST_MM):
@@ -174,7 +174,7 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
             "the affine has values that are NaN or infinite, or beyond a thousand kilometers",
             source=source,
             allowed="a 4×4 matrix of finite numbers",
-            advice="Mend the header with the tool that wrote the file",
+            advice="Correct the header with the tool that wrote the file",
         )
     notes = []
     empty = [axis for axis in range(3) if np.linalg.norm(affine[:3, axis]) < _LEAST_MM]
@@ -184,19 +184,19 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
             affine[:3, axis] = _perpendicular(known, axis)
             known.append(affine[:3, axis])
         names = ", ".join(["slices", "rows", "columns"][axis] for axis in empty)
-        notes.append(f"the header gives {names} no spacing: 1 mm is assumed")
+        notes.append(f"the header has no spacing of {names}: 1 mm is assumed")
     if abs(np.linalg.det(affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))) < 1e-6:
         raise UnreadableSourceError(
             "the affine is singular: slices, rows and columns lie in one plane",
             source=source,
             allowed="three independent directions",
-            advice="Mend the header with the tool that wrote the file",
+            advice="Correct the header with the tool that wrote the file",
         )
     return affine, tuple(notes)
 
 
 def _perpendicular(known: list[FloatArray], axis: int) -> FloatArray:
-    """A unit vector across the known directions; the axis's own (x for columns) where these leave it free."""
+    """Return a unit vector perpendicular to the known directions; preferably the axis's own (x for columns)."""
     candidates = [np.eye(3)[2 - axis], *np.eye(3)]
     basis = np.linalg.qr(np.array(known).T)[0] if known else np.zeros((3, 0))
     rests = [candidate - basis @ (basis.T @ candidate) for candidate in candidates]

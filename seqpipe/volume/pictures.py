@@ -1,4 +1,4 @@
-"""Pictures of volumes: slices along an anatomical axis, projections, montages, in 8 or 16 bits by a window."""
+"""Images of volumes: slices and montages in 8 or 16 bits, by an intensity window."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SAMPLES: Final = 1 << 20
 
 
 def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, float]:
-    """The range of values to show: the file's own window, else all of a few values, else percentiles 0.5 to 99.5.
+    """Return the intensity window: the file's, else percentiles 0.5 to 99.5, or the full range if these are equal.
 
     Args:
-        values: scaled, of the whole volume or of a part.
-        info: of the volume, if it comes from a file.
+        values: scaled values of the whole volume or of a part.
+        info: info of the volume, if it comes from a file.
     """
     known = None if info is None else info.header.get("window")
     if known:
@@ -40,11 +40,11 @@ def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, 
 
 
 def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8") -> AnyArray:
-    """Values as gray levels: the lower end of the window black, the upper end white; NaN is black.
+    """Map values to gray: the lower end of the window to black, the upper end to white; NaN to black.
 
     Args:
-        values: scaled, of any shape.
-        window: its ends.
+        values: scaled values, of any shape.
+        window: lower and upper end.
         dtype: ``"uint8"`` or ``"uint16"``.
 
     Raises:
@@ -57,22 +57,22 @@ def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8"
         )
     most = np.iinfo(dtype).max
     share = (values.astype(np.float32) - np.float32(low)) / np.float32(high - low)
-    levels = np.clip(np.nan_to_num(share, nan=0.0, posinf=1.0, neginf=0.0), 0, 1) * most
-    made: AnyArray = np.rint(levels).astype(dtype)
+    gray = np.clip(np.nan_to_num(share, nan=0.0, posinf=1.0, neginf=0.0), 0, 1) * most
+    made: AnyArray = np.rint(gray).astype(dtype)
     return made
 
 
-def picture(levels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
-    """One slice as a picture RGB with square pixels.
+def picture(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
+    """Render one slice as an RGB image with square pixels.
 
     Args:
-        levels: ``HWC`` with 1, 3 or more channels, of which the first are shown.
-        spacing_mm: between its rows and its columns.
+        pixels: ``HWC``; the first 3 channels are shown, or the first one if there are fewer.
+        spacing_mm: distance between rows and between columns.
     """
     import cv2
 
-    rows, columns, channels = levels.shape
-    rgb = levels[..., :3] if channels >= 3 else np.repeat(levels[..., :1], 3, axis=2)
+    rows, columns, channels = pixels.shape
+    rgb = pixels[..., :3] if channels >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
     side = min(spacing_mm)
     size = max(1, round(columns * spacing_mm[1] / side)), max(1, round(rows * spacing_mm[0] / side))
     if size != (columns, rows):
@@ -80,11 +80,11 @@ def picture(levels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
     return np.ascontiguousarray(rgb)
 
 
-def montage(pictures: Seq[Any], columns: int, rows: int) -> AnyArray:
-    """Pictures of one size in rows and columns; places that are left are black."""
-    height, width, channels = pictures[0].shape
-    made = np.zeros((rows * height, columns * width, channels), dtype=pictures[0].dtype)
-    for place, one in enumerate(pictures[: rows * columns]):
+def montage(images: Seq[Any], columns: int, rows: int) -> AnyArray:
+    """Arrange images of one size in rows and columns; unused cells are black."""
+    height, width, channels = images[0].shape
+    made = np.zeros((rows * height, columns * width, channels), dtype=images[0].dtype)
+    for place, one in enumerate(images[: rows * columns]):
         row, column = divmod(place, columns)
         made[row * height : (row + 1) * height, column * width : (column + 1) * width] = one
     return made

@@ -1,4 +1,4 @@
-"""VolumeReader: windows of one volume, in any orientation and on any grid, each stored voxel read once."""
+"""VolumeReader: windows of one volume, in any orientation and on any grid."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ __all__ = ["VolumeReader"]
 
 
 class VolumeReader:
-    """One volume, or a series of volumes: any window of it, with its place in space.
+    """One volume, or a series of volumes: any window of it, with its affine.
 
-    Slicing takes slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
-    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels are given as
-    they are stored; where the file scales them, ``.scale`` of what comes says how, and ``.scaled()`` applies it.
+    Indices select slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
+    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels have their
+    stored values; if the file has a slope and intercept, ``.scale`` of the sequence holds them, and ``.scaled()``
+    applies them.
 
-    :meth:`reorient`, :meth:`to_canonical` and :meth:`resample` give readers of the same file, from which windows are
-    read in the same way: what a window does not need is not read or computed, where the format allows. A reader belongs
-    to one thread at a time; its copies and what is made of its pickle open the volume anew.
+    :meth:`reorient`, :meth:`to_canonical` and :meth:`resample` return readers of the same file. They read and compute
+    only what a window needs, if the format allows it. A reader must be used by one thread at a time; copies and
+    unpickled readers open the volume again.
 
     Args:
-        origin: a path, a URL, the bytes of a file, a file object, a folder (a DICOM series, a Zarr array, pictures), or
+        origin: a path, a URL, the bytes of a file, a file object, a folder (a DICOM series, a Zarr array, images), or
             a list of files of one volume.
-        device: where windows are to be: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"auto"``.
-        series: for DICOM, the SeriesInstanceUID where a folder has several.
+        device: device of the windows: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"auto"``.
+        series: for DICOM, the SeriesInstanceUID if a folder has several series.
         key: for NPZ, the name of the array; for Zarr, its path in the group.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a volume that can be read.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: it is not a supported volume.
         BackendError: the format needs a package that is not installed, or the device is not available.
     """
 
@@ -64,7 +65,7 @@ class VolumeReader:
 
     @property
     def info(self) -> VolumeInfo:
-        """The facts of the volume, as it is given: shape, spacing, orientation, type, and notes of the header."""
+        """Facts of the volume after reorienting and resampling: shape, spacing, orientation, dtype, header notes."""
         stored = self._source.info
         grid = self._turn.shape(stored.grid)
         turned = stored.with_grid(grid, self._turn.affine(stored.affine, stored.grid))
@@ -82,12 +83,12 @@ class VolumeReader:
 
     @property
     def orientation(self) -> str:
-        """Where columns, rows and slices go to, such as ``"RAS"``."""
+        """Anatomical directions of columns, rows and slices, such as ``"RAS"``."""
         return self.info.orientation
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole array, ``DHWC`` or ``FDHWC``."""
+        """Shape of the whole array, ``DHWC`` or ``FDHWC``."""
         return self.info.shape
 
     def __len__(self) -> int:
@@ -102,13 +103,13 @@ class VolumeReader:
         return f"VolumeReader({info.source!r}, {series}{info.where()}, {info.dtype.name}{channels}{scale})"
 
     def __getitem__(self, place: int | slice | tuple[int | slice, ...]) -> Sequence:
-        """One slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
+        """Read one slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
 
-        A number in place of a range takes one slice, row or column; negative ones count from the end. ``[d]`` alone
-        gives ``HWC``; everything else keeps all axes.
+        An integer in place of a range selects one slice, row or column; negative ones count from the end. ``[d]`` alone
+        returns ``HWC``; all other indices keep all axes.
 
         Raises:
-            FrameRangeError: a number is not in the volume.
+            FrameRangeError: an index is out of range.
             ParameterError: a range is empty, or has a step other than 1.
         """
         places = place if isinstance(place, tuple) else (place,)
@@ -125,17 +126,17 @@ class VolumeReader:
         return Sequence(window.data[0], "HWC", info.source, affine=window.affine, scale=window.scale)
 
     def sequence(self, box: Box | None = None, *, times: Seq[int] | int | None = None) -> Sequence:
-        """A window as a sequence; the whole volume by default.
+        """Read a window as a sequence; the whole volume by default.
 
         Args:
             box: the window.
-            times: for a series, which of its volumes, in any order; all by default. One number gives one volume:
-                ``times=3`` is ``DHWC``.
+            times: for a series, indices of its volumes, in any order; all by default. An integer selects one volume:
+                ``times=3`` returns ``DHWC``.
 
         Raises:
-            ParameterError: the window or a number is not in the volume.
-            SourceError: it cannot be read.
-            DamagedSourceError: the file ends too early, or its compressed data is damaged.
+            ParameterError: the window or an index is out of range.
+            SourceError: the file cannot be read.
+            DamagedSourceError: the file is truncated, or its compressed data is damaged.
         """
         info = self.info
         box = Box.whole(info.grid) if box is None else box
@@ -153,13 +154,13 @@ class VolumeReader:
         )
 
     def reorient(self, orientation: str) -> VolumeReader:
-        """A reader of the same volume with its axes permuted and reversed; exact.
+        """Return a reader of the same volume with permuted and reversed axes; exact.
 
         Args:
-            orientation: where columns, rows and slices are to go, such as ``"LPS"``.
+            orientation: anatomical directions of columns, rows and slices, such as ``"LPS"``.
 
         Raises:
-            ParameterError: it is no orientation.
+            ParameterError: ``orientation`` is invalid.
         """
         if self._grid is not None:
             turn = turn_to(self._grid.affine, orientation)
@@ -169,7 +170,7 @@ class VolumeReader:
         return self._like(turn_to(stored.affine, orientation), None)
 
     def to_canonical(self) -> VolumeReader:
-        """A reader of the volume in ``"RAS"``: columns to the right, rows to the front, slices to the head."""
+        """Return a reader of the volume in ``"RAS"``: columns to the right, rows to the front, slices to the head."""
         return self.reorient("RAS")
 
     def resample(
@@ -181,17 +182,17 @@ class VolumeReader:
         antialias: bool = True,
         fill_value: float | None = None,
     ) -> VolumeReader:
-        """A reader of the same volume on another grid.
+        """Return a reader of the same volume on another grid.
 
         Args:
-            spacing_mm: distance between slices, rows and columns of the result, or one number for all; the volume's
-                extent stays, up to one voxel.
-            like: instead, whose grid is to be taken: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
+            spacing_mm: distance between slices, rows and columns of the result, or one number for all; the extent of
+                the volume is preserved within one voxel.
+            like: instead, the owner of the target grid: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
             interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
                 ``"bspline"``: the cubic B-spline through all voxels.
-            antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels comes first along axes that get coarser;
+            antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels is applied first along axes that get coarser;
                 never for ``"nearest"`` and ``"vote"``.
-            fill_value: for places outside of the volume; None repeats the edge.
+            fill_value: value outside the volume; None repeats the edge.
 
         Raises:
             ParameterError: an argument is out of bounds.
@@ -201,23 +202,23 @@ class VolumeReader:
 
     @property
     def grid(self) -> TargetGrid | None:
-        """The grid that the volume is resampled to; None for its own."""
+        """The grid that the volume is resampled to; None for its stored grid."""
         return self._grid
 
     def stamp(self) -> list[Any] | None:
-        """Return the identity of the present content of all its files, as plain values.
+        """Return what identifies the current content of all its files, as JSON values.
 
-        None where there is none, as of bytes and of Zarr arrays.
+        It is None if unknown, as for bytes and Zarr arrays.
         """
         found = stamp_of(self._origin, self._source)
         return None if found is None else [found, self._chosen, *self._source.info.shape]
 
     def on_own_grid(self) -> VolumeReader:
-        """A reader of the same volume without resampling, in the orientation that it had before that."""
+        """Return a reader of the same volume without resampling, in the orientation before resampling."""
         return self._like(self._turn, None)
 
     def close(self) -> None:
-        """Give back files and memory; reading opens them again."""
+        """Close files and release memory; reading opens them again."""
         self._source.close()
 
     def __enter__(self) -> VolumeReader:
@@ -259,7 +260,7 @@ def _restored(again: Any, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
 
 
 def _range(place: Any, size: int, info: VolumeInfo) -> tuple[int, int]:
-    """The half-open range of a number or a slice."""
+    """Return the half-open range of an integer or a slice."""
     if isinstance(place, slice):
         try:
             start, stop, step = place.indices(size)
@@ -269,17 +270,17 @@ def _range(place: Any, size: int, info: VolumeInfo) -> tuple[int, int]:
             raise ParameterError(
                 f"the range {place.start}:{place.stop}:{place.step} is not valid",
                 source=info.source,
-                allowed=f"whole numbers, a step of 1, and at least one of {size} places",
+                allowed=f"integers, a step of 1, and at least one index from 0 to {size - 1}",
             )
         return start, stop
     try:
         number = operator.index(place)
     except TypeError:
         raise ParameterError(
-            f"{place!r} is not a place in a volume", source=info.source, allowed="whole numbers and ranges"
+            f"{place!r} is not an index of a volume", source=info.source, allowed="integers and ranges"
         ) from None
     if not -size <= number < size:
         raise FrameRangeError(
-            f"there is no place {number}", source=info.source, allowed=f"0 to {size - 1}, or from {-size} on"
+            f"index {number} is out of range", source=info.source, allowed=f"{-size} to {size - 1}"
         )
     return number % size, number % size + 1

@@ -1,4 +1,4 @@
-"""VolumeSource: one volume file behind one protocol, and the boxes of voxels that are read from it."""
+"""VolumeSource: the protocol of volume files, and boxes of voxels to read from them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Box:
 
     Attributes:
         d: first slice and the slice after the last one.
-        h: the same of rows.
-        w: the same of columns.
+        h: first row and the row after the last one.
+        w: first column and the column after the last one.
     """
 
     d: tuple[int, int]
@@ -34,7 +34,7 @@ class Box:
 
     @classmethod
     def whole(cls, grid: Seq[int]) -> Box:
-        """All of a grid of D, H and W voxels."""
+        """Return the box of a whole grid of D, H and W voxels."""
         return cls((0, grid[0]), (0, grid[1]), (0, grid[2]))
 
     @property
@@ -54,19 +54,19 @@ class Box:
 
     @property
     def slices(self) -> tuple[slice, slice, slice]:
-        """For an array ``DHW…``."""
+        """Index of the box in an array ``DHW…``."""
         return slice(*self.d), slice(*self.h), slice(*self.w)
 
     def shifted(self, by: Seq[int]) -> Box:
-        """A box of the same size that begins so many slices, rows and columns later."""
+        """Return a box of the same size, shifted by a number of slices, rows and columns."""
         d, h, w = ((start + n, stop + n) for (start, stop), n in zip(self.ranges, by, strict=True))
         return Box(d, h, w)
 
     def checked(self, info: VolumeInfo) -> Box:
-        """The box, if it lies inside of a volume and holds a voxel.
+        """Return the box, if it is not empty and inside a volume.
 
         Raises:
-            ParameterError: it does not.
+            ParameterError: it is empty, or not inside the volume.
         """
         for name, (start, stop), size in zip("dhw", self.ranges, info.grid, strict=True):
             if not 0 <= start < stop <= size:
@@ -79,7 +79,7 @@ class Box:
 
 
 class VolumeSource(Protocol):
-    """A volume whose header was read.
+    """An open volume, whose header has been read.
 
     Attributes:
         info: the facts.
@@ -89,26 +89,26 @@ class VolumeSource(Protocol):
 
     @property
     def sources(self) -> Seq[Source]:
-        """The files that hold the voxels; empty where they are too many to be looked at, as chunks of Zarr."""
+        """The files with the voxels; empty if there are too many to check, as for chunks of Zarr."""
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored, in the machine's byte order; ``DHWC``, or ``FDHWC`` for a series.
+        """Read voxels in their stored dtype and native byte order; ``DHWC``, or ``FDHWC`` for a series.
 
         Args:
-            box: which voxels.
-            times: which volumes of a series, in any order; None for all of them.
+            box: window of voxels.
+            times: indices of volumes of a series, in any order; None for all.
 
         Raises:
-            SourceError: they cannot be read.
-            DamagedSourceError: the file ends too early, or its compressed data is damaged.
+            SourceError: the file cannot be read.
+            DamagedSourceError: the file is truncated, or its compressed data is damaged.
         """
 
     def close(self) -> None:
-        """Give back files and memory; reading opens them again."""
+        """Close files and release memory; reading opens them again."""
 
 
 def chosen_times(info: VolumeInfo, times: Seq[int] | None) -> list[int]:
-    """The volumes of a series that are asked for, as numbers from 0 on.
+    """Return the requested volumes of a series, as indices from 0.
 
     Raises:
         ParameterError: one of them is not in the series.
@@ -123,14 +123,14 @@ def chosen_times(info: VolumeInfo, times: Seq[int] | None) -> list[int]:
             or not -info.frames <= time < info.frames
         ):
             raise ParameterError(
-                f"times={list(times)!r} names the volume {time!r}",
+                f"times={list(times)!r} contains {time!r}",
                 source=info.source,
-                allowed=f"whole numbers from 0 to {info.frames - 1}, or from {-info.frames} on",
+                allowed=f"integers from {-info.frames} to {info.frames - 1}",
             )
         chosen.append(int(time) % info.frames)
     return chosen
 
 
 def damaged(source: str, fact: str) -> DamagedSourceError:
-    """The error for voxels that are not there or not sound."""
+    """Return the error for voxels that are missing or damaged."""
     return DamagedSourceError(fact, source=source, advice="Fetch, copy or write the file again")

@@ -1,9 +1,9 @@
-"""Space: where the voxels of a volume lie, and what each file format says of it.
+"""Space: affines, orientations, and their conventions in file formats.
 
-One convention holds throughout. Arrays are ``DHWC`` (slices, rows, columns, channels), and an affine acts on indices
-in the order of the array's own axes: ``affine @ (d, h, w, 1)`` is the center of that voxel in millimeters, RAS+ (x to
-the right, y to the front, z to the head). An orientation is written as other programs write it, columns first:
-``"RAS"`` means that columns go right, rows to the front, slices to the head.
+seqpipe has one convention. Arrays are ``DHWC`` (slices, rows, columns, channels), and an affine applies to indices in
+the order of the array's axes: ``affine @ (d, h, w, 1)`` is the center of that voxel in millimeters, RAS+ (x to the
+right, y to the front, z to the head). An orientation names columns first, as in other programs: ``"RAS"`` means that
+columns go to the right, rows to the front, slices to the head.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ LPS_TO_RAS.flags.writeable = False
 _SIDES: Final = ("LR", "PA", "IS")
 _REVERSED: Final = [2, 1, 0, 3]
 _SAME_GRID: Final = 0.01
-"""The distance in voxels up to which corners count as the same."""
+"""Maximum distance in voxels of corners that count as equal."""
 
 
 def from_file_order(matrix: Any) -> FloatArray:
-    """An affine over (d, h, w) from one over (i, j, k), as files have it whose first index runs fastest."""
+    """Convert an affine over (i, j, k), where i is the fastest index of a file, to one over (d, h, w)."""
     affine: FloatArray = np.asarray(matrix, dtype=np.float64)[:, _REVERSED]
     return affine
 
 
 def in_file_order(affine: Any) -> FloatArray:
-    """An affine over (i, j, k), the fastest index first, from one over (d, h, w)."""
+    """Convert an affine over (d, h, w) to one over (i, j, k), fastest index first."""
     return from_file_order(affine)
 
 
 def from_axes(axes: Any, origin: Any, *, lps: bool) -> FloatArray:
-    """The affine of a file that states one step along each axis, and the place of the first voxel.
+    """Return the affine of a file that states a step along each axis and the position of the first voxel.
 
     Args:
         axes: 3×3; column ``i`` is the step along the ``i``-th axis, the fastest first, in mm.
         origin: the center of the first voxel, in mm.
-        lps: whether the file counts to the left and to the back, as DICOM, ITK and NRRD do.
+        lps: whether x and y of the file go to the left and to the back, as in DICOM, ITK and NRRD.
     """
     matrix = np.eye(4)
     matrix[:3, :3], matrix[:3, 3] = axes, origin
@@ -68,7 +68,7 @@ def from_axes(axes: Any, origin: Any, *, lps: bool) -> FloatArray:
 
 
 def to_axes(affine: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What DICOM, ITK and NRRD say of an affine.
+    """Decompose an affine into the fields of DICOM, ITK and NRRD.
 
     Returns:
         Directions (3×3, unit columns, the fastest axis first), spacing in mm (3) and origin in mm (3), LPS+.
@@ -82,17 +82,17 @@ def to_axes(affine: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
 def quaternion_matrix(
     quaternion: Seq[float], spacing: Seq[float], offset: Seq[float], qfac: float
 ) -> FloatArray:
-    """NIfTI's qform over (i, j, k): a rotation by a unit quaternion, spacing, and an offset.
+    """Return a NIfTI qform over (i, j, k): a rotation by a unit quaternion, spacing, and an offset.
 
     Args:
-        quaternion: b, c and d; a follows from their length.
-        spacing: mm a voxel along i, j and k.
-        offset: of the first voxel, in mm.
-        qfac: -1 where k goes against the right-handed direction.
+        quaternion: b, c and d; they determine a.
+        spacing: voxel spacing in mm along i, j and k.
+        offset: position of the first voxel, in mm.
+        qfac: -1 if i, j and k are left-handed.
     """
     b, c, d = (float(part) for part in quaternion)
     a = np.sqrt(max(0.0, 1.0 - (b * b + c * c + d * d)))
-    if a < 1e-7:  # as nibabel: a turn by 180 degrees, whose stored parts may be a little too long
+    if a < 1e-7:  # a rotation by 180 degrees: rounding may make the stored parts longer than 1; as nibabel
         a, length = 0.0, np.sqrt(b * b + c * c + d * d)
         b, c, d = b / length, c / length, d / length
     rotation = [
@@ -107,12 +107,12 @@ def quaternion_matrix(
 
 
 def moved(affine: Any, start: Seq[float], step: Seq[float] = (1, 1, 1)) -> FloatArray:
-    """The affine of a part of a volume.
+    """Return the affine of a part of a volume.
 
     Args:
-        affine: of the whole.
-        start: the index (d, h, w) of the part's first voxel.
-        step: how many voxels of the whole one step along d, h and w is; negative to go backwards.
+        affine: affine of the whole volume.
+        start: index (d, h, w) of the first voxel of the part.
+        step: voxels of the whole volume per step along d, h and w; negative to reverse.
     """
     local = np.diag([*map(float, step), 1.0])
     local[:3, 3] = start
@@ -121,11 +121,11 @@ def moved(affine: Any, start: Seq[float], step: Seq[float] = (1, 1, 1)) -> Float
 
 
 def grids_agree(one: Any, other: Any, shape: Seq[int]) -> bool:
-    """Whether two affines put the corners of a volume within 0.01 voxel of each other.
+    """Return whether two affines map the corners of a volume to the same positions, within 0.01 voxel.
 
     Args:
         one: an affine.
-        other: another one.
+        other: another affine.
         shape: D, H and W of both volumes.
     """
     corners = np.array(
@@ -138,10 +138,10 @@ def grids_agree(one: Any, other: Any, shape: Seq[int]) -> bool:
 
 
 def check_orientation(codes: Any) -> str:
-    """An orientation such as ``"RAS"`` or ``"LPS"``.
+    """Return a valid orientation, such as ``"RAS"`` or ``"LPS"``, in upper case.
 
     Raises:
-        ParameterError: it does not name each of the three directions once.
+        ParameterError: the letters do not name each of the three directions once.
     """
     allowed = "three letters for columns, rows and slices, one each of L or R, P or A, I or S, such as 'RAS'"
     if not isinstance(codes, str):
@@ -155,25 +155,25 @@ def check_orientation(codes: Any) -> str:
 
 @dataclass(frozen=True)
 class Turn:
-    """A change of orientation: axes permuted, some of them reversed; exact, and a view of the array.
+    """A change of orientation: permuted and reversed axes; exact, and a view of the array.
 
     Attributes:
-        axes: for d, h and w of the result, the axis of the original: 0, 1 or 2.
-        flips: for d, h and w of the result, whether it runs backwards.
+        axes: axis of the original, 0, 1 or 2, for d, h and w of the result.
+        flips: whether d, h and w of the result are reversed.
     """
 
     axes: tuple[int, int, int] = (0, 1, 2)
     flips: tuple[bool, bool, bool] = (False, False, False)
 
     def shape(self, shape: Seq[int]) -> tuple[int, int, int]:
-        """D, H and W of the result, from those of the original."""
+        """Return D, H and W of the result, from those of the original."""
         return shape[self.axes[0]], shape[self.axes[1]], shape[self.axes[2]]
 
     def affine(self, affine: Any, shape: Seq[int]) -> FloatArray:
-        """The affine of the result.
+        """Return the affine of the result.
 
         Args:
-            affine: of the original.
+            affine: affine of the original.
             shape: D, H and W of the original.
         """
         local = np.zeros((4, 4))
@@ -185,11 +185,11 @@ class Turn:
         return result
 
     def array(self, array: Array, first: int) -> Array:
-        """The view of an array.
+        """Return a view of an array in the new orientation.
 
         Args:
-            array: with D, H and W in a row among its axes.
-            first: which axis is D.
+            array: array with consecutive axes D, H and W.
+            first: number of the axis D.
         """
         axes = [*range(first), *(first + axis for axis in self.axes), *range(first + 3, array.ndim)]
         cut = [slice(None)] * array.ndim
@@ -198,10 +198,10 @@ class Turn:
         return array.transpose(axes)[tuple(cut)]
 
     def box(self, ranges: Seq[tuple[int, int]], shape: Seq[int]) -> tuple[tuple[int, int], ...]:
-        """The half-open ranges of the original that make those of the result.
+        """Return the half-open ranges of the original for those of the result.
 
         Args:
-            ranges: of the result, along d, h and w.
+            ranges: ranges of the result, along d, h and w.
             shape: D, H and W of the original.
         """
         found = [(0, 0)] * 3
@@ -211,11 +211,11 @@ class Turn:
 
 
 def turn_to(affine: Any, orientation: str) -> Turn:
-    """The change that brings a volume into an orientation.
+    """Return the change of a volume to an orientation.
 
     Args:
-        affine: of the volume.
-        orientation: such as ``"RAS"``.
+        affine: affine of the volume.
+        orientation: target orientation, such as ``"RAS"``.
     """
     have, want = orientation_of(affine)[::-1], check_orientation(orientation)[::-1]  # slices, rows, columns
     axes, flips = [], []

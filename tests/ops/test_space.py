@@ -155,7 +155,7 @@ def test_what_cannot_be_converted_is_refused():
         ),
         (
             lambda: fn.color_space_conversion(x, image_type="RGB", output_type="GRAY", p=0.5),
-            r"p=0.5 of a conversion from 3 values to 1; allowed: 1\. Take grayscale, which keeps three values",
+            r"p=0.5 of a conversion from 3 values to 1; allowed: 1\. Use grayscale, which keeps three values",
         ),
     ):
         with pytest.raises(ParameterError, match=said):

@@ -239,7 +239,7 @@ def test_a_batch_with_more_channels_than_a_row_has_room_for():
         ),
         (
             lambda: fn.normalize([FIRST, SECOND], axis_names="W", batch=True),
-            r"normalize: samples of different shapes, \[\(2, 1, 2\), \(2, 2, 2\)\], along the axes that are not",
+            r"normalize: samples of different shapes, \[\(2, 1, 2\), \(2, 2, 2\)\], along the axes without statistics",
         ),
         (
             lambda: fn.normalize(FIRST, axis_names=""),

@@ -70,7 +70,7 @@ def test_frames_are_made_by_several_threads(images, monkeypatch):
         seen.add(threading.current_thread())
         if len(seen) > 1:
             another.set()
-        assert another.wait(20)  # the first waits for a second
+        assert another.wait(60)  # the first waits for a second
         return plain(*given, **options)
 
     monkeypatch.setattr(backends, "_compute", made)
@@ -107,7 +107,7 @@ def nothing(number):
 
 
 def test_the_first_error_is_raised_when_nobody_works_any_more():
-    done, both = [], threading.Barrier(2, timeout=20)
+    done, both = [], threading.Barrier(2, timeout=60)
 
     def work(number):
         if number < 2:
@@ -129,7 +129,7 @@ def test_a_ctrl_c_ends_all():
         if threading.current_thread() is threading.main_thread():
             pressed.set()
             raise KeyboardInterrupt
-        assert pressed.wait(20)
+        assert pressed.wait(60)
         done.append(number)
 
     pressed, done = threading.Event(), []
@@ -139,7 +139,7 @@ def test_a_ctrl_c_ends_all():
 
 
 def test_all_of_them_heed_what_the_caller_has_numpy_do():
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     def work(_):
         both.wait()
@@ -167,7 +167,7 @@ def test_a_forked_process_has_threads_of_its_own():
     parallel_for(nothing, 4)
     child = multiprocessing.get_context("fork").Process(target=parallel_for, args=(nothing, 4))
     child.start()
-    child.join(20)
+    child.join(60)
     assert child.exitcode == 0
 
 

@@ -80,7 +80,7 @@ CASES = {
     ),
     "if on a native node": (
         lambda: bool(external_source(images, batch_size=2)),
-        "has no truth value yet, for it is a node. Decide by a parameter",
+        "has no truth value yet, because it is a node. Pass it as a parameter",
     ),
 }
 

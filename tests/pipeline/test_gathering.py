@@ -128,6 +128,19 @@ def test_the_native_pipeline_tells_and_gives_the_same():
     pipe.close()
 
 
+@pytest.mark.parametrize("cropped_last", [False, True])
+def test_a_source_of_two_pipelines_is_copied_whole(cropped_last):
+    node = external_source(lambda: IMAGES, batch_size=5, layout="HWC")
+    outputs = [node, fn.crop(node, crop=(20, 30))]
+    pipes = [Pipeline(one) for one in (outputs if cropped_last else outputs[::-1])]
+    whole, cropped = pipes if cropped_last else pipes[::-1]
+    for _ in range(2):
+        np.testing.assert_array_equal(next(whole)[0].data, IMAGES)
+        np.testing.assert_array_equal(next(cropped)[0].data, fn.crop(IMAGES, crop=(20, 30), layout="NHWC"))
+    for pipe in pipes:
+        pipe.close()
+
+
 @pytest.mark.parametrize("crop", [False, True])
 def test_a_source_may_use_its_memory_again(crop):
     memory = np.zeros((64, 64, 64, 3), np.float32)

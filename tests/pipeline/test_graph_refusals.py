@@ -173,7 +173,7 @@ CALLED = {
     ),
     "other samples": (
         lambda: GRAPH(images=batches(1, 2), masks=batches(2, 1)),
-        "Graph: images and masks are batches of different samples; allowed: .*Say by index=",
+        "Graph: images and masks are batches of different samples; allowed: .*indices for sampled values as index=",
     ),
     "indices of other samples": (
         lambda: Graph(TURNED)(images=X, index=[1, 2, 3]),

@@ -226,7 +226,7 @@ def test_closing_waits_for_the_work_of_an_iterator_that_was_dropped(monkeypatch:
     dataset = Augmented(reader("cpu", "h264"), ops.OpticalFlow(preset="fast"))
     next(iter(dataset.batches(1)))
     working.clear()
-    assert working.wait(10), "it works ahead, though nobody asks for more"
+    assert working.wait(60), "it works ahead, though nobody asks for more"
     again = pickle.loads(pickle.dumps(dataset))
     dataset.close()
     working.clear()

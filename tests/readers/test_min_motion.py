@@ -138,7 +138,7 @@ def test_motion_is_computed_once_and_kept_beside_the_index(make, clips, tmp_path
     with make(clips[:1]) as dataset:
         first = starts(dataset.requests())
     with monkeypatch.context() as patch:
-        patch.setattr(frame_values, "_computed", lambda _: pytest.fail("the motion was computed again"))
+        patch.setattr(frame_values, "_motion_of", lambda _: pytest.fail("the motion was computed again"))
         with make(clips[:1]) as dataset:
             assert starts(dataset.requests()) == first
     (kept,) = (tmp_path / "cache").rglob("*.motion")
@@ -164,7 +164,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(make, clips, tmp_path, capl
         assert dataset.total == 12
     about = [record.message for record in caplog.records if "motion" in record.message]
     assert len(about) == 1, about
-    assert "the motion of videos cannot be kept" in about[0]
+    assert "the motion of videos cannot be cached" in about[0]
 
 
 def test_changed_videos_are_measured_again(make, clips, tmp_path):

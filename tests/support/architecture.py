@@ -17,13 +17,13 @@ Definition = (*FunctionNode, ast.ClassDef)
 
 
 @dataclass(frozen=True)
-class Room:
+class Layer:
     """Modules that belong together.
 
     Attributes:
         name: for messages.
         modules: their prefixes below the package, such as ``video``; "" is the package's front page.
-        never: names of rooms that it must not import although they stand above it.
+        never: names of layers that it must not import although they stand above it.
     """
 
     name: str
@@ -123,30 +123,32 @@ def inside(name: str, prefix: str) -> bool:
 
 
 @cache
-def room_of(name: str, rooms: tuple[Room, ...]) -> int | None:
-    """The position of a module's room; the longest prefix wins."""
-    fits = [(len(p), i) for i, room in enumerate(rooms) for p in room.modules if inside(name, p)]
+def layer_of(name: str, layers: tuple[Layer, ...]) -> int | None:
+    """The position of a module's layer; the longest prefix wins."""
+    fits = [(len(p), i) for i, one in enumerate(layers) for p in one.modules if inside(name, p)]
     return max(fits)[1] if fits else None
 
 
-def every_module_has_a_room(package: Package, rooms: tuple[Room, ...]) -> list[str]:
-    homeless = [f"{m.label}: belongs to no room" for m in package.modules if room_of(m.name, rooms) is None]
+def every_module_has_a_layer(package: Package, layers: tuple[Layer, ...]) -> list[str]:
+    homeless = [
+        f"{m.label}: belongs to no layer" for m in package.modules if layer_of(m.name, layers) is None
+    ]
     bare = sorted(package.folders - package.names - {""})
     return homeless + [f"{package.name}.{name}: the folder has no __init__.py" for name in bare]
 
 
-def imports_go_to_rooms_above(package: Package, rooms: tuple[Room, ...]) -> list[str]:
+def imports_go_to_layers_above(package: Package, layers: tuple[Layer, ...]) -> list[str]:
     faults = []
     for module, line, target in package.edges():
-        here, there = room_of(module.name, rooms), room_of(target, rooms)
+        here, there = layer_of(module.name, layers), layer_of(target, layers)
         if here is None or there is None:
-            continue  # named by every_module_has_a_room
+            continue  # named by every_module_has_a_layer
         if there > here:
             faults.append(
-                f"{module.label}:{line}: {rooms[here].name} imports {rooms[there].name}, a room below it"
+                f"{module.label}:{line}: {layers[here].name} imports {layers[there].name}, a layer below it"
             )
-        elif rooms[there].name.partition(" ")[0] in rooms[here].never:
-            faults.append(f"{module.label}:{line}: {rooms[here].name} must not see {rooms[there].name}")
+        elif layers[there].name.partition(" ")[0] in layers[here].never:
+            faults.append(f"{module.label}:{line}: {layers[here].name} must not see {layers[there].name}")
     return faults
 
 

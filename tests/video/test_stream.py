@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import pytest
 import seqpipe
 from seqpipe import ops
 from seqpipe.errors import DamagedSourceError, ParameterError, SourceError, UnreadableSourceError
+from seqpipe.video.front_to_back import FramePainter, FrameStream
+from seqpipe.video.probe.extent import data_before_index
 from tests.support.media import ROOT, made
 
 HOW = {"sequence_length": 4, "stride": 3, "step": 5}
@@ -188,3 +191,60 @@ def test_parameters_are_checked_at_once(arguments, said):
 def test_what_cannot_be_read_is_a_parameter_error():
     with pytest.raises(ParameterError, match="a int cannot be streamed"):
         list(seqpipe.stream(3))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "h264_ts",
+        "vp8_altref",
+        "data_cut_avi",
+        "data_cut_ts",
+        "h264_flip_reference",
+        "av1_lost_reference",
+        "h264_lost_key",
+    ],
+)
+def test_several_threads_give_what_one_gives(name):
+    """Damage, of which several threads tell late, costs no sound frame and shows no other."""
+
+    def given(threads):
+        frames = []
+        with ExitStack() as stack, made(name).open("rb") as file:
+            stream = FrameStream(file, (9, 9), stack, threads=threads)
+            painter = FramePainter(stream.info, seqpipe.OutputSpec(short_side=32))
+            try:
+                for frame in stream.frames():
+                    frames.append(
+                        (frame.number, frame.pts, painter.pixels(frame.number, frame.surface).tobytes())
+                    )
+            except DamagedSourceError as error:
+                return frames, str(error)
+            return frames, str(stream.error)
+
+    assert given(3) == given(1)
+
+
+def test_an_edit_list_and_a_restarted_clock_are_those_of_a_file():
+    for name in ("edit_list", "edit_list_b", "joined"):
+        path = made(name)
+        same(
+            list(seqpipe.stream(Front(path.read_bytes()))),
+            [*seqpipe.readers.Video(files=[str(path)], sequence_length=1)],
+        )
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\0\0\0\x10ftypisom\0\0\0\0\0\0\x10\0moov", 0),
+        (b"\0\0\0\x10ftypisom\0\0\0\0\0\0\x10\0mdat", 4096),
+        (b"\0\0\0\x08wide\0\0\0\x01mdat\0\0\0\x01\0\0\0\0", 1 << 32),
+        (b"\0\0\0\x08free\0\0\0\0mdat", float("inf")),
+        (b"\0\0\0\x01free" + bytes(16), 0),
+        (b"\x1a\x45\xdf\xa3", 0),
+        (b"", 0),
+    ],
+)
+def test_where_the_index_of_an_mp4_lies_is_told_by_its_first_bytes(head, expected):
+    assert data_before_index(head) == expected

@@ -72,7 +72,7 @@ def test_stored_integers_are_scaled_first(sample):
 
 
 def test_what_has_no_place_is_refused(sample):
-    with pytest.raises(ParameterError, match="bare has no place in space; allowed: sequences DHWC"):
+    with pytest.raises(ParameterError, match="bare has no affine; allowed: sequences DHWC"):
         align({**sample, "bare": np.zeros((3, 4, 5))})
     with pytest.raises(ParameterError, match="no image or labels 'mr'; allowed: ct, pet, mask"):
         align(sample, "mr")

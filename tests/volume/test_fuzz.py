@@ -75,10 +75,25 @@ def test_words_of_text_headers_that_are_no_numbers():
                     )
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "said"),
+    [
+        ("nrrd_raw", b"line skip: x", "'line skip' is 'x'"),
+        ("nrrd_raw", b"byte skip: 1.5", "'byte skip' is '1.5'"),
+        ("nrrd_raw", b"line skip: 1000000000", "fewer than the 1000000000 lines"),
+        ("mha", b"HeaderSize = x", "'HeaderSize' is 'x'"),
+        ("mha", b"ElementNumberOfChannels = many", "'ElementNumberOfChannels' is 'many'"),
+    ],
+)
+def test_fields_of_text_headers_that_must_be_whole_numbers(name, line, said):
+    first, rest = phantom_path(name).read_bytes().split(b"\n", 1)
+    assert said in (look(b"\n".join([first, line, rest])) or "")
+
+
 def test_a_file_that_is_replaced_by_a_shorter_one(tmp_path):
     path = tmp_path / "a.nii"
     path.write_bytes(phantom_path("nii").read_bytes())
     with seqpipe.open(path) as volume:
         path.write_bytes(path.read_bytes()[:2000])
-        with pytest.raises(SeqpipeError, match="too early"):
+        with pytest.raises(SeqpipeError, match="too short"):
             volume.sequence()

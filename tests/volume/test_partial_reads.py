@@ -111,7 +111,7 @@ def test_a_file_that_was_cut_after_it_was_opened_is_damaged(tmp_path):
         with path.open("r+b") as file:
             file.truncate(path.stat().st_size - 10)
         assert reader[0:3, 0:2, 0:4].shape == (3, 2, 4, 1)
-        with pytest.raises(DamagedSourceError, match="the file ends 10 bytes too early"):
+        with pytest.raises(DamagedSourceError, match="the file is 10 bytes too short"):
             reader[3:6, 2:5, 0:4]
-        with pytest.raises(DamagedSourceError, match="the file ends 10 bytes too early"):
+        with pytest.raises(DamagedSourceError, match="the file is 10 bytes too short"):
             reader.sequence()

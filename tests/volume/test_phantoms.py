@@ -182,18 +182,18 @@ def test_a_dicom_slope_and_intercept_are_kept_beside_the_voxels(tmp_path):
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda v: v[18], "there is no place 18; allowed: 0 to 17, or from -18 on"),
+        (lambda v: v[18], "index 18 is out of range; allowed: -18 to 17"),
         (lambda v: v[3:3], "the range 3:3:None is not valid"),
         (lambda v: v[::2], "a step of 1"),
         (lambda v: v[0, 0, 0, 0], "4 ranges are too many"),
-        (lambda v: v["a"], "'a' is not a place in a volume"),
+        (lambda v: v["a"], "'a' is not an index of a volume"),
         (lambda v: v.reorient("RAX"), "orientation='RAX' is not valid"),
         (lambda v: v.reorient("RLS"), "orientation='RLS' is not valid"),
         (lambda v: v.resample(0.0), "spacing_mm=0.0 is not valid"),
         (lambda v: v.resample(), "there is no grid to resample to"),
         (lambda v: v.resample(1.0, like=v), "exclude one another"),
         (lambda v: v.resample(1.0, interp="cubic"), "interp='cubic' is not valid"),
-        (lambda v: v.sequence(times=[1]), "names the volume 1"),
+        (lambda v: v.sequence(times=[1]), "times=[1] contains 1"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(ask, said):
@@ -210,10 +210,10 @@ def test_arguments_of_the_other_kind_are_refused():
 
 
 def test_a_folder_without_a_volume_says_so(tmp_path):
-    with pytest.raises(UnreadableSourceError, match="a folder without files"):
+    with pytest.raises(UnreadableSourceError, match="the folder does not contain files"):
         seqpipe.open(tmp_path)
     (tmp_path / "notes.txt").write_text("none")
-    with pytest.raises(UnreadableSourceError, match="a folder without a volume"):
+    with pytest.raises(UnreadableSourceError, match="the folder does not contain a volume"):
         seqpipe.open(tmp_path)
 
 
@@ -224,7 +224,7 @@ def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
         cv2.imwrite(str(tmp_path / f"s{number}.png"), np.zeros((size, 8), np.uint8))
     with (
         seqpipe.open(tmp_path) as volume,
-        pytest.raises(UnreadableSourceError, match=r"s2\.png: the picture is 9×8"),
+        pytest.raises(UnreadableSourceError, match=r"s2\.png: the image is 9×8"),
     ):
         volume.sequence()
 
@@ -240,3 +240,14 @@ def test_the_reader_says_what_it_is():
         assert "18×26×32 voxels of 2.5 × 1.5 × 1.25 mm, LPS" in repr(volume)
         assert "LPS" in repr(volume.sequence())
         assert volume.info.to_json()["spacing_mm"] == pytest.approx([2.5, 1.5, 1.25], abs=1e-6)
+
+
+@pytest.mark.parametrize(("value", "mm"), [("3", 3), ("e", 1), (".", 1), ("1e999", 1), ("-2", 1)])
+def test_a_spacing_of_tiff_pages_that_is_no_length_is_ignored(tmp_path, value, mm):
+    import cv2
+
+    path = tmp_path / "pages.tif"
+    cv2.imwritemulti(str(path), [np.zeros((8, 8), np.uint8)] * 2)
+    path.write_bytes(path.read_bytes() + f"spacing={value}\n".encode())
+    with seqpipe.open(path) as volume:
+        assert volume.spacing_mm == (mm, 1, 1)

@@ -36,7 +36,7 @@ __all__ = ["export"]
     ),
     click.option("--time", type=int, help="For 4-D volumes: the time step; default 0."),
 )
-def export(**given: Any) -> None:
+def export(**settings: Any) -> None:
     """Write frames or sequences of videos, or slices of volumes, to files.
 
     PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
@@ -63,4 +63,4 @@ def export(**given: Any) -> None:
     from ..export.run import run
     from ..plan.request import Options
 
-    click.get_current_context().exit(run(Options(**given)))
+    click.get_current_context().exit(run(Options(**settings)))

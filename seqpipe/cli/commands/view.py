@@ -39,7 +39,7 @@ _FAILED: Final = 1
 @options.option(TIME, default=0, show_default=True)
 @click.option("--title", default="", help="Heading of the page; the names of the files if not given.")
 @options.json_lines
-def view(paths: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
+def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> None:
     """Write one HTML page that shows volumes and videos; it needs no network.
 
     A volume is shown as three orthogonal planes with sliders, window, labels and a legend, a video as frames with their
@@ -47,12 +47,12 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
 
     A file that cannot be shown is named, and left out of the page; the exit code is 1 then.
     """
-    errors, page = _page(paths, given)
+    errors, page = _page(paths, settings)
     for error in errors:
         click.echo(f"Error: {worded(error)}", err=True)
     if page is not None:
         size = page.save(out)
-        told = {
+        summary = {
             "type": "summary",
             "out": out,
             "bytes": size,
@@ -60,19 +60,19 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
             "failed": len(errors),
         }
         click.echo(
-            json.dumps(told) if as_json else f"{out}: {len(page.panels)} shown, {size:,} bytes",
+            json.dumps(summary) if as_json else f"{out}: {len(page.panels)} shown, {size:,} bytes",
             err=not as_json,
         )
     if errors:
         click.get_current_context().exit(_FAILED)
 
 
-def _page(paths: tuple[str, ...], given: dict[str, Any]) -> tuple[list[SeqpipeError], Page | None]:
+def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[SeqpipeError], Page | None]:
     """What went wrong, and the page of all else; None if there is nothing else."""
     from ...view import Page, show
     from ...view.content import shared_voxels
 
-    labels, title, window = given.pop("labels"), given.pop("title"), given.pop("window")
+    labels, title, window = settings.pop("labels"), settings.pop("title"), settings.pop("window")
     found = list(find_inputs(paths))
     inputs = [one for one in found if isinstance(one, InputFile)]
     errors = [one for one in found if isinstance(one, SeqpipeError)]
@@ -82,13 +82,13 @@ def _page(paths: tuple[str, ...], given: dict[str, Any]) -> tuple[list[SeqpipeEr
             allowed="--label once, or once for each file",
         )
     its = list(labels) * len(inputs) if len(labels) == 1 else list(labels) or [None] * len(inputs)
-    given["max_voxels"] = shared_voxels(given["max_voxels"], len(inputs))
+    settings["max_voxels"] = shared_voxels(settings["max_voxels"], len(inputs))
     if window is not None:
-        given["window"] = window[0] - window[1] / 2, window[0] + window[1] / 2
+        settings["window"] = window[0] - window[1] / 2, window[0] + window[1] / 2
     pages = []
     for one, label in zip(inputs, its, strict=True):
         try:
-            pages.append(show(one.path, label=label, **given))
+            pages.append(show(one.path, label=label, **settings))
         except ParameterError:
             raise
         except SeqpipeError as error:

@@ -1,6 +1,6 @@
-"""The work of ``seqpipe export`` and ``seqpipe flow``: sources are decoded, encoded and written.
+"""Execution of ``seqpipe export`` and ``seqpipe flow``: decoding, encoding and writing.
 
-Imports every package of `cli` but `commands`.
+Imports every package of ``cli`` but ``commands``.
 """
 
 __all__: list[str] = []

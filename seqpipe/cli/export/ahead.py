@@ -1,7 +1,7 @@
-"""Export while a video is read for the first time: files are written from the first packet on, its index on the way.
+"""Export of a video while its index is built: files are written from the first packet on.
 
-What was written is then compared with the plan that the index gives, as ``--resume`` compares the files of an earlier
-run: what agrees is kept, what does not is removed, and what is missing is for the plan to write.
+The written files are then compared with the plan that follows from the index, as ``--resume`` does with the files of an
+earlier run: matching files are kept, others are removed, and missing ones are exported by the plan.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _UNTOLD_FRAMES = 1 << 15
 
 @dataclass
 class Ahead:
-    """What was exported while a video was read for the first time.
+    """The result of an export ahead of the index.
 
     Attributes:
         input: the video.
-        index: the video's, of its beginning alone where no more of it was asked for; or the error that prevents one.
-        rows: the manifest's rows of the files that were written, by the files' names.
+        index: the video's index, of its beginning only if no more was needed; or the error of the video.
+        rows: the manifest's rows of the written files, by file name.
     """
 
     input: InputFile
@@ -61,10 +61,10 @@ class Ahead:
     rows: dict[str, ManifestRow]
 
     def planned(self, request: ExportRequest) -> tuple[str, SourcePlan | SeqpipeError]:
-        """Its path, and its plan or the error that prevents one.
+        """Return the video's path, and its plan or error.
 
         Raises:
-            SeqpipeError: that error, with ``--on-error raise``.
+            SeqpipeError: the error, with ``--on-error raise``.
         """
         try:
             if isinstance(self.index, SeqpipeError):
@@ -76,10 +76,10 @@ class Ahead:
             return self.input.path, error
 
     def finished(self, plans: Seq[SourcePlan], folder: Path) -> Finished:
-        """Compare the files with the plan; those that are none of its are removed.
+        """Compare the files with the plan, and remove files that are not part of it.
 
         Args:
-            plans: the video's plan, if it has one.
+            plans: the video's plan; empty after an error.
             folder: the output folder.
         """
         if isinstance(self.index, SeqpipeError):
@@ -101,16 +101,16 @@ class Ahead:
 
 
 def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object]) -> Ahead | None:
-    """Export a video that was never read, from its first packet on.
+    """Export a video without an index, from its first packet on.
 
     Args:
-        request: what is wanted.
+        request: the checked options.
         report: takes the rows.
         found: the inputs.
 
     Returns:
-        None where nothing was written: there are several inputs, the index is at hand, or the files to be written
-        follow only from the whole index.
+        None if nothing was written: there are several inputs, an index exists, or the selected files depend on the
+        whole index.
 
     Raises:
         OutputError: a file cannot be written, or another export writes one of them.
@@ -140,7 +140,7 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
     except OutputError:
         raise
     except SeqpipeError as error:
-        # where nothing is written yet, the planned export meets the same error, and reports it
+        # nothing is written yet: the planned export meets and reports the same error
         return Ahead(item, error, rows) if rows else None
     if not work.reached_end:
         store_index(stamp, index, cache_dir=options.cache_dir)
@@ -155,7 +155,7 @@ def _is_sequential(request: ExportRequest) -> bool:
     return (
         all(rule is None for rule in anywhere)
         and not (selection.keyframes or encoder.pairs or encoder.streamed)
-        # pictures of a sequence that does not fit into the video are none of its
+        # frames of a sequence that does not fit into the video are not exported
         and (encoder.packed or not selection.sequences)
         and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
         and all(device.kind == "cpu" for device in request.devices)
@@ -170,7 +170,7 @@ def _is_empty(folder: Path) -> bool:
         return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
     except FileNotFoundError:
         return True
-    except OSError:  # the planned export says what is wrong with it
+    except OSError:  # the planned export reports it
         return False
 
 
@@ -256,7 +256,7 @@ class _Work:
             raise self._error
 
     def _pieces(self, plan: SourcePlan, assembler: Assembler) -> Iterator[Piece]:
-        """The content of each file, as its last frame comes; the plan is told the time of its first."""
+        """Yield the content of each file after its last frame; set the time of its first frame in the plan."""
         wanted, end, start_s = set(assembler.wanted.tolist()), plan.frames[-1, -1], 0.0
         files = np.argsort(plan.frames[:, 0], kind="stable")
         firsts = plan.frames[files, 0]

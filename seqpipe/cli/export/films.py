@@ -1,4 +1,4 @@
-"""Export of films: one file for all frames of a source, or for a sequence, written while they are decoded."""
+"""Export of video files: one file for all frames of a source, or for a sequence, written while frames are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of optical flow: flo, png (KITTI), npz, and its colors as jpg and mp4; and the command's options."""
+"""Encoders of optical flow (flo, KITTI's png, npz, and colors as jpg and mp4), and the options of ``seqpipe flow``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "FlowEncoder", "FlowOptions"]
 _FIELDS: Final = ("flo", "png", "npz")  # formats that hold vectors
 _PICTURES: Final = ("jpg", "mp4")  # formats that hold colors
 FORMATS: Final = (*_FIELDS, *_PICTURES)
-_SHARE: Final = 1 / 40  # default motion of full color, as a share of the longer side
+_SHARE: Final = 1 / 40  # default motion of full color, as a fraction of the longer side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class FlowOptions(Options):
             largest=65_500 if self.format == "jpg" else None,
             pairs=True,
             streamed=self.format == "mp4",
-            color="GRAY",  # flow looks at the luma alone: the decoded surface has it
+            color="GRAY",  # flow needs only luma, which the decoded surface contains
             settings=f"{operator!r}, {self.max_motion}",
             operator=operator,
             max_motion=self.max_motion,

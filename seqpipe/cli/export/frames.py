@@ -26,9 +26,9 @@ class ExportWork:
     """State shared by the exports of all sources.
 
     Attributes:
-        request: what is wanted.
-        threads: for one source; as many decode as encode.
-        manifest: takes the rows.
+        request: the checked options.
+        threads: number of decoding threads for a source, and of encoding threads.
+        manifest: the manifest that rows are added to.
         bar: the progress bar, which counts finished frames.
         stop: set when the work must end early.
     """
@@ -87,7 +87,7 @@ def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: 
 
 
 def stacked(members: list[Sequence]) -> Sequence:
-    """Stack single frames into one sequence, in the memory that they are in."""
+    """Stack single frames into one sequence, on their device."""
     clocks = [clock_of(member) for member in members]
     pixels = [member.data for member in members]
     return Sequence(

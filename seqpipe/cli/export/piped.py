@@ -32,7 +32,7 @@ from ..input.standard_input import standard_input
 from ..job.claims import refuse_collisions, reserved
 from ..job.record import OptionDigests, note
 from ..output.manifest import Manifest, ManifestRow, manifest_exists
-from ..plan.passing import LOOK_AHEAD, Passage, check_passing
+from ..plan.passing import LOOK_AHEAD, SAVE_STREAM, Passage, check_passing
 from ..plan.request import ExportRequest
 from ..plan.select import no_sequence
 from ..plan.source_plan import SourcePlan, single_frame
@@ -48,7 +48,6 @@ __all__ = ["check_streamed", "export_stream"]
 
 _FOREVER: Final = (float("inf"), float("inf"))
 _CPU: Final = Device("cpu")
-_SAVE: Final = "Save the stream to a file and export that"
 
 
 def check_streamed(request: ExportRequest) -> ExportRequest:
@@ -65,12 +64,14 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
     }
     for name, (given, why) in refused.items():
         if given:
-            raise ParameterError(f"{name} requires a file: {why}", source="standard input", advice=_SAVE)
+            raise ParameterError(
+                f"{name} requires a file: {why}", source="standard input", advice=SAVE_STREAM
+            )
     if options.device != "auto" and any(device.kind != "cpu" for device in request.devices):
         raise ParameterError(
             f"device={options.device!r} is not possible for standard input, which the CPU decodes",
             allowed="'cpu' or 'auto'",
-            advice=_SAVE,
+            advice=SAVE_STREAM,
         )
     check_passing(request.selection)
     request.encoder.form(_CPU, 1)
@@ -103,7 +104,8 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
         else:
             refuse_collisions([plan], request)
             stack.enter_context(reserved([plan], request))
-        note(request.folder, [item.path], OptionDigests.of(request), anew=options.overwrite)
+        sources = [] if failed is not None else [item.path]
+        note(request.folder, sources, OptionDigests.of(request), anew=options.overwrite)
         manifest = stack.enter_context(closing(Manifest(request.manifest, listener=report.row)))
         if failed is None:
             with progress_bar("Exporting", None, "frames", 1) as bar:
@@ -127,6 +129,7 @@ def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
         stream=request.options.stream,
         look_ahead=0 if selection.fps is None else LOOK_AHEAD,
         keys=selection.keyframes,
+        threads=request.options.jobs or available_cores(),
     )
 
 
@@ -246,7 +249,7 @@ class _Export:
         content = stacked([one.picture for one in members]) if together else members[0].picture
         numbers = [one.number for one in members]
         plan = self._planned(members[0], numbers, sequence, position)
-        self._path(plan)
+        self._path(plan)  # which refuses a file that is there
         return Piece(plan, 0, content)
 
     def _planned(

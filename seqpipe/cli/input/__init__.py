@@ -1,6 +1,6 @@
 """Input files of commands: paths to videos and volumes, and their indexes.
 
-Imports `terminal`.
+Imports ``terminal``.
 """
 
 __all__: list[str] = []

@@ -18,7 +18,7 @@ from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from ...whole_file import open_new, replacing
 from ..terminal.progress import say
 
-__all__ = ["InputFile", "find_inputs", "temporary_path", "told", "write_whole"]
+__all__ = ["InputFile", "find_inputs", "output_errors", "temporary_path", "write_whole"]
 
 _VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
 _DICOM_ENDINGS = ("", ".dcm", ".ima")
@@ -141,7 +141,7 @@ def temporary_path(path: Path, ending: str) -> Path:
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
+def output_errors(path: Path) -> Iterator[None]:
     """Convert an ``OSError`` of the block into an error that names the file.
 
     Raises:
@@ -174,7 +174,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
         OutputError: the folder is not a folder or not writable, or the disk is full. No file is left behind.
     """
     partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
-    with told(path):
+    with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, beside=partial), open_new(partial) as file:
             write(file)

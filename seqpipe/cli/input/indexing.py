@@ -43,7 +43,7 @@ def for_each_index(
         verified: whether the index must hold the damage found by decoding the whole video.
         stream: the stream of each file; None for the best video stream.
         register: takes each index, unless it has it.
-        known: the path of a register to look in where the cache has none.
+        known: path of a register, for videos without an index in the cache.
 
     Yields:
         For each of ``found``, in order: its path, and the result or the error.
@@ -91,7 +91,7 @@ def is_indexed(
     stream: int | None = None,
     register: SharedRegister | None = None,
 ) -> bool:
-    """Whether the cache, or a register in its place, holds a fresh index of a video.
+    """Return whether the cache or the register holds a current index of a video.
 
     ``whole`` and ``verified`` are as in :func:`for_each_index`. False for a video that cannot be opened.
     """

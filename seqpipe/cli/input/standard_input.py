@@ -17,13 +17,13 @@ from ...content import HEAD, volume_kind
 __all__ = ["STEM", "StandardInput", "file_behind", "standard_input"]
 
 STEM: Final = "stdin"
-"""What standard input is called in the names of output files."""
+"""Name of standard input in the names of output files."""
 
 _PIECE: Final = 1 << 20
 
 
 def file_behind() -> str | None:
-    """The path of the file that standard input is redirected from; None for a pipe, or where nothing tells the path."""
+    """Return the path of the file that standard input is redirected from; None for a pipe or an unknown path."""
     with contextlib.suppress(OSError, ValueError):  # there is no such descriptor, or no /proc
         number = sys.stdin.fileno()
         found = os.fstat(number)
@@ -45,13 +45,13 @@ def _over(stream: BinaryIO) -> StandardInput:
 
 
 class StandardInput:
-    """A stream of bytes that can be looked at before it is read.
+    """A stream of bytes whose beginning can be inspected before it is read.
 
     Args:
         stream: the bytes.
 
     Attributes:
-        name: what messages call it.
+        name: name for messages.
     """
 
     name = "standard input"
@@ -62,18 +62,18 @@ class StandardInput:
 
     @property
     def is_volume(self) -> bool:
-        """Whether it begins as a volume does, not as a video; to be asked before anything is read."""
+        """Whether the stream is a volume, not a video; must be accessed before reading."""
         self._looked += self._stream.read(HEAD - len(self._looked))
         return volume_kind(self._looked) is not None
 
     def read(self, size: int) -> bytes:
-        """Up to so many bytes, as soon as there are some; none at the end."""
+        """Read up to ``size`` bytes, as soon as some are available; b"" at the end."""
         data = self._looked[:size]
         self._looked = self._looked[len(data) :]
         return data or self._read_some(size)
 
     def copied(self) -> str:
-        """The path of a temporary file with all of it, kept until the program ends.
+        """Write the stream to a temporary file, kept until the program ends, and return its path.
 
         Raises:
             OSError: the disk is full.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...errors import OutputError, printable
 from ...interrupts import cleanup_on_exit
-from ..input.files import told
+from ..input.files import output_errors
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan, check_collisions
@@ -101,7 +101,7 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
             ):
                 for others in _others(folder):
                     _refuse_shared(plans, digests, others, out)
-                with told(claim.path):
+                with output_errors(claim.path):
                     claim.take()
                     claim.path.write_bytes(np.concatenate([*digests, np.empty(0, np.uint64)]).tobytes())
             yield
@@ -113,7 +113,7 @@ def _others(folder: Path) -> Iterator[_Digests]:
     """The claims of running exports; claims of killed exports are removed."""
     for path in folder.glob(own_path(Path(), "*.lock").name):
         left = Lock(path)
-        with told(path):
+        with output_errors(path):
             if left.take():
                 left.give_back()
                 continue

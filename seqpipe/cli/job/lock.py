@@ -13,7 +13,7 @@ from typing import Final
 
 from ...errors import OutputError
 from ...interrupts import cleanup_on_exit
-from ..input.files import temporary_path, told
+from ..input.files import output_errors, temporary_path
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
 
@@ -44,7 +44,7 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     lock = Lock(temporary_path(path, "lock"))
     with cleanup_on_exit(lock.give_back):
         try:
-            with told(path):
+            with output_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 taken = lock.take(wait_s)
             if not taken:

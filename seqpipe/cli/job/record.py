@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..input.files import told, write_whole
+from ..input.files import output_errors, write_whole
 from ..plan.request import ExportRequest
 from .lock import WAIT_S, held
 
@@ -125,7 +125,7 @@ def _write(place: Path, entries: Mapping[str, NoteEntry]) -> None:
 
 def _now_ns(place: Path) -> int:
     """The time by the file system's clock, which may differ from this machine's."""
-    with told(place), tempfile.TemporaryFile(dir=place.parent) as file:
+    with output_errors(place), tempfile.TemporaryFile(dir=place.parent) as file:
         return os.fstat(file.fileno()).st_mtime_ns
 
 

@@ -263,7 +263,7 @@ def _write_bytes(content: bytes, file: BinaryIO) -> None:
 
 
 def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> None:
-    """Write an RGB picture ``(H, W, 3)`` of uint8."""
+    """Write an RGB image ``(H, W, 3)`` of uint8."""
     file.write(_jpeg(pixels, quality))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from ...errors import BackendError, ManifestError, ParameterError
-from ..input.files import told, write_whole
+from ..input.files import output_errors, write_whole
 
 __all__ = [
     "Manifest",
@@ -100,7 +100,7 @@ class Manifest:
         if path is not None:
             lines = [f"{row.to_json()}\n".encode("ascii") for row in kept]
             write_whole(_journal(path), lambda file: file.writelines(lines))
-            with told(path):
+            with output_errors(path):
                 self._journal = _journal(path).open("ab")
 
     def add(self, row: ManifestRow) -> None:
@@ -111,7 +111,7 @@ class Manifest:
         """
         with self._lock:
             if self._journal is not None and self._path is not None:
-                with told(self._path):
+                with output_errors(self._path):
                     self._journal.write(f"{row.to_json()}\n".encode("ascii"))
                     self._journal.flush()
             self._listener(row)
@@ -126,7 +126,7 @@ class Manifest:
             return
         opened, self._journal = self._journal, None
         journal = _journal(self._path)
-        with told(self._path):
+        with output_errors(self._path):
             opened.close()  # close() writes buffered data again if the disk was full
             if journal != self._path:
                 rows = _read_jsonl(journal)

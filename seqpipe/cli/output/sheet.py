@@ -37,7 +37,7 @@ class Panel:
     Attributes:
         source: its path or URL.
         facts: one line with codec, size and length.
-        thumbnails: pictures by frame number.
+        thumbnails: thumbnails by frame number.
         errors: messages about frames that could not be exported.
     """
 

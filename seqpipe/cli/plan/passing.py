@@ -18,12 +18,13 @@ from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
 from .select import FrameSelection, no_key_frame, nothing_in_range
 
-__all__ = ["LOOK_AHEAD", "Passage", "PassingFrame", "Upcoming", "check_passing"]
+__all__ = ["LOOK_AHEAD", "SAVE_STREAM", "Passage", "PassingFrame", "Upcoming", "check_passing"]
 
 LOOK_AHEAD: Final = 256
 """Frames whose times tell the habits of a clock, as :func:`seqpipe.sampling.clock.rate_tolerance_s` has them."""
 
-_SAVE: Final = "Save the stream to a file and export that"
+SAVE_STREAM: Final = "Save the stream to a file and export that"
+"""Advice on what a stream cannot do."""
 
 
 class PassingFrame(Protocol):
@@ -60,7 +61,7 @@ def check_passing(selection: FrameSelection) -> None:
     """
     if selection.min_motion is not None:
         raise ParameterError(
-            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=_SAVE
+            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=SAVE_STREAM
         )
     within = selection.within
     in_frames = any(mark is not None and mark.in_frames for mark in (within.end, within.duration))
@@ -73,7 +74,7 @@ def check_passing(selection: FrameSelection) -> None:
     if min(selection.frames or (0,)) < 0:
         raise ParameterError(
             f"--frames {min(selection.frames or ())} counts from the end, which is not known of a stream",
-            advice=_SAVE,
+            advice=SAVE_STREAM,
         )
 
 
@@ -133,15 +134,17 @@ class Passage:
         """
         for frame in frames:
             self._begin_s = frame.seconds if not self.passed else self._begin_s
+            begins = self.first is None and self._has_begun(frame)
+            if begins:
+                self.first = frame.number
             if self._is_behind(frame):
+                self.first = None if begins else self.first
                 self._next_s = frame.seconds
                 break
             self.passed += 1
             self._times.append(frame.seconds)
             if self.first is None:
-                if not self._has_begun(frame):
-                    continue
-                self.first = frame.number
+                continue
             yield frame
             if self._selection.fps is None and frame.number + 1 == self._end():
                 return  # without waiting for the next one
@@ -210,7 +213,7 @@ class Passage:
         for frame in self._inside(frames):
             if before is None:
                 start_s = frame.seconds
-                times = np.concatenate([[start_s], clock.upcoming(start_s)])[:LOOK_AHEAD]
+                times = self._in_range(np.concatenate([[start_s], clock.upcoming(start_s)]))
                 tolerance_s = rate_tolerance_s(Span(0, len(times), times))
             while before is not None and frame.seconds > start_s + k / fps + tolerance_s:
                 yield before
@@ -221,6 +224,12 @@ class Passage:
         while not k or k / fps < lasts_s:
             yield before
             k += 1
+
+    def _in_range(self, times: FloatArray) -> FloatArray:
+        """Those of the times of consecutive frames, from the first one of the range on, that lie in it."""
+        end, end_s = self._end(), self._end_s()
+        inside = times if end is None or self.first is None else times[: end - self.first]
+        return inside if end_s is None else inside[inside < end_s - EQUAL_S]
 
     def _ends_s(self) -> float:
         """When the last frame of the range stops being shown."""

@@ -22,8 +22,11 @@ from .session import Buffer, EngineKind, FlowSession, caps_of
 __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
 # Pairs that are enqueued before the first of them is waited for. The engine works on them while this thread waits for
-# the GIL, which decoding threads hold for milliseconds, and while it enqueues the next batch.
+# the GIL, which decoding threads hold for milliseconds, and while it enqueues the next batch. Large frames, which take
+# the engine longer and need more memory, have fewer.
 _IN_FLIGHT: Final = 8
+_IN_FLIGHT_LARGE: Final = 4
+_LARGE: Final = 4096 * 2304  # pixels
 _BOTH_SINCE: Final = 0x30  # the first interface version that computes both directions in one execution
 
 
@@ -133,15 +136,16 @@ def _hint_grid(pairs: Pairs) -> int:
 class _EngineRun:
     """Runs the pairs of a call through a session.
 
-    At most :data:`_IN_FLIGHT` pairs are enqueued and not completed. The least recently used of more buffers than these
-    need is written next, so no buffer is written while the engine uses it.
+    At most :data:`_IN_FLIGHT` pairs, fewer of large frames, are enqueued and not completed. The least recently used of
+    more buffers than these need is written next, so no buffer is written while the engine uses it.
     """
 
     def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, found: Found) -> None:
         self._cupy, self._session, self._pairs, self._found = cupy, session, pairs, found
         # frames of the pairs in flight, of the next pair, and second frames that are first frames of later pairs
+        self._most_in_flight = _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE else _IN_FLIGHT
         later = min(pairs.stride, max(0, pairs.count - pairs.stride))
-        self._inputs = session.buffers(INPUT, 2 * (_IN_FLIGHT + 1) + later)
+        self._inputs = session.buffers(INPUT, 2 * (self._most_in_flight + 1) + later)
         self._written: OrderedDict[tuple[int, int], Buffer] = OrderedDict()
         self._in_flight: deque[Any] = deque()
         self._executions = 0
@@ -167,7 +171,7 @@ class _EngineRun:
         current.wait_event(session.last)
 
     def _enqueue(self, sample: int, pair: int, *, temporal: bool) -> None:
-        while len(self._in_flight) >= _IN_FLIGHT:
+        while len(self._in_flight) >= self._most_in_flight:
             self._in_flight.popleft().synchronize()
         first, second = (self._input(sample, frame) for frame in (pair, pair + self._pairs.stride))
         self._directions(sample, pair, (first, second), temporal=temporal)
@@ -197,7 +201,10 @@ class _EngineRun:
         self, sample: int, pair: int, buffers: tuple[Buffer, ...], *, forward: bool, temporal: bool
     ) -> None:
         session, found, settings = self._session, self._found, self._pairs.settings
-        both, count = session.kind.both, 2 * _IN_FLIGHT  # a pair may have an execution for each direction
+        both, count = (
+            session.kind.both,
+            2 * self._most_in_flight,
+        )  # a pair may have an execution for each direction
         turn = self._executions % count
         self._executions += 1
         flows = session.buffers(OUTPUT, count * (1 + both))

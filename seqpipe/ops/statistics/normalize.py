@@ -87,7 +87,10 @@ class Normalize(Op):
         ({"mean": (1.0, 2.0), "stddev": (1.0, 2.0, 3.0)}, "mean has 2 values and stddev 3; allowed: as many"),
         ({"stddev": 0.0}, r"stddev=\(0.0,\) divides by 0; allowed: numbers above 0, or an epsilon above 0"),
         ({"axis_names": "HH"}, "axis_names='HH' is not valid; allowed: letters of F, D, H, W, C, each once"),
-        ({"axis_names": "NHW"}, "axis_names='NHW' is not valid; .* batch=True for all samples"),
+        (
+            {"axis_names": "NHW"},
+            "axis_names='NHW' is not valid; .* batch=True for statistics over all samples",
+        ),
         ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of axis_names, axes"),
     )
 

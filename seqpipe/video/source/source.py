@@ -182,7 +182,7 @@ class _LocalFile(Source):
             raise UnreadableSourceError(
                 "this is a pipe or a device",
                 source=self.name,
-                advice="Write its content to a file first, or pass its bytes",
+                advice="Write its content to a file first, read it by seqpipe.stream, or export it from standard input",
             )
         _check_size(stat.st_size, self.name)
 

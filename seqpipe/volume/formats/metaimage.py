@@ -13,7 +13,7 @@ from ..space import from_axes
 from .gunzip import Compression
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, beside, numbers, refuse_gzip, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, companion_file, numbers, refuse_gzip, required, whole_numbers
 
 __all__ = ["open_metaimage"]
 
@@ -56,7 +56,9 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
         raise bad_field("ElementType", kind, ", ".join(_TYPES), source.name)
     if not _is_true(fields.get("BinaryData", "True")):
         raise bad_field("BinaryData", fields["BinaryData"], "True", source.name)
-    channels = int(fields.get("ElementNumberOfChannels", "1"))
+    channels = whole_numbers(
+        "ElementNumberOfChannels", fields.get("ElementNumberOfChannels", "1"), 1, source.name
+    )[0]
     msb = fields.get("ElementByteOrderMSB", fields.get("BinaryDataByteOrderMSB", "False"))
     stored = list(zip("WHDF", checked_shape(sizes, source.name), strict=False))[::-1]
     stored += [("C", channels)] if channels > 1 else []
@@ -70,7 +72,7 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
         dtype=np.dtype((">" if _is_true(msb) else "<") + code),
         compression=compression,
     )
-    skip = int(fields.get("HeaderSize", "0"))
+    skip = whole_numbers("HeaderSize", fields.get("HeaderSize", "0"), 1, source.name)[0]
     if compression is not None:
         storage = Storage(**{**vars(storage), "begin": begin + max(0, skip)})
     else:
@@ -116,7 +118,7 @@ def _voxels(source: Source, file: str, end: int) -> tuple[Source, int]:
         return source, end
     if file.upper().startswith("LIST") or "%" in file:
         raise bad_field(_LAST, file, "LOCAL, or one file", source.name)
-    return beside(source, file), 0
+    return companion_file(source, file), 0
 
 
 def _affine(fields: dict[str, str], count: int, source: str) -> FloatArray:

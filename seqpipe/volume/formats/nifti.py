@@ -36,7 +36,7 @@ TYPES: Final[Mapping[int, tuple[str, int]]] = {
     1792: ("c16", 1),
     2304: ("u1", 4),
 }
-"""NumPy's type and the channels of each voxel, by NIfTI's number; the others have no type in NumPy on all machines."""
+"""NumPy type string and channels per voxel, by NIfTI datatype code; the other codes have no portable NumPy dtype."""
 
 _UNKNOWN: Final = {0: "unknown", 1: "bits", 1536: "float128", 2048: "complex256"}
 _SECONDS: Final = {8: 1.0, 16: 1e-3, 24: 1e-6}
@@ -60,7 +60,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, int], tuple[str, int]]]] = {
     "srow": (("(3,4)f4", 280), ("(3,4)f8", 400)),
     "magic": (("S4", 344), ("S4", 4)),
 }
-"""Type and offset of each field that is read, in NIfTI-1 and NIfTI-2, by the names of nifti1.h and nifti2.h."""
+"""Type and byte offset of each field in NIfTI-1 and in NIfTI-2, by the names in nifti1.h and nifti2.h."""
 
 _ORDERS: Final[tuple[Literal["<", ">"], ...]] = ("<", ">")
 
@@ -79,23 +79,23 @@ _LAYOUTS: Final = {
 
 @dataclass(frozen=True)
 class Header:
-    """What NIfTI's header states, of either version.
+    """Header of a NIfTI file of either version.
 
     Attributes:
         version: 1 or 2.
         order: ``"<"`` or ``">"``, the byte order.
-        size: bytes of the header itself.
-        dim: of the array, the fastest first, without the number of axes.
-        datatype: NIfTI's number.
-        pixdim: qfac, then the distance along each axis.
-        vox_offset: where the voxels begin.
+        size: size of the header in bytes.
+        dim: size of each axis, fastest first, without the leading number of axes.
+        datatype: NIfTI datatype code.
+        pixdim: qfac, then the voxel spacing along each axis.
+        vox_offset: byte offset of the first voxel.
         scale: slope and intercept.
-        units: the code of length and time.
+        units: ``xyzt_units`` code of length and time.
         qform: code, quaternion (b, c, d) and offset.
         sform: code and three rows.
-        descrip: a text.
+        descrip: description text.
         single: whether the voxels are in the same file.
-        intent: NIfTI's code of what the values mean.
+        intent: NIfTI intent code.
     """
 
     version: int
@@ -115,23 +115,23 @@ class Header:
 
 
 def header_of(data: bytes, source: str) -> Header:
-    """The header in the first bytes of a file.
+    """Parse the header in the first bytes of a file.
 
     Args:
         data: 348 bytes for version 1, 540 for version 2, or more.
         source: for messages.
 
     Raises:
-        UnreadableSourceError: it is none, or damaged.
+        UnreadableSourceError: the bytes are not a NIfTI header, or the header is damaged.
     """
     sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in _ORDERS}
     found = next(((o, s) for o, s in sizes.items() if s in (348, 540)), None)
     if found is None or len(data) < found[1]:
         raise UnreadableSourceError(
-            f"the NIfTI header begins with the size {sizes['<']}, and {len(data)} bytes of it are there",
+            f"the NIfTI header states a size of {sizes['<']} bytes, and the file has {len(data)}",
             source=source,
             allowed="348 bytes for NIfTI-1, 540 for NIfTI-2",
-            advice="The file is damaged or was cut short: fetch it again",
+            advice="The file is damaged or truncated: fetch it again",
         )
     order, size = found
     version = 1 if size == 348 else 2
@@ -168,15 +168,15 @@ def _text(data: bytes) -> str:
 
 
 def open_nifti(source: Source, start: Start) -> StoredVolume:
-    """The volume of a header's file, or of the pair that it belongs to.
+    """Open a NIfTI file, or the pair that a header file belongs to.
 
     Args:
         source: the file.
         start: its first bytes.
 
     Raises:
-        UnreadableSourceError: the header is damaged, or says what cannot be read.
-        SourceNotFoundError: the voxels' file is not beside the header.
+        UnreadableSourceError: the header is damaged, or states an unsupported type or shape.
+        SourceNotFoundError: the folder of the header does not contain the voxel file.
     """
     header = header_of(start.head(540), source.name)
     info, stored = _info(header, source.name, compressed=start.compression is not None)
@@ -196,29 +196,29 @@ def open_nifti(source: Source, start: Start) -> StoredVolume:
 
 
 def _image_of(header: Source) -> tuple[Source, Any]:
-    """The file of voxels beside a header's, and its compression."""
+    """Return the voxel file that belongs to a header file, and its compression."""
     if header.path is None:
         raise UnreadableSourceError(
-            "the voxels of this NIfTI header are in a file of their own",
+            "the voxels of this NIfTI header are in a separate file",
             source=header.name,
             advice="Open the pair by the path of one of its files",
         )
     stem = header.path.removesuffix(".gz").removesuffix(".hdr")
     for ending in (".img", ".img.gz", ".IMG"):
-        if os.path.exists(stem + ending):  # noqa: PTH110  a path as text, as everywhere here
+        if os.path.exists(stem + ending):  # noqa: PTH110  the path is a string
             return open_source(stem + ending), ("gzip" if ending.endswith(".gz") else None)
     raise SourceNotFoundError(
         "the voxels of this NIfTI header are missing",
         source=header.name,
-        allowed=f"{stem}.img or {stem}.img.gz beside it",
+        allowed=f"{stem}.img or {stem}.img.gz",
     )
 
 
 def _info(header: Header, source: str, *, compressed: bool) -> tuple[VolumeInfo, list[tuple[str, int]]]:
-    """The facts, and the letter and length of each stored axis, the slowest first."""
+    """Return the info, and the letter and size of each stored axis, slowest first."""
     if header.datatype not in TYPES:
         raise UnreadableSourceError(
-            f"voxels have the NIfTI type {header.datatype} ({_UNKNOWN.get(header.datatype, 'not defined')})",
+            f"voxels have the NIfTI type {header.datatype} ({_UNKNOWN.get(header.datatype, 'undefined')})",
             source=source,
             allowed=", ".join(f"{number} ({code})" for number, (code, _) in TYPES.items()),
             advice="Convert the file to one of these types",
@@ -230,11 +230,11 @@ def _info(header: Header, source: str, *, compressed: bool) -> tuple[VolumeInfo,
         raise UnreadableSourceError(
             f"the volume has the shape {'×'.join(map(str, dim))}",
             source=source,
-            allowed="columns, rows, slices, volumes of a series, and values of a voxel",
+            allowed="columns, rows, slices, volumes of a series, and values per voxel",
         )
     if sizes.get(5, 1) > 1 and channels > 1:
         raise UnreadableSourceError(
-            "voxels are colors and vectors at once", source=source, allowed="one of both"
+            "voxels are both colors and vectors", source=source, allowed="one of the two"
         )
     series = sizes.get(4, 1) > 1
     shape = [sizes.get(3, 1), sizes.get(2, 1), dim[0], max(channels, sizes.get(5, 1))]
@@ -284,13 +284,13 @@ def _time_step(header: Header) -> float | None:
 
 
 def _space(header: Header, dim: tuple[int, ...]) -> tuple[FloatArray, str, list[str]]:
-    """The affine over (d, h, w), which rule gave it, and notes; the rules are nibabel's."""
+    """Return the affine over (d, h, w), the rule it follows, and notes; the rules are those of nibabel."""
     notes = []
     spacing = [abs(size) if np.isfinite(size) else 0.0 for size in header.pixdim[1:4]]
     (qcode, quaternion, offset), (scode, rows) = header.qform, header.sform
     unit = header.units & 7
     if unit in (1, 3):
-        notes.append(f"the header says lengths are in {_LENGTHS[unit]}; they are taken as mm, as by nibabel")
+        notes.append(f"the header states lengths in {_LENGTHS[unit]}; they are read as mm, as nibabel does")
     qform = None
     if qcode > 0:
         if np.dot(quaternion, quaternion) > 1 + 1e-4:

@@ -1,4 +1,4 @@
-"""NPY and NPZ: arrays without a place in space; never unpickled."""
+"""NPY and NPZ: arrays without an affine; never unpickled."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["NpzVolume", "npy_letters", "open_npy", "open_npz", "plain_affine"]
 _LAYOUTS: Final = {2: "HW", 3: "DHW", 5: "FDHWC"}
 _MOST_CHANNELS: Final = 4
 _HEADS: Final = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_ASSUMED: Final = "arrays of NumPy have no place in space: 1 mm and RAS are assumed"
+_ASSUMED: Final = "NumPy arrays have no affine: 1 mm and RAS are assumed"
 
 
 def npy_letters(shape: Seq[int], source: str) -> str:
-    """What the axes of a bare array are: ``HW``, ``DHW``, ``DHWC`` up to 4 channels, else ``FDHW``, or ``FDHWC``.
+    """Return the layout of a plain array: ``HW``, ``DHW``, ``DHWC`` up to 4 channels, else ``FDHW``, or ``FDHWC``.
 
     Raises:
-        UnreadableSourceError: there are fewer or more axes.
+        UnreadableSourceError: the array has fewer than 2 or more than 5 axes.
     """
     if len(shape) == 4:
         return "DHWC" if shape[-1] <= _MOST_CHANNELS else "FDHW"
@@ -46,7 +46,7 @@ def npy_letters(shape: Seq[int], source: str) -> str:
 
 
 def plain_affine(spacing_mm: Seq[float] = (1.0, 1.0, 1.0)) -> FloatArray:
-    """The affine that is assumed where a file has none: columns to the right, rows to the front, slices up."""
+    """Return the affine assumed for a file without one: columns to the right, rows to the front, slices up."""
     depth, height, width = spacing_mm
     matrix = np.zeros((4, 4))
     matrix[0, 2], matrix[1, 1], matrix[2, 0], matrix[3, 3] = width, height, depth, 1.0
@@ -54,14 +54,14 @@ def plain_affine(spacing_mm: Seq[float] = (1.0, 1.0, 1.0)) -> FloatArray:
 
 
 def open_npy(source: Source, start: Start) -> StoredVolume:
-    """The array of an NPY file.
+    """Open an NPY file.
 
     Args:
         source: the file.
         start: its first bytes.
 
     Raises:
-        UnreadableSourceError: it is no array of numbers with 2 to 5 axes.
+        UnreadableSourceError: it is not an array of numbers with 2 to 5 axes.
     """
     head = start.head(1 << 16)
     shape, fortran, dtype, offset = _header(head, source.name)
@@ -74,21 +74,21 @@ def open_npy(source: Source, start: Start) -> StoredVolume:
 
 
 def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether the first axis runs fastest, type, and where the values begin."""
+    """Return the shape, whether the order is Fortran, the dtype, and the byte offset of the values."""
     stream = io.BytesIO(head)
     try:
         version = np.lib.format.read_magic(stream)
         shape, fortran, dtype = _HEADS[version](stream)
     except Exception as error:
-        # NumPy reads the header with Python's own parser, which raises what it likes
+        # NumPy evaluates the header as a Python literal, which raises many types of errors
         raise UnreadableSourceError(
             f"the NPY header is damaged ({error})", source=source, advice="Write the file again"
         ) from error
     if dtype.hasobject or dtype.kind not in "biufc":
         raise UnreadableSourceError(
-            f"the array has the type {dtype}, and is not unpickled"
+            f"the array has the dtype {dtype} and is not unpickled"
             if dtype.hasobject
-            else f"the array has the type {dtype}",
+            else f"the array has the dtype {dtype}",
             source=source,
             allowed="numbers",
             advice="Save an array of numbers: np.save(path, array.astype(np.float32))",
@@ -118,15 +118,15 @@ def _described(
 
 
 def open_npz(source: Source, start: Start, key: str | None = None) -> NpzVolume:
-    """An array of an NPZ file; an array ``affine`` (4×4, over the array's own axes) in it is its place.
+    """Open an array of an NPZ file; an array ``affine`` (4×4, over the axes d, h, w) in it is its affine.
 
     Args:
         source: the file.
         start: its first bytes.
-        key: the name of the array; needed where there are several.
+        key: name of the array; required where there are several.
 
     Raises:
-        UnreadableSourceError: there is no such array, or it is not of numbers.
+        UnreadableSourceError: the array is missing, or does not hold numbers.
     """
     del start
     return NpzVolume(source, key)
@@ -137,10 +137,10 @@ class NpzVolume:
 
     Args:
         source: the file.
-        key: the name of the array; None for the only one, or that named ``image`` or ``data``.
+        key: name of the array; None for the only one, or the one named ``image``, ``data`` or ``arr_0``.
 
     Raises:
-        UnreadableSourceError: there is no such array, or it is not of numbers.
+        UnreadableSourceError: the array is missing, or does not hold numbers.
     """
 
     def __init__(self, source: Source, key: str | None) -> None:
@@ -160,13 +160,13 @@ class NpzVolume:
         self._storage, self._offset = storage, offset
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         size = self._offset + self._storage.nbytes
         with self._archive() as archive, archive.open(self._entry) as stream:
             data = stream.read(size)
         if len(data) < size:
-            raise damaged(self.info.source, f"the array ends {size - len(data):,} bytes too early")
+            raise damaged(self.info.source, f"the array is {size - len(data):,} bytes too short")
         stored = StoredVolume(
             open_source(data), self.info, Storage(**{**vars(self._storage), "offset": self._offset})
         )
@@ -174,11 +174,11 @@ class NpzVolume:
 
     @property
     def sources(self) -> Seq[Source]:
-        """Files that hold the voxels."""
+        """The files with the voxels."""
         return (self._source,)
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
         self._source.close()
 
     @contextmanager
@@ -188,7 +188,7 @@ class NpzVolume:
                 yield archive
         except SeqpipeError:
             raise
-        # of what is damaged, encrypted, or packed in a way that this Python does not know
+        # raised for archives that are damaged, encrypted, or compressed by an unsupported method
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -221,6 +221,6 @@ def _chosen(names: list[str], key: str | None, source: str) -> str:
     raise UnreadableSourceError(
         f"the archive has no array {key!r}" if key is not None else f"the archive has {len(arrays)} arrays",
         source=source,
-        allowed=", ".join(arrays) or "none is there",
+        allowed=", ".join(arrays) or "an archive with an array",
         advice="Name one with key=…",
     )

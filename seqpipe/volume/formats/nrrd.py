@@ -1,7 +1,8 @@
-"""NRRD: .nrrd, and .nhdr with its voxels in a file of their own."""
+"""NRRD: .nrrd, and .nhdr with its voxels in a separate file."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from ..space import LPS_TO_RAS, from_file_order
 from .gunzip import Compression, check_size
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, beside, numbers, refuse_gzip, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, companion_file, numbers, refuse_gzip, required, whole_numbers
 
 __all__ = ["open_nrrd"]
 
@@ -53,14 +54,14 @@ _VECTOR = re.compile(r"none|\([^)]*\)")
 
 
 def open_nrrd(source: Source, start: Start) -> StoredVolume:
-    """The volume of an NRRD file.
+    """Open an NRRD file.
 
     Args:
         source: the file.
         start: its first bytes.
 
     Raises:
-        UnreadableSourceError: the header is damaged, or says what cannot be read.
+        UnreadableSourceError: the header is damaged, or states an unsupported type, encoding or shape.
     """
     refuse_gzip(source, start)
     fields, end = _fields(source)
@@ -101,20 +102,20 @@ def open_nrrd(source: Source, start: Start) -> StoredVolume:
 
 
 def _fields(source: Source) -> tuple[dict[str, str], int]:
-    """The header's fields by their names in lower case, and where it ends."""
+    """Return the header's fields by lower-case name, and the byte offset of its end."""
     data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
     fields: dict[str, str] = {}
     place = 0
     while True:
         line_end = data.find(b"\n", place)
         if line_end < 0:
-            # only a header with its voxels in another file may end without an empty line
+            # a header may end without an empty line only if its voxels are in another file
             if "data file" in fields or "datafile" in fields:
                 return fields, len(data)
             raise UnreadableSourceError(
                 "the NRRD header has no end",
                 source=source.name,
-                advice="The file is damaged, or was cut short: fetch it again",
+                advice="The file is damaged or truncated: fetch it again",
             )
         line = data[place:line_end].decode("utf-8", "replace").rstrip("\r")
         place = line_end + 1
@@ -130,7 +131,7 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
 def _axes(
     fields: dict[str, str], sizes: tuple[int, ...], source: str
 ) -> tuple[list[str], FloatArray, str, list[str]]:
-    """A letter for each axis, the fastest first; the affine over (d, h, w), its rule, and notes."""
+    """Return a letter for each axis, fastest first; the affine over (d, h, w), its rule, and notes."""
     kinds = fields.get("kinds", "").lower().split() or ["domain"] * len(sizes)
     vectors = _directions(fields, len(sizes), source)
     spatial = [axis for axis, vector in enumerate(vectors) if vector is not None]
@@ -141,9 +142,9 @@ def _axes(
         spatial = plain[:3]
     if not 1 <= len(spatial) <= 3 or len(sizes) - len(spatial) > 2:
         raise UnreadableSourceError(
-            f"{len(spatial)} of {len(sizes)} axes lie in space",
+            f"{len(spatial)} of {len(sizes)} axes are spatial",
             source=source,
-            allowed="up to 3 axes in space",
+            allowed="1 to 3 spatial axes and up to 2 others",
         )
     letters = ["?"] * len(sizes)
     for axis, letter in zip(spatial, "WHD", strict=False):
@@ -162,14 +163,14 @@ def _axes(
     to_ras = _SPACES.get(name)
     notes = []
     if to_ras is None:
-        said = f"of the space {fields['space']!r}" if name else "of no space"
-        notes.append(f"the header is {said}: left, posterior, superior is assumed, as by ITK")
+        stated = f"the unknown space {fields['space']!r}" if name else "no space"
+        notes.append(f"the header states {stated}: left, posterior, superior is assumed, as ITK does")
     affine = from_file_order((LPS_TO_RAS if to_ras is None else to_ras) @ matrix)
     return letters, affine, "assumed" if to_ras is None else "nrrd", notes
 
 
 def _directions(fields: dict[str, str], count: int, source: str) -> list[FloatArray | None]:
-    """The step along each axis in mm; None for axes that are not in space, or of which nothing is said."""
+    """Return the step along each axis in mm; None for axes that are not spatial, or without a stated step."""
     if "space directions" in fields:
         text = fields["space directions"]
         found = _VECTOR.findall(text)
@@ -202,16 +203,16 @@ def _vector(name: str, text: str, source: str) -> FloatArray:
 def _with_voxels(
     source: Source, fields: dict[str, str], end: int, info: VolumeInfo, storage: Storage, encoding: str
 ) -> StoredVolume:
-    """The volume, wherever its voxels are."""
+    """Return the volume with its voxels in this file or in the one that the header names."""
     file = fields.get("data file", fields.get("datafile"))
     voxels, begin = source, end
     if file is not None:
         if file.upper().startswith("LIST") or "%" in file:
             raise bad_field("data file", file, "one file", source.name)
-        voxels, begin = beside(source, file), 0
-    for _ in range(int(fields.get("line skip", "0"))):
-        begin += voxels.read([(begin, HEADER_MOST)])[0].find(b"\n") + 1
-    skip = int(fields.get("byte skip", "0"))
+        voxels, begin = companion_file(source, file), 0
+    lines = whole_numbers("line skip", fields.get("line skip", "0"), 1, source.name)[0]
+    begin = _skip_lines(voxels, begin, lines)
+    skip = whole_numbers("byte skip", fields.get("byte skip", "0"), 1, source.name)[0]
     if encoding in _TEXT:
         return StoredVolume(_from_text(voxels, begin, storage, info), info, _changed(storage, offset=0))
     if skip < 0:
@@ -223,12 +224,22 @@ def _with_voxels(
     return StoredVolume(voxels, info, _changed(storage, begin=begin, offset=max(0, skip)))
 
 
+def _skip_lines(source: Source, begin: int, count: int) -> int:
+    """Return the byte offset after lines of a file that begin at an offset."""
+    for _ in range(count):
+        length = source.read([(begin, HEADER_MOST)])[0].find(b"\n") + 1
+        if not length:
+            raise damaged(source.name, f"the file has fewer than the {count} lines before its voxels")
+        begin += length
+    return begin
+
+
 def _changed(storage: Storage, **changes: Any) -> Storage:
     return Storage(**{**vars(storage), **changes})
 
 
 def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -> Source:
-    """Voxels written as text, as bytes."""
+    """Return voxels written as text as a source of their bytes."""
     check_size(storage.nbytes // storage.dtype.itemsize, voxels.size() - begin, info.source, None)
     text = voxels.read([(begin, voxels.size() - begin)])[0]
     try:
@@ -238,6 +249,7 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
     found = values.astype(storage.dtype)
     if found.nbytes != storage.nbytes:
         raise damaged(
-            info.source, f"the file holds {len(values):,} voxels, but its header promises another number"
+            info.source,
+            f"the file has {len(values):,} values, and its header states {math.prod(storage.shape):,}",
         )
     return open_source(found.tobytes())

@@ -1,4 +1,4 @@
-"""From a path, URL, bytes, file object, folder or list of files to a volume source, by content."""
+"""Opens a path, URL, bytes, file object, folder or list of files as a volume source, by content."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
 
 
 def is_volume(origin: Any) -> bool:
-    """Whether an origin is a volume: a file of a volume format, a folder, or a list of files.
+    """Return whether an origin is a volume: a file of a volume format, a folder, or a list of files.
 
     Raises:
-        SeqpipeError: it cannot be opened.
+        SeqpipeError: the origin cannot be opened.
     """
     if _is_several(origin) or _folder(origin) is not None:
         return True
@@ -49,17 +49,17 @@ def open_volume(
     series: str | None = None,
     key: str | None = None,
 ) -> VolumeSource:
-    """The volume that a path, a URL, bytes, a file object, a folder or a list of files names.
+    """Open a path, URL, bytes, file object, folder or list of files as a volume.
 
     Args:
-        origin: a file of a volume format; a folder with one DICOM series, a Zarr array or pictures; or a list of DICOM
-            files or pictures.
+        origin: a file of a volume format; a folder with one DICOM series, a Zarr array or images; or a list of DICOM
+            files or images.
         series: for DICOM, the SeriesInstanceUID where there are several.
         key: for NPZ, the name of the array; for Zarr, the path of the array in its group.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a volume that can be read.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: it is not a supported volume.
         BackendError: the format needs a package that is not installed.
     """
     if _is_several(origin):
@@ -68,7 +68,7 @@ def open_volume(
     if folder is not None:
         return open_folder(folder, series=series, key=key)
     source = open_source(_headed(origin) or origin)
-    from .start import Start  # here: a program for videos asks whether a file is a volume, and needs no more
+    from .start import Start  # programs that only test whether a file is a volume do not need it
 
     start = Start(source)
     kind = volume_kind(start.raw)
@@ -77,17 +77,17 @@ def open_volume(
     module, function = _OPENERS[kind]
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
     options = {"key": key} if kind == "npz" else {}
-    with np.errstate(all="ignore"):  # numbers of a damaged header; what comes of them is checked
+    with np.errstate(all="ignore"):  # a damaged header may hold NaN and infinity; the results are checked
         found: VolumeSource = opener(source, start, **options)
     return found
 
 
 def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
-    """The identity of the present content of a volume's files, header and voxels; None where there is none.
+    """Return what identifies the current content of a volume's files, header and voxels; None if unknown.
 
     Args:
-        origin: what it was opened from.
-        volume: what that gave.
+        origin: the argument of :func:`open_volume`.
+        volume: its result.
     """
     files = [*volume.sources]
     if not files:
@@ -99,12 +99,12 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
 
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
-    """The error for a file that is of no volume format."""
+    """Return the error for a file that is not of a volume format."""
     what = VOLUME_KINDS.get(kind or "", f"not a volume: it begins with {start.raw[:8]!r}")
     return UnreadableSourceError(
         f"this is {what}",
         source=source.name,
-        allowed="NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or pictures",
+        allowed="NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or images",
         advice="A NIfTI file has its magic at byte 344 (version 1) or 4 (version 2)"
         if kind == "analyze"
         else None,
@@ -112,7 +112,7 @@ def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSo
 
 
 def _kind(source: Source) -> str | None:
-    """Which format a file is of by its first bytes; None if that is none of volumes."""
+    """Return the volume format of a file by its first bytes; None if it is not a volume."""
     return volume_kind(source.read([(0, HEAD)])[0])
 
 
@@ -121,7 +121,7 @@ def _is_several(origin: Any) -> bool:
 
 
 def _folder(origin: Any) -> str | None:
-    """The path of a folder, of the local file system; None for everything else."""
+    """Return the path of a local folder or URL of a Zarr array; None for everything else."""
     if not isinstance(origin, (str, os.PathLike)):
         return None
     name = os.fspath(origin)
@@ -129,12 +129,12 @@ def _folder(origin: Any) -> str | None:
         return None
     if name.rstrip("/").endswith((".zarr", ".zarr.zip")) and "://" in name:
         return name
-    # Path.is_dir raises for what may not be looked at, before Python 3.14
+    # before Python 3.14, Path.is_dir raises without permission
     return name if os.path.isdir(name) else None  # noqa: PTH112
 
 
 def _headed(origin: Any) -> str | None:
-    """The header's file beside a file that holds nothing but voxels."""
+    """Return the header file of a file that contains only voxels; None if there is none."""
     if not isinstance(origin, (str, os.PathLike)) or not isinstance(os.fspath(origin), str):
         return None
     name = str(os.fspath(origin))
@@ -147,18 +147,18 @@ def _headed(origin: Any) -> str | None:
         return str(header)
     if path.suffix.lower() == ".img":
         raise SourceNotFoundError(
-            "the header of these voxels is missing", source=name, allowed=f"{header} beside it"
+            "the header of these voxels is missing", source=name, allowed=f"the file {header}"
         )
     return None
 
 
 _ZARR: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
-_PICTURES: Final = (".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp", ".pgm", ".webp")
-_LOOKED_AT: Final = 8
+_IMAGES: Final = (".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp", ".pgm", ".webp")
+_MOST_PROBED: Final = 8
 
 
 def open_folder(folder: str, *, series: str | None = None, key: str | None = None) -> VolumeSource:
-    """The volume in a folder.
+    """Open the volume in a folder.
 
     Args:
         folder: its path, or the URL of a Zarr array.
@@ -166,8 +166,8 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
         key: for Zarr, the path of the array in its group.
 
     Raises:
-        UnreadableSourceError: no volume is in it.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the folder does not contain a volume.
+        SourceError: the folder cannot be read.
     """
     if (
         "://" in folder
@@ -182,33 +182,33 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
     except OSError as error:
         raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
     files = [name for name in names if Path(name).is_file() and Path(name).stat().st_size]
-    pictures = [name for name in files if name.lower().endswith(_PICTURES)]
-    if pictures and len(pictures) * 2 > len(files):
-        from .picture_stack import open_pictures
+    images = [name for name in files if name.lower().endswith(_IMAGES)]
+    if images and len(images) * 2 > len(files):
+        from .picture_stack import open_images
 
-        return open_pictures(pictures, folder)
-    # looked at by content: DICOM files often have no ending
-    if series is not None or any(_is_dicom(name) for name in files[:_LOOKED_AT]):
+        return open_images(images, folder)
+    # by content: DICOM files often have no file name extension
+    if series is not None or any(_is_dicom(name) for name in files[:_MOST_PROBED]):
         from .dicom import open_series
 
         return open_series(map(open_source, files), folder, series)
     raise UnreadableSourceError(
-        "this is a folder without a volume" if files else "this is a folder without files",
+        "the folder does not contain a volume" if files else "the folder does not contain files",
         source=folder,
-        allowed="a DICOM series, a Zarr array, or pictures of equal size",
-        advice="Name a file; or give the folder to readers.Video(file_root=…) or readers.Volume(file_root=…)",
+        allowed="a DICOM series, a Zarr array, or images of equal size",
+        advice="Pass a file, or pass the folder to readers.Video(file_root=…) or readers.Volume(file_root=…)",
     )
 
 
 def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
-    """The volume that several files make: DICOM files, or pictures in their order.
+    """Open several files as a volume: DICOM files, or images in the given order.
 
     Args:
         origins: paths, URLs, bytes or file objects.
         series: for DICOM, the SeriesInstanceUID where there are several.
 
     Raises:
-        UnreadableSourceError: they make no volume.
+        UnreadableSourceError: the files are not one volume.
     """
     sources: list[Source] = [open_source(origin) for origin in origins]
     name = f"{sources[0].name}, …" if len(sources) > 1 else sources[0].name
@@ -216,9 +216,9 @@ def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
         from .dicom import open_series
 
         return open_series(sources, name, series)
-    from .picture_stack import PictureStack
+    from .picture_stack import ImageStack
 
-    return PictureStack(sources, name)
+    return ImageStack(sources, name)
 
 
 def _is_dicom(name: str) -> bool:

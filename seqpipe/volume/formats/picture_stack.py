@@ -1,7 +1,8 @@
-"""Stacks of pictures: the pages of a TIFF file, or one file a slice, decoded by OpenCV."""
+"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
@@ -16,25 +17,25 @@ from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .npy import plain_affine
 from .start import Start
 
-__all__ = ["PictureStack", "TiffStack", "natural_order", "open_pictures", "open_tiff"]
+__all__ = ["ImageStack", "TiffStack", "natural_order", "open_images", "open_tiff"]
 
 _DIGITS = re.compile(r"(\d+)")
 _SPACING = re.compile(rb"spacing=([0-9.eE+-]+)")
-_NOTE: Final = "pictures have no place in space: {spacing}, right, anterior, superior is assumed"
+_NOTE: Final = "images have no affine: {spacing}, right, anterior, superior is assumed"
 
 
 def natural_order(names: Iterable[str]) -> list[str]:
-    """Names sorted as people sort them: ``slice_9`` before ``slice_10``."""
+    """Sort names by the numbers in them: ``slice_9`` before ``slice_10``."""
     return sorted(names, key=lambda name: [int(p) if p.isdigit() else p.lower() for p in _DIGITS.split(name)])
 
 
-def open_pictures(names: Iterable[str], folder: str) -> PictureStack:
-    """The stack of the pictures of a folder, in the natural order of their names."""
-    return PictureStack([open_source(name) for name in natural_order(names)], folder)
+def open_images(names: Iterable[str], folder: str) -> ImageStack:
+    """Open the images of a folder as a stack, in the natural order of their names."""
+    return ImageStack([open_source(name) for name in natural_order(names)], folder)
 
 
 def open_tiff(source: Source, start: Start) -> TiffStack:
-    """The pages of a TIFF file.
+    """Open the pages of a TIFF file as a stack.
 
     Args:
         source: the file.
@@ -50,15 +51,15 @@ def open_tiff(source: Source, start: Start) -> TiffStack:
     return TiffStack(source)
 
 
-class PictureStack:
-    """A :class:`~seqpipe.volume.source.VolumeSource` of one picture a slice.
+class ImageStack:
+    """A :class:`~seqpipe.volume.source.VolumeSource` with one image per slice.
 
     Args:
-        sources: the pictures, in order.
-        name: of all of them together.
+        sources: the images, in order.
+        name: name of the stack.
 
     Raises:
-        UnreadableSourceError: the first one cannot be decoded.
+        UnreadableSourceError: the first image cannot be decoded.
     """
 
     def __init__(self, sources: Seq[Source], name: str) -> None:
@@ -67,36 +68,36 @@ class PictureStack:
         self.info = _info(name, (len(self._sources), *first.shape), first.dtype, plain_affine(), 1.0)
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box = box.checked(self.info)
         chosen_times(self.info, times)
         made = np.empty((*box.shape, self.info.channels), dtype=self.info.dtype)
         _, rows, columns = box.slices
         for target, source in zip(made, self._sources[box.d[0] : box.d[1]], strict=True):
-            picture = _decoded(source)
-            if picture.shape != self.info.shape[1:] or picture.dtype != self.info.dtype:
+            image = _decoded(source)
+            if image.shape != self.info.shape[1:] or image.dtype != self.info.dtype:
                 raise UnreadableSourceError(
-                    f"the picture is {_what(picture)}, but the first of the stack is "
+                    f"the image is {_describe(image)}, but the first of the stack is "
                     f"{'×'.join(map(str, self.info.shape[1:]))} {self.info.dtype}",
                     source=source.name,
-                    advice="All pictures of a stack need one size and type",
+                    advice="All images of a stack must have the same size and dtype",
                 )
-            target[:] = picture[rows, columns]
+            target[:] = image[rows, columns]
         return made
 
     @property
     def sources(self) -> Seq[Source]:
-        """Files that hold the voxels."""
+        """The files with the voxels."""
         return self._sources
 
     def close(self) -> None:
-        """Give back the files."""
+        """Close the files."""
         for source in self._sources:
             source.close()
 
 
 class TiffStack:
-    """A :class:`~seqpipe.volume.source.VolumeSource` of the pages of one file.
+    """A :class:`~seqpipe.volume.source.VolumeSource` with the pages of one file.
 
     Args:
         source: the file.
@@ -120,34 +121,35 @@ class TiffStack:
                 advice="Convert it to plain pages of 8 or 16 bits, or 32-bit floats",
             )
         if len({(page.shape, page.dtype) for page in pages}) > 1:
-            listed = ", ".join(dict.fromkeys(_what(page) for page in pages))
+            listed = ", ".join(dict.fromkeys(_describe(page) for page in pages))
             raise UnreadableSourceError(
-                f"the pages differ: {listed}", source=source.name, advice="All pages need one size and type"
+                f"the pages differ: {listed}",
+                source=source.name,
+                advice="All pages must have the same size and dtype",
             )
         self._pages: AnyArray | None = np.stack([_channels(page) for page in pages])
-        # ImageJ writes the distance of pages into the description
-        found = _SPACING.search(bytes(data[:4096]))
-        spacing = float(found[1]) if found and float(found[1]) > 0 else 1.0
+        # ImageJ writes the spacing of the pages into the description
+        spacing = _spacing(bytes(data[:4096]))
         affine = plain_affine((spacing, 1.0, 1.0))
         self.info = _info(source.name, self._pages.shape, self._pages.dtype, affine, spacing)
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box = box.checked(self.info)
         chosen_times(self.info, times)
         if self._pages is None:
             self._pages = TiffStack(self._source)._pages
         if self._pages is None:
-            raise damaged(self.info.source, "the pages are gone")
+            raise damaged(self.info.source, "the pages can no longer be decoded")
         return self._pages[box.slices].copy()
 
     @property
     def sources(self) -> Seq[Source]:
-        """Files that hold the voxels."""
+        """The files with the voxels."""
         return (self._source,)
 
     def close(self) -> None:
-        """Give back the file and its pages."""
+        """Close the file and release its pages."""
         self._pages = None
         self._source.close()
 
@@ -170,34 +172,44 @@ def _info(
     )
 
 
+def _spacing(head: bytes) -> float:
+    """Return the spacing of pages in mm that a description states; 1 if it states none that is valid."""
+    found = _SPACING.search(head)
+    try:
+        spacing = float(found[1]) if found else 1.0
+    except ValueError:  # such as "1e" or "."
+        return 1.0
+    return spacing if 0 < spacing < math.inf else 1.0
+
+
 def _decoded(source: Source) -> AnyArray:
-    """A picture, ``HWC``; colors are RGB."""
+    """Decode an image to ``HWC``; colors are RGB."""
     cv2 = _cv2()
     data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
     try:
-        picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+        image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     except cv2.error:
-        picture = None
+        image = None
     source.close()
-    if picture is None:
+    if image is None:
         raise UnreadableSourceError(
-            "this picture cannot be decoded",
+            "the image cannot be decoded",
             source=source.name,
             allowed="PNG, TIFF, JPEG, BMP, PGM, WebP",
-            advice="It is damaged, or of another format",
+            advice="The file is damaged, or of another format",
         )
-    return _channels(picture)
+    return _channels(image)
 
 
-def _channels(picture: AnyArray) -> AnyArray:
-    if picture.ndim == 2:
-        return picture[..., None]
-    order = [2, 1, 0, 3][: picture.shape[2]]  # OpenCV has blue first
-    return picture if len(order) < 3 else picture[..., order]
+def _channels(image: AnyArray) -> AnyArray:
+    if image.ndim == 2:
+        return image[..., None]
+    order = [2, 1, 0, 3][: image.shape[2]]  # OpenCV decodes to BGR
+    return image if len(order) < 3 else image[..., order]
 
 
-def _what(picture: AnyArray) -> str:
-    return f"{'×'.join(map(str, picture.shape))} {picture.dtype}"
+def _describe(image: AnyArray) -> str:
+    return f"{'×'.join(map(str, image.shape))} {image.dtype}"
 
 
 def _cv2() -> Any:

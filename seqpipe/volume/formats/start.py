@@ -1,4 +1,4 @@
-"""Start: the first bytes of a file, inflated where the file is compressed."""
+"""Start: the first bytes of a file, decompressed if the file is compressed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Start:
 
     @property
     def raw(self) -> bytes:
-        """The first bytes as they are in the file."""
+        """The first bytes of the file, not decompressed."""
         return self._raw
 
     def head(self, size: int = HEAD) -> bytes:
-        """The first bytes of what the file holds, inflated; fewer where it ends before.
+        """Return the first bytes of the decompressed file; fewer if it is shorter.
 
         Raises:
-            UnreadableSourceError: its compressed data is damaged.
+            UnreadableSourceError: the compressed data is damaged.
         """
         data = self._raw
         if len(data) < size:

@@ -1,4 +1,4 @@
-"""StoredVolume: voxels that lie in one file as one array, raw or compressed; all formats with headers of their own."""
+"""StoredVolume: voxels stored as one array in one file, raw or compressed, described by a header."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .gunzip import Compression, check_size, inflate, inflate_start
 __all__ = ["Storage", "StoredVolume", "layout_axes"]
 
 _WORTH_STOPPING = 0.6
-"""The share of a stream up to which it is quicker to inflate it by zlib and stop, than whole by libdeflate."""
+"""Fraction of a stream up to which zlib, which can stop early, is faster than libdeflate on the whole stream."""
 
 
 @dataclass(frozen=True)
 class Storage:
-    """How the voxels lie in a file.
+    """Layout of the voxels in a file.
 
     Attributes:
-        shape: of the stored array, the slowest axis first.
-        axes: for each axis of the layout (``DHWC`` or ``FDHWC``) the stored axis; None where there is one value.
-        dtype: as stored, with its byte order.
-        offset: of the first voxel, in bytes; within what is inflated, if the whole file is compressed.
-        compression: of the voxels, None for none.
-        begin: where the compressed stream begins in the file.
+        shape: shape of the stored array, slowest axis first.
+        axes: for each axis of the layout (``DHWC`` or ``FDHWC``) the stored axis; None for an axis of size 1.
+        dtype: stored dtype with its byte order.
+        offset: byte offset of the first voxel, in the decompressed data if the voxels are compressed.
+        compression: compression of the voxels; None if they are raw.
+        begin: byte offset of the compressed stream in the file.
     """
 
     shape: tuple[int, ...]
@@ -42,11 +42,11 @@ class Storage:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all voxels."""
+        """Size of all voxels in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def layout_shape(self) -> tuple[int, ...]:
-        """The shape with the axes of the layout."""
+        """Return the shape in the order of the layout."""
         return tuple(1 if axis is None else self.shape[axis] for axis in self.axes)
 
 
@@ -54,12 +54,12 @@ class StoredVolume:
     """A :class:`~seqpipe.volume.source.VolumeSource` of one stored array.
 
     Args:
-        source: the file that holds the voxels.
-        info: what its header says.
-        storage: where the voxels are.
+        source: the file with the voxels.
+        info: facts from its header.
+        storage: layout of the voxels in the file.
 
     Raises:
-        UnreadableSourceError: the file cannot hold what its header promises.
+        UnreadableSourceError: the file is too small for the voxels that its header states.
     """
 
     def __init__(self, source: Source, info: VolumeInfo, storage: Storage) -> None:
@@ -71,7 +71,7 @@ class StoredVolume:
         check_size(expected, stored, info.source, storage.compression)
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         ranges = self._stored_ranges(box, chosen)
         whole = all(r == (0, size) for r, size in zip(ranges, self._storage.shape, strict=True))
@@ -81,7 +81,7 @@ class StoredVolume:
         for place, axis in enumerate(self._storage.axes):
             if axis is None:
                 view = np.expand_dims(view, place)
-        # where the array begins along each axis of the layout
+        # index of the array's first element along each axis of the layout
         begins = [0 if axis is None else (*origins, 0, 0, 0, 0)[axis] for axis in self._storage.axes]
         series = self.info.layout == "FDHWC"
         cut = [
@@ -95,16 +95,16 @@ class StoredVolume:
 
     @property
     def sources(self) -> Seq[Source]:
-        """Files that hold the voxels."""
+        """The files with the voxels."""
         return (self._source,)
 
     def close(self) -> None:
-        """Give back the file and what was inflated of it."""
+        """Close the file and release the decompressed voxels."""
         self._inflated = None
         self._source.close()
 
     def _stored_ranges(self, box: Box, chosen: Seq[int]) -> list[tuple[int, int]]:
-        """The range of each stored axis that holds the box."""
+        """Return the range of each stored axis that contains the box."""
         ranges = [(0, size) for size in self._storage.shape]
         wanted = list(box.ranges)
         if self.info.layout == "FDHWC":
@@ -115,7 +115,7 @@ class StoredVolume:
         return ranges
 
     def _array(self, ranges: Seq[tuple[int, int]], *, whole: bool) -> tuple[AnyArray, tuple[int, ...]]:
-        """The stored array, cut along its slowest axes to what is needed at least, and where it begins along them."""
+        """Return the stored array, cropped along its slowest axes at least to the ranges, and the crop origin."""
         storage = self._storage
         end = ranges[0][1]
         row = storage.nbytes // storage.shape[0]
@@ -127,7 +127,7 @@ class StoredVolume:
         stream = self._source.read([(storage.begin, self._source.size() - storage.begin)])[0]
         early = end < storage.shape[0] and needed < _WORTH_STOPPING * (storage.offset + storage.nbytes)
         if early and not self._begun:
-            self._begun = True  # who comes again reads on: then all of it is inflated once
+            self._begun = True  # a second read probably continues: it decompresses everything, once
             data = inflate_start(stream, needed, self.info.source, storage.compression)[storage.offset :]
             return self._shaped(data, end), ()
         expected = storage.offset + storage.nbytes
@@ -138,13 +138,13 @@ class StoredVolume:
         return array, ()
 
     def _shaped(self, data: AnyArray, rows: int) -> AnyArray:
-        """Inflated bytes as the stored array, or the beginning of it."""
+        """View decompressed bytes as the first rows of the stored array."""
         if data.ctypes.data % self._storage.dtype.alignment:
             data = data.copy()
         return data.view(self._storage.dtype).reshape(rows, *self._storage.shape[1:])
 
     def _raw(self, ranges: Seq[tuple[int, int]]) -> tuple[AnyArray, tuple[int, ...]]:
-        """The voxels of a file that is not compressed: of the two slowest axes no more than is asked for."""
+        """Read voxels of an uncompressed file, cropped along the two slowest axes."""
         storage = self._storage
         (first, end), shape = ranges[0], list(storage.shape)
         origins: tuple[int, ...] = (first,)
@@ -163,7 +163,7 @@ class StoredVolume:
         return data.view(storage.dtype).reshape(shape), origins
 
     def _bytes(self, spans: list[tuple[int, int]]) -> AnyArray:
-        """Ranges of the file, each an offset and a size, one after the other."""
+        """Read ranges of the file, each an offset and a size, and concatenate them."""
         total = sum(size for _, size in spans)
         if self._source.path is None:
             pieces = self._source.read(spans)
@@ -180,12 +180,12 @@ class StoredVolume:
                 raise SourceError(f"cannot be read ({error.strerror})", source=self.info.source) from error
             data = data[:made]
         if len(data) < total:
-            raise damaged(self.info.source, f"the file ends {total - len(data):,} bytes too early")
+            raise damaged(self.info.source, f"the file is {total - len(data):,} bytes too short")
         return data
 
 
 def _filled(file: RawIOBase, into: AnyArray) -> int:
-    """How many bytes of a file were read into an array: all, unless the file ends before."""
+    """Read from a file until an array is full or the file ends; return the number of bytes read."""
     made = 0
     while made < len(into) and (count := file.readinto(into[made:].data)):
         made += count
@@ -193,10 +193,10 @@ def _filled(file: RawIOBase, into: AnyArray) -> int:
 
 
 def layout_axes(kinds: str) -> tuple[int | None, ...]:
-    """The stored axis of each axis of the layout.
+    """Return the stored axis of each axis of the layout.
 
     Args:
-        kinds: the letters of the stored axes, the slowest first, such as ``"FDHW"``.
+        kinds: letters of the stored axes, slowest first, such as ``"FDHW"``.
     """
     layout = "FDHWC" if "F" in kinds else "DHWC"
     return tuple(kinds.index(letter) if letter in kinds else None for letter in layout)

@@ -1,4 +1,4 @@
-"""What NRRD and MetaImage share: text headers, numbers in them, and voxels in the same file or in one beside it."""
+"""Text headers of NRRD and MetaImage: required fields, numbers, and the separate file of the voxels."""
 
 from __future__ import annotations
 
@@ -14,61 +14,69 @@ from ...errors import UnreadableSourceError
 from ..source import Source, open_source
 from .start import Start
 
-__all__ = ["HEADER_MOST", "bad_field", "beside", "numbers", "refuse_gzip", "required", "whole_numbers"]
+__all__ = [
+    "HEADER_MOST",
+    "bad_field",
+    "companion_file",
+    "numbers",
+    "refuse_gzip",
+    "required",
+    "whole_numbers",
+]
 
 HEADER_MOST: Final = 1 << 20
-"""The most bytes that a text header may have."""
+"""Maximum size of a text header in bytes."""
 
 
 def refuse_gzip(source: Source, start: Start) -> None:
-    """Refuse a file that was compressed as a whole, which these formats do not allow.
+    """Refuse a file that is compressed as a whole, which these formats do not allow.
 
     Raises:
-        UnreadableSourceError: it is a gzip stream.
+        UnreadableSourceError: the file is a gzip stream.
     """
     if start.compression is not None:
         raise UnreadableSourceError(
             "the whole file is a gzip stream",
             source=source.name,
-            advice="Unpack it: the format compresses its voxels by itself",
+            advice="Unpack it: the format itself supports compressed voxels",
         )
 
 
 def required(fields: Mapping[str, str], name: str, source: str) -> str:
-    """The text of a field.
+    """Return the text of a field.
 
     Raises:
-        UnreadableSourceError: the header does not have it.
+        UnreadableSourceError: the header does not have the field.
     """
     if name not in fields:
         raise UnreadableSourceError(
             f"the header has no field {name!r}",
             source=source,
-            advice="The file is damaged, or was cut short: fetch it again",
+            advice="The file is damaged or truncated: fetch it again",
         )
     return fields[name]
 
 
 def bad_field(name: str, value: str, allowed: str, source: str) -> UnreadableSourceError:
-    """The error for a field with a value that it must not have."""
+    """Return the error for an invalid value of a field."""
     return UnreadableSourceError(f"the header's field {name!r} is {value!r}", source=source, allowed=allowed)
 
 
 def numbers(name: str, value: str, count: int | None, source: str) -> FloatArray:
-    """The numbers of a field.
+    """Parse the numbers of a field.
 
     Raises:
-        UnreadableSourceError: there are more or fewer, or one is none.
+        UnreadableSourceError: their count differs from ``count``, or one is not a number.
     """
     found = _parsed(float, name, value, count, source)
     return np.array(found, dtype=np.float64)
 
 
 def whole_numbers(name: str, value: str, count: int | None, source: str) -> tuple[int, ...]:
-    """The whole numbers of a field.
+    """Parse the integers of a field.
 
     Raises:
-        UnreadableSourceError: there are more or fewer, or one is none.
+        UnreadableSourceError: their count differs from ``count``, or one is not a number.
     """
     return tuple(_parsed(int, name, value, count, source))
 
@@ -83,16 +91,16 @@ def _parsed(kind: Callable[[str], Any], name: str, value: str, count: int | None
     return found
 
 
-def beside(source: Source, name: str) -> Source:
-    """The file of voxels that a header names, relative to the header's own folder.
+def companion_file(source: Source, name: str) -> Source:
+    """Open the voxel file that a header names, relative to the header's folder.
 
     Raises:
-        UnreadableSourceError: the header is in no folder.
-        SourceNotFoundError: there is no such file.
+        UnreadableSourceError: the header was not opened by a path.
+        SourceNotFoundError: the file does not exist.
     """
     if source.path is None:
         raise UnreadableSourceError(
-            f"the voxels are in the file {name!r} beside the header",
+            f"the voxels are in the separate file {name!r}",
             source=source.name,
             advice="Open the header by its path",
         )

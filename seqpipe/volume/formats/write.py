@@ -1,4 +1,4 @@
-"""Writing volumes: NIfTI with its place in space, and NumPy's files."""
+"""Writing volumes: NIfTI with its affine, NPY and NPZ."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _LEVEL: Final = 6
 
 
 def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float | None = None) -> None:
-    """Write a volume to a file, whose ending says how.
+    """Write a volume to a file in the format of its extension.
 
     ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
-    qform where it has no shear; slope and intercept are kept. ``.npz`` holds ``image`` and ``affine``; ``.npy`` the
-    array alone. The file appears under its name once it is whole.
+    qform if it has no shear; slope and intercept are kept. ``.npz`` contains ``image`` and ``affine``; ``.npy`` the
+    array alone. The file appears under its name only when it is complete.
 
     Args:
         sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device.
-        path: of the file, in a folder that exists.
-        time_step_s: between the volumes of a series.
+        path: path of the file, in an existing folder.
+        time_step_s: interval between the volumes of a series.
 
     Raises:
-        ParameterError: the ending or the layout is none of these, or NIfTI has no such type.
+        ParameterError: the extension or the layout is unsupported, or NIfTI does not support the dtype.
         OutputError: the file cannot be written.
     """
     name = os.fspath(path)
@@ -63,10 +63,10 @@ def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float
 
 
 def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None) -> bytes:
-    """A volume as the bytes of a file with one of :data:`ENDINGS`; see :func:`save`.
+    """Encode a volume as a file with one of :data:`ENDINGS`; see :func:`save`.
 
     Raises:
-        ParameterError: NIfTI has no such type.
+        ParameterError: NIfTI does not support the dtype.
     """
     if ending in (".nii", ".nii.gz"):
         data = nifti_bytes(sequence, time_step_s=time_step_s)
@@ -82,10 +82,10 @@ def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None
 
 
 def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
-    """A volume as the bytes of a ``.nii`` file; see :func:`save`.
+    """Encode a volume as a ``.nii`` file; see :func:`save`.
 
     Raises:
-        ParameterError: NIfTI has no such type.
+        ParameterError: NIfTI does not support the dtype.
     """
     array = to_numpy(sequence.data)
     if sequence.layout == "DHW":
@@ -115,14 +115,16 @@ def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> byte
 
 
 def quaternion_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
-    """The quaternion (b, c, d), spacing and qfac of an affine over (i, j, k); None where it is sheared."""
+    """Return the quaternion (b, c, d), spacing and qfac of an affine over (i, j, k); None if it is not a rotation."""
     spacing = np.linalg.norm(matrix[:3, :3], axis=0)
+    if not spacing.all():
+        return None
     rotation = matrix[:3, :3] / spacing
-    if np.abs(rotation.T @ rotation - np.eye(3)).max() > _SQUARE:
+    if not np.abs(rotation.T @ rotation - np.eye(3)).max() <= _SQUARE:  # NaN is refused, too
         return None
     qfac = 1.0 if np.linalg.det(rotation) > 0 else -1.0
     rotation = rotation * [1, 1, qfac]
-    # the eigenvector of the largest eigenvalue: stable for all rotations (Bar-Itzhack, 2000)
+    # the eigenvector of the largest eigenvalue is stable for all rotations (Bar-Itzhack, 2000)
     xx, yx, zx, xy, yy, zy, xz, yz, zz = rotation.ravel()
     symmetric = np.array(
         [
@@ -145,22 +147,22 @@ def _header(
     scale: tuple[float, float] | None,
     time_step_s: float | None,
 ) -> bytes:
-    """The header and the empty extension behind it."""
-    second = max(dim) > _MOST_NIFTI1
+    """Return the header and the empty extension after it."""
+    is_nifti2 = max(dim) > _MOST_NIFTI1
     spacing = np.linalg.norm(matrix[:3, :3], axis=0)
-    turned = quaternion_of(matrix)
-    quaternion, _, qfac = turned if turned is not None else (np.zeros(3), None, 1.0)
+    qform = quaternion_of(matrix)
+    quaternion, _, qfac = qform if qform is not None else (np.zeros(3), None, 1.0)
     steps = [qfac, *spacing, time_step_s or (1.0 if len(dim) > 3 else 0.0), 0.0, 0.0, 0.0]
     sizes = [len(dim), *dim, *[1] * (7 - len(dim))]
     intent = 1007 if len(dim) == 5 else 0
-    qcode = 0 if turned is None else _SCANNER
+    qcode = 0 if qform is None else _SCANNER
     slope, intercept = scale or (1.0, 0.0)
-    data = bytearray(544 if second else 352)
+    data = bytearray(544 if is_nifti2 else 352)
 
     def put(offset: int, form: str, *values: Any) -> None:
         struct.pack_into("<" + form, data, offset, *values)
 
-    if second:
+    if is_nifti2:
         put(0, "i8shh", 540, b"n+2\0\r\n\x1a\n", code, bits)
         put(16, "8q8dq2d", *sizes, *steps, 544, slope, intercept)
         put(344, "2i6d12d", qcode, _SCANNER, *quaternion, *matrix[:3, 3], *matrix[:3].ravel())
@@ -177,7 +179,7 @@ def _header(
 
 
 def _gzip(data: bytes) -> bytes:
-    """A gzip stream, by libdeflate where it is installed."""
+    """Compress to a gzip stream, by libdeflate if it is installed."""
     try:
         import deflate
     except ImportError:

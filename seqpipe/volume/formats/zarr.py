@@ -1,4 +1,4 @@
-"""Zarr arrays and OME-Zarr images, by the package zarr; windows are read chunk by chunk."""
+"""Zarr arrays and OME-Zarr images, by the package zarr; a window is read by chunks."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _MM: Final = {
 
 
 def open_zarr(name: str, key: str | None = None) -> ZarrVolume:
-    """A Zarr array, or an image of an OME-Zarr group at its full resolution.
+    """Open a Zarr array, or an image of an OME-Zarr group at full resolution.
 
     Args:
-        name: of the folder, or a URL.
-        key: the path of the array in the group; by default the finest level of the first image.
+        name: path of the folder, or a URL.
+        key: path of the array in the group; by default the full resolution of the first image.
 
     Raises:
-        UnreadableSourceError: there is no such array.
+        UnreadableSourceError: the array does not exist.
         BackendError: zarr is not installed.
     """
     return ZarrVolume(name, key)
 
 
 class ZarrVolume:
-    """A :class:`~seqpipe.volume.source.VolumeSource` of chunks.
+    """A :class:`~seqpipe.volume.source.VolumeSource` of a chunked array.
 
     Args:
-        name: of the folder, or a URL.
-        key: the path of the array in the group.
+        name: path of the folder, or a URL.
+        key: path of the array in the group; None for the default.
 
     Raises:
-        UnreadableSourceError: there is no such array, or it is not of numbers.
+        UnreadableSourceError: the array does not exist, or does not hold numbers.
         BackendError: zarr is not installed.
     """
 
@@ -68,14 +68,14 @@ class ZarrVolume:
         except SourceError:
             raise
         except Exception as error:
-            # zarr and its stores have errors of many kinds
+            # zarr and its stores raise many types of errors
             raise UnreadableSourceError(
                 f"zarr cannot open it ({type(error).__name__}: {error})", source=name, advice="Check the path"
             ) from error
         shape = checked_shape(tuple(self._array.shape), name)
         dtype = np.dtype(self._array.dtype)
         if dtype.kind not in "biufc":
-            raise UnreadableSourceError(f"the array has the type {dtype}", source=name, allowed="numbers")
+            raise UnreadableSourceError(f"the array has the dtype {dtype}", source=name, allowed="numbers")
         self._letters = _letters(image, shape, name)
         axes = layout_axes(self._letters)
         affine, space, notes = _space(image, self._array, self._letters)
@@ -93,7 +93,7 @@ class ZarrVolume:
         )
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Voxels as they are stored; see :class:`~seqpipe.volume.source.VolumeSource`."""
+        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         first, last = min(chosen), max(chosen) + 1
         spans = {"F": (first, last), "D": box.d, "H": box.h, "W": box.w}
@@ -101,7 +101,7 @@ class ZarrVolume:
         try:
             found = np.asarray(self._array[cut])
         except Exception as error:
-            # codecs and stores have errors of many kinds
+            # codecs and stores raise many types of errors
             raise damaged(
                 self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})"
             ) from error
@@ -116,15 +116,15 @@ class ZarrVolume:
 
     @property
     def sources(self) -> Seq[Source]:
-        """None: chunks are as many files as there are chunks."""
+        """No files: each chunk is a file, or an object of a store."""
         return ()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
 
 def _image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The first image of OME-Zarr's metadata, of version 0.4 or 0.5."""
+    """Return the first image in OME-Zarr metadata of version 0.4 or 0.5."""
     found = attributes.get("ome", attributes).get("multiscales")
     return dict(found[0]) if found else None
 
@@ -140,7 +140,7 @@ def _array_of(node: Any, image: dict[str, Any] | None, key: str | None, name: st
         raise UnreadableSourceError(
             f"the group has no array {path!r}" if path is not None else f"the group has {len(names)} arrays",
             source=name,
-            allowed=", ".join(names) or "none is there",
+            allowed=", ".join(names) or "a group with an array",
             advice="Name one with key=…",
         )
     return node[path]
@@ -158,15 +158,18 @@ def _letters(image: dict[str, Any] | None, shape: tuple[int, ...], name: str) ->
 
 
 def _space(image: dict[str, Any] | None, array: Any, letters: str) -> tuple[FloatArray, str, list[str]]:
-    """The affine over (d, h, w), its rule and notes; OME-Zarr's x runs left, y back, z up, as in ITK."""
+    """Return the affine over (d, h, w), its rule and notes; x of OME-Zarr runs left, y back, z up, as in ITK."""
     if image is None:
-        return plain_affine(), "assumed", ["the array has no place in space: 1 mm and RAS are assumed"]
+        return plain_affine(), "assumed", ["the array has no affine: 1 mm and RAS are assumed"]
     axes = image.get("axes") or []
-    level = next(
+    dataset = next(
         (d for d in image["datasets"] if d["path"] == array.path.rpartition("/")[2]), image["datasets"][0]
     )
     scale, shift = np.ones(len(letters)), np.zeros(len(letters))
-    for change in [*level.get("coordinateTransformations", []), *image.get("coordinateTransformations", [])]:
+    for change in [
+        *dataset.get("coordinateTransformations", []),
+        *image.get("coordinateTransformations", []),
+    ]:
         if change.get("type") == "scale":
             factors = np.array(change["scale"], dtype=np.float64)
             scale, shift = scale * factors, shift * factors

@@ -1,4 +1,4 @@
-// How often each class is in each row of labels: counts[row * classes + class], for labels below `classes`.
+// Counts the labels of each class in each row: counts[row * classes + class], for labels below `classes`.
 #include <stdint.h>
 
 #define COUNT(NAME, TYPE)                                                                                        \

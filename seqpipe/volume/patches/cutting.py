@@ -1,7 +1,7 @@
-"""Patches: where they are cut from a volume, and the cutting.
+"""Patches: choosing their positions in a volume, and cropping.
 
-A place follows from uniform numbers, so that who draws needs no voxels. A voxel of a class is found without a list of
-all voxels: by how many voxels of the class each row has.
+Uniform random numbers determine a position, so sampling them needs no voxels. A voxel of a class is found without a
+list of all voxels, by the number of voxels of the class in each row.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _MOST_CLASSES: Final = 4096
 
 
 def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
-    """Slices, rows and columns of a patch.
+    """Return the slices, rows and columns of a patch.
 
     Raises:
-        ParameterError: it is neither a whole number nor three of them.
+        ParameterError: ``patch_size`` is neither a positive integer nor three of them.
     """
     try:
         sizes = (patch_size,) * 3 if isinstance(patch_size, (int, np.integer)) else tuple(patch_size)
@@ -66,12 +66,12 @@ def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
 
 
 def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
-    """The first voxel of a patch anywhere in a volume; in the middle, and below 0, where the volume is smaller.
+    """Return the first voxel of a patch anywhere in a volume; centered, and below 0, where the volume is smaller.
 
     Args:
-        draws: three numbers from 0 to below 1.
+        draws: three numbers in [0, 1).
         grid: slices, rows and columns of the volume.
-        patch: of the patch.
+        patch: slices, rows and columns of the patch.
     """
     depth, height, width = (
         min(math.floor(u * (n - p + 1)), n - p) if n >= p else -((p - n) // 2)
@@ -81,7 +81,7 @@ def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[i
 
 
 def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
-    """The first voxel of the patch around a voxel, moved so that it lies in the volume if it can."""
+    """Return the first voxel of the patch centered on a voxel, shifted into the volume where that is possible."""
     depth, height, width = (
         min(max(v - p // 2, 0), n - p) if n >= p else -((p - n) // 2)
         for v, n, p in zip(voxel, grid, patch, strict=True)
@@ -92,11 +92,11 @@ def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int
 def cut_patch(
     sequence: Sequence, start: Seq[int], patch: Seq[int], pad_mode: PadMode = "none", fill_value: float = 0
 ) -> Sequence:
-    """A patch with its place in space; a copy.
+    """Crop a patch with its affine; the data is copied.
 
     Args:
-        sequence: ``DHWC``, or ``FDHWC`` for a series, which is cut at the same place in all its volumes.
-        start: its first voxel, below 0 where the volume is to be filled up.
+        sequence: ``DHWC``, or ``FDHWC`` for a series, whose volumes are all cropped to the same window.
+        start: its first voxel; below 0 to pad the volume.
         patch: slices, rows and columns.
         pad_mode: how voxels outside of the volume are filled; see :mod:`seqpipe.padding`.
         fill_value: value for ``"constant"``.
@@ -132,11 +132,11 @@ def cut_patch(
 
 @dataclass(frozen=True, eq=False)
 class ClassIndex:
-    """How many voxels of each class are in each row of a label volume.
+    """Counts of the voxels of each class in each row of a label volume.
 
     Attributes:
-        labels: ``DHW``, whole numbers from 0 on.
-        counts: voxels of each class before the end of each row, int64 ``(classes, D · H)``.
+        labels: ``DHW``, integers from 0.
+        counts: cumulative count of the voxels of each class up to the end of each row, int64 ``(classes, D · H)``.
     """
 
     labels: AnyArray
@@ -144,10 +144,10 @@ class ClassIndex:
 
     @classmethod
     def of(cls, labels: AnyArray) -> ClassIndex:
-        """The index of a label volume.
+        """Return the index of a label volume.
 
         Args:
-            labels: ``DHW`` or ``DHWC`` with one channel, of whole numbers.
+            labels: integers ``DHW``, or ``DHWC`` with one channel.
 
         Raises:
             ParameterError: a label is below 0 or above 4095.
@@ -156,7 +156,7 @@ class ClassIndex:
         most = int(plain.max(initial=0))
         if most >= _MOST_CLASSES or (plain.dtype.kind == "i" and int(plain.min(initial=0)) < 0):
             raise ParameterError(
-                f"labels go from {plain.min()} to {most}",
+                f"labels range from {plain.min()} to {most}",
                 allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}",
             )
         plain = plain.astype(np.uint8 if most < 256 else np.uint16, copy=False)
@@ -167,16 +167,16 @@ class ClassIndex:
 
     @property
     def present(self) -> dict[int, int]:
-        """How many voxels each class has, of those that are there."""
+        """Number of voxels of each class that occurs."""
         totals = self.counts[:, -1].tolist()
         return {number: total for number, total in enumerate(totals) if total}
 
     def voxel(self, number: int, draw: float) -> tuple[int, int, int]:
-        """A voxel of a class, each of them as likely.
+        """Return a voxel of a class, sampled uniformly.
 
         Args:
-            number: of a class that is present.
-            draw: from 0 to below 1.
+            number: the class, which must occur.
+            draw: number in [0, 1).
         """
         counts = self.counts[number]
         wanted = min(int(draw * int(counts[-1])), int(counts[-1]) - 1)
@@ -189,11 +189,11 @@ class ClassIndex:
 
 @dataclass(frozen=True, eq=False)
 class WeightIndex:
-    """The sums of the rows of a map of weights.
+    """Cumulative sums of the rows of a weight map.
 
     Attributes:
-        weights: ``DHW``, none below 0.
-        sums: of all weights up to the end of each row, float64 ``(D · H,)``.
+        weights: ``DHW``, at least 0.
+        sums: sum of all weights up to the end of each row, float64 ``(D · H,)``.
     """
 
     weights: AnyArray
@@ -201,7 +201,7 @@ class WeightIndex:
 
     @classmethod
     def of(cls, weights: AnyArray, source: str = "") -> WeightIndex:
-        """The index of a map.
+        """Return the index of a weight map.
 
         Args:
             weights: ``DHW`` or ``DHWC`` with one channel.
@@ -214,15 +214,15 @@ class WeightIndex:
         rows = plain.sum(axis=2, dtype=np.float64).ravel()
         if not np.isfinite(rows).all() or plain.min(initial=0) < 0:
             raise ParameterError(
-                "the map has weights below 0, or not finite", source=source, allowed="0 or more"
+                "the map has weights that are negative or not finite", source=source, allowed="0 or more"
             )
         return cls(plain, np.cumsum(rows))
 
     def voxel(self, draw: float) -> tuple[int, int, int] | None:
-        """A voxel, as likely as its weight says; None where all weights are 0.
+        """Return a voxel, sampled with probability proportional to its weight; None if all weights are 0.
 
         Args:
-            draw: from 0 to below 1.
+            draw: number in [0, 1).
         """
         total = float(self.sums[-1])
         if total <= 0:
@@ -237,7 +237,7 @@ class WeightIndex:
 
 
 def _row_counts(labels: AnyArray, classes: int) -> AnyArray:
-    """Voxels of each class in each row, int32 ``(rows, classes)``."""
+    """Count the voxels of each class in each row, int32 ``(rows, classes)``."""
     counts = np.zeros((len(labels), classes), dtype=np.int32)
     functions = _functions()
     if functions is not None:

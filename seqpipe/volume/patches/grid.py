@@ -1,4 +1,4 @@
-"""Grid inference: a volume in overlapping patches, and what a model makes of them put together again."""
+"""Grid inference: overlapping patches of a volume, and the aggregation of a model's output for them."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ __all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "window_
 Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
 
 _WEIGHTS: Final = choice(
-    "weights", "How much a voxel of a patch counts by its place in it", ("constant", "gaussian", "hann")
+    "weights", "Weight of a voxel by its position in the patch", ("constant", "gaussian", "hann")
 )
 _OVERLAP: Final = Param(
-    name="overlap", doc="The share of a patch that its neighbor has, too", kind=float, lo=0, hi=0.99
+    name="overlap", doc="Fraction of a patch that it shares with its neighbor", kind=float, lo=0, hi=0.99
 )
 _LEAST: Final = 1e-3
 _SIGMAS: Final = 8
 
 
 def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
-    """Where patches begin along an axis: evenly, from the first voxel to the last, with at least the overlap.
+    """Return the starts of patches along an axis: evenly from the first voxel to the last, with at least the overlap.
 
     Args:
         size: voxels of the axis, at least ``patch``.
         patch: voxels of a patch.
-        overlap: the share of a patch, below 1.
+        overlap: overlapping fraction of a patch, below 1.
     """
     step = max(1, math.floor(patch * (1 - overlap)))
     count = math.ceil((size - patch) / step) + 1
@@ -48,9 +48,9 @@ def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
 
 
 def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
-    """The weight of each voxel of a patch, float32 ``DHW``, the largest 1, none below 1e-3.
+    """Return the weight of each voxel of a patch, float32 ``DHW``, from 1e-3 to 1.
 
-    ``"gaussian"`` has σ of an eighth of the patch, as nnU-Net and MONAI; ``"hann"`` is a sine squared.
+    σ of ``"gaussian"`` is an eighth of the patch, as in nnU-Net and MONAI; ``"hann"`` is a squared sine.
     """
     axes = []
     for size in patch:
@@ -67,14 +67,14 @@ def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
 
 
 class GridSampler:
-    """The patches that cover a volume, in order; each is a :class:`~seqpipe.Sequence` with its place in space.
+    """The patches that cover a volume, in order; each is a :class:`~seqpipe.Sequence` with an affine.
 
-    ``for patch in sampler`` gives them one by one, ``sampler.batches(4)`` in batches; both read windows of the volume.
+    ``for patch in sampler`` yields single patches, ``sampler.batches(4)`` batches; both read windows of the volume.
 
     Args:
         volume: a reader, or a sequence ``DHWC``.
         patch_size: slices, rows and columns, or one number for all.
-        overlap: the share of a patch that its neighbor has, too; patches may overlap more, none less.
+        overlap: least fraction of a patch that it shares with its neighbor.
         pad_mode: padding of a volume smaller than a patch, on both sides; see :mod:`seqpipe.padding`. ``"none"``
             refuses it, ``"constant"`` pads with zeros.
 
@@ -102,7 +102,7 @@ class GridSampler:
             raise ParameterError(
                 f"the volume is a series of {volume.info.frames}",
                 source=volume.info.source,
-                advice="Give one of them: reader.sequence(times=0)",
+                advice="Select one of them: reader.sequence(times=0)",
             )
         self.volume = volume
         depth, height, width = volume.shape[-4:-1]
@@ -128,10 +128,10 @@ class GridSampler:
         return len(self.starts)
 
     def __getitem__(self, number: int) -> Sequence:
-        """One patch.
+        """Return one patch.
 
         Raises:
-            FrameRangeError: there is no such patch.
+            FrameRangeError: the number is out of range.
         """
         if not 0 <= number < len(self):
             raise FrameRangeError(
@@ -155,24 +155,24 @@ class GridSampler:
         return (self[number] for number in range(len(self)))
 
     def batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
-        """The numbers of patches and the patches, ``NDHWC``, so many at once; the last batch may be short."""
+        """Yield the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller."""
         for first in range(0, len(self), batch_size):
             numbers = np.arange(first, min(first + batch_size, len(self)))
             yield numbers, Batch.of([self[int(number)] for number in numbers], indices=numbers)
 
 
 class GridAggregator:
-    """Puts what a model made of patches together: a weighted mean where they overlap.
+    """Aggregates a model's output for patches: a weighted mean where they overlap.
 
-    The sums are float32, on the device of what is added first. With a model that changes nothing the result is the
-    volume: exactly for integers of up to 16 bits (``result(dtype=…)``), to 3e-7 of the range for floats.
+    The sums are float32, on the device of the first patches. If the model is the identity, the result is the volume:
+    exactly for integers of up to 16 bits (``result(dtype=…)``), to 3e-7 of the range for floats.
 
     Args:
-        sampler: whose patches they are.
+        sampler: the sampler of the patches.
         weights: ``"gaussian"``, ``"hann"`` or ``"constant"``.
 
     Raises:
-        ParameterError: the weights are none of these.
+        ParameterError: ``weights`` is invalid.
     """
 
     def __init__(self, sampler: GridSampler, weights: Weighting = "gaussian") -> None:
@@ -182,25 +182,25 @@ class GridAggregator:
         self._total: Array | None = None
         self._added = np.zeros(len(sampler), dtype=np.bool_)
 
-    def add(self, numbers: int | Iterable[int], made: Any) -> None:
-        """Add what became of patches.
+    def add(self, numbers: int | Iterable[int], output: Any) -> None:
+        """Add the output for patches.
 
         Args:
-            numbers: of the patches, or of one.
-            made: a batch or array ``NDHWC``, or ``DHWC`` for one; with the patches' slices, rows and columns and any
+            numbers: numbers of the patches, or the number of one.
+            output: a batch or array ``NDHWC``, or ``DHWC`` for one; with the patches' slices, rows and columns and any
                 number of channels. NumPy, CuPy, torch.
 
         Raises:
             ParameterError: the shape does not fit.
         """
-        data = as_native(made.data if isinstance(made, (Batch, Sequence)) else made)
+        data = as_native(output.data if isinstance(output, (Batch, Sequence)) else output)
         chosen = (
             [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
         )
         data = data[None] if data.ndim == 4 else data
         if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._sampler.patch_size):
             raise ParameterError(
-                f"{len(chosen)} patches came back as {tuple(data.shape)}",
+                f"the output for {len(chosen)} patches has the shape {tuple(data.shape)}",
                 allowed=f"({len(chosen)}, {', '.join(map(str, self._sampler.patch_size))}, channels)",
             )
         xp = namespace(data)
@@ -222,10 +222,10 @@ class GridAggregator:
             self._added[number] = True
 
     def result(self, dtype: Any = np.float32) -> Sequence:
-        """The volume, with the affine of the one that was sampled.
+        """Return the aggregated volume, with the affine of the sampled one.
 
         Args:
-            dtype: of the result; integers are rounded half to even.
+            dtype: dtype of the result; integers are rounded half to even.
 
         Raises:
             ParameterError: patches are missing.
@@ -234,7 +234,7 @@ class GridAggregator:
             missing = np.flatnonzero(~self._added)
             raise ParameterError(
                 f"{len(missing)} of {len(self._added)} patches were not added, the first is {missing[0]}",
-                advice="Add what became of every patch before asking for the result",
+                advice="Add the output for every patch before calling result",
             )
         xp = namespace(self._sum)
         kind = np.dtype(dtype)

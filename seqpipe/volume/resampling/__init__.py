@@ -1,4 +1,4 @@
-"""Volumes on another grid or in another orientation.
+"""Resampling volumes to another grid or orientation.
 
 Imports `space`, `info` and `source`.
 """

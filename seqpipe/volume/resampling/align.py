@@ -1,4 +1,4 @@
-"""A sample of several parts on one grid."""
+"""Aligning the parts of a sample to one grid."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def align(
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> Sample:
-    """A sample whose images and labels lie on one grid, as operators on samples ask for.
+    """Resample the images and labels of a sample to one grid, as operators on samples require.
 
-    ``align({"ct": ct, "pet": pet, "label": Labels(mask)})`` brings PET and labels to the grid of the CT. Points and
-    boxes stay as they are: in mm they do not depend on a grid, in voxels they count those of the part ``to``.
+    ``align({"ct": ct, "pet": pet, "label": Labels(mask)})`` resamples PET and labels to the grid of the CT. Points and
+    boxes are unchanged: in mm they do not depend on a grid, in voxels they refer to the grid of the part ``to``.
 
     Args:
         sample: parts by name; images and labels are sequences ``DHWC`` with an affine.
-        to: the name of the part whose grid is taken; the first image by default, or else the first part.
-        interp: how images are interpolated; labels are by their own ``interp``, and 0 where they know nothing.
-        antialias: as :func:`resample` has it.
-        fill_value: of images, for places outside of them; None repeats the edge.
+        to: name of the part with the target grid; by default the first image, or the first labels if there is none.
+        interp: interpolation of images; labels have their own ``interp``, and are 0 outside.
+        antialias: see :func:`resample`.
+        fill_value: value outside images; None repeats the edge.
 
     Returns:
-        The sample with its names and kinds; a part that lies on the grid already is not copied.
+        The sample with its names and part types; a part that is already on the grid is not copied.
 
     Raises:
-        ParameterError: there is no such part, or a part has no place in space.
+        ParameterError: the part ``to`` does not exist, or a part has no affine.
     """
     parts = {name: as_part(value) for name, value in sample.items()}
     voxels = {name: one for name, one in parts.items() if isinstance(one, (Image, Labels))}
@@ -51,10 +51,10 @@ def align(
             source="align",
             allowed=", ".join(voxels) or "images and labels",
         )
-    grid = _placed(chosen, voxels[chosen].data)
+    grid = _with_affine(chosen, voxels[chosen].data)
     found: dict[str, Any] = dict(sample)
     for name, one in voxels.items():
-        own = _placed(name, one.data)
+        own = _with_affine(name, one.data)
         same = own.shape[-4:-1] == grid.shape[-4:-1]
         if same and grids_agree(own.affine, grid.affine, own.shape[-4:-1]):
             continue
@@ -65,16 +65,16 @@ def align(
     return Sample(found, getattr(sample, "history", ()))
 
 
-def _placed(name: str, data: Any) -> Sequence:
-    """The sequence of a part that has a place in space.
+def _with_affine(name: str, data: Any) -> Sequence:
+    """Return the sequence of a part, which must have an affine.
 
     Raises:
-        ParameterError: it has none.
+        ParameterError: it has no affine.
     """
     if not isinstance(data, Sequence) or data.affine is None or not data.layout.endswith("DHWC"):
         raise ParameterError(
-            f"{name} has no place in space",
+            f"{name} has no affine",
             source="align",
-            allowed="sequences DHWC with an affine, as seqpipe.open(…).sequence() gives",
+            allowed="sequences DHWC with an affine, as seqpipe.open(…).sequence() returns",
         )
     return data

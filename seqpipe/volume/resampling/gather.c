@@ -1,4 +1,4 @@
-// A volume sampled on another grid; the same as gather.py, sum for sum.
+// Samples a volume on another grid; it sums in the same order as gather.py, so results are equal.
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static int64_t floored(double x) {
 
 static int64_t clipped(int64_t x, int64_t size) { return x < 0 ? 0 : x >= size ? size - 1 : x; }
 
-// the two neighbors along an axis: offsets in elements and weights, 0 outside of what is filled
+// the two neighbors along an axis: offsets in elements, and weights, which are 0 outside if a fill value is set
 static void taps(double place, int64_t size, int64_t stride, int64_t filled, int64_t *offset, double *weight) {
     if (!filled) place = place < 0 ? 0 : place > size - 1 ? size - 1 : place;
     int64_t low = floored(place + ROUND);
@@ -36,11 +36,11 @@ static void taps(double place, int64_t size, int64_t stride, int64_t filled, int
     offset[1] = clipped(low + 1, size) * stride;
 }
 
-// where a place falls along an axis
+// neighbors and weights of a position along an axis
 typedef struct {
     int64_t offset[2], nearest;
     double weight[2];
-    int64_t inside;  // whether nothing of what fills is mixed in
+    int64_t inside;  // whether the fill value has no weight
 } Tap;
 
 static Tap tap_at(const Task *t, int axis, double place) {
@@ -58,7 +58,7 @@ static double place_at(const Task *t, int axis, int64_t d, int64_t h, int64_t w)
     return m[0] * d + m[1] * h + m[2] * w + m[3];
 }
 
-// the taps of all places along each axis, if the axes of both grids are parallel; NULL otherwise
+// the taps of all positions along each axis, if the axes of both grids are parallel; NULL otherwise
 static Tap *tables(const Task *t) {
     for (int row = 0; row < 3; row++)
         for (int column = 0; column < 3; column++)

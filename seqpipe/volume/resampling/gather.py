@@ -1,7 +1,7 @@
-"""The gather: each voxel of the result interpolated from the array at the place that a matrix sends it to.
+"""The gather: interpolates each voxel of the result at the position in the array that a matrix maps it to.
 
-In C (``gather.c``) where there is a compiler, for single-channel arrays of most types; in NumPy otherwise, with the
-same results, slower.
+It runs in C (``gather.c``) if there is a compiler, for single-channel arrays of most dtypes; otherwise in NumPy, with
+the same results, but slower.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERPOLATIONS: Final = ("linear", "nearest", "vote", "bspline")
 _IN_C: Final = frozenset(("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"))
 _REACH: Final = 4.0
 _ROUND: Final = 1e-9
-_NOTHING: Final = 1e-12
+_NEAR_ZERO: Final = 1e-12
 
 
 def gather(
@@ -38,33 +38,33 @@ def gather(
     fill_value: float | None = None,
     sigmas: Seq[float] = (0.0, 0.0, 0.0),
 ) -> AnyArray:
-    """A volume sampled on another grid.
+    """Sample a volume on another grid.
 
     Args:
-        array: ``DHWC``, also a view with any strides.
-        matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers are whole numbers.
+        array: ``DHWC``, with any strides.
+        matrix: 4×4, from the indices (d, h, w) of the result to those of the array; voxel centers have integer indices.
         shape: D, H and W of the result.
-        interp: ``"linear"``; ``"nearest"``; or ``"vote"``: the value that has the largest sum of linear weights, of
-            equal ones that of the nearest voxel, else the smallest; ``"bspline"``: the cubic B-spline.
-        fill_value: what lies outside of the array; None repeats its edge.
-        sigmas: of a Gaussian over the array that comes first, in its voxels; for ``"linear"`` and ``"bspline"``.
+        interp: ``"linear"``; ``"nearest"``; ``"vote"``: the value with the largest sum of linear weights, of equal ones
+            that of the nearest voxel, else the smallest; or ``"bspline"``: the cubic B-spline.
+        fill_value: value outside the array; None repeats its edge.
+        sigmas: σ in voxels of a Gaussian that is applied to the array first; for ``"linear"`` and ``"bspline"``.
 
     Returns:
-        Of the array's type; integers that were mixed are rounded half to even.
+        An array of the same dtype; interpolated integers are rounded half to even.
     """
     kind = array.dtype
     work = array
-    matrix = np.where(np.abs(matrix) < _NOTHING, 0.0, matrix)  # what is left of parallel axes by rounding
+    matrix = np.where(np.abs(matrix) < _NEAR_ZERO, 0.0, matrix)  # rounding errors of parallel axes
     if interp in ("linear", "bspline") and any(sigmas):
         exact = kind.itemsize > 4 or (kind.kind in "iu" and kind.itemsize == 4)
         work = _smoothed(array.astype(np.float64 if exact else np.float32, copy=False), sigmas)
     if interp == "bspline":
-        places_of = partial(_places, matrix, shape)
-        return _as_type(sampled(work, matrix, places_of, shape, fill_value), kind)
+        positions_of = partial(_positions, matrix, shape)
+        return _as_dtype(sampled(work, matrix, positions_of, shape, fill_value), kind)
     made = _by_c(work, matrix, shape, interp, fill_value)
     if made is None:
         made = _by_numpy(work, matrix, shape, interp, fill_value)
-    return made if made.dtype == kind else _as_type(made, kind)
+    return made if made.dtype == kind else _as_dtype(made, kind)
 
 
 def _by_c(
@@ -74,7 +74,7 @@ def _by_c(
     interp: RegridInterpolation,
     fill_value: float | None,
 ) -> AnyArray | None:
-    """In C; None where there is no compiler, or no form for the type."""
+    """Sample in C; return None without a compiler, or if the C code does not support the array."""
     code = array.dtype.str[1:]
     plain = (
         array.shape[3] == 1 and array.size > 0 and all(s % array.dtype.itemsize == 0 for s in array.strides)
@@ -119,15 +119,15 @@ def _by_numpy(
     interp: RegridInterpolation,
     fill_value: float | None,
 ) -> AnyArray:
-    """Slice by slice, so that little memory is taken."""
-    form = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
-    made = [form(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
+    """Sample slice by slice, to limit the memory in use."""
+    function = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
+    made = [function(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
     stacked = np.stack(made)
-    return stacked if stacked.dtype == array.dtype else _as_type(stacked, array.dtype)
+    return stacked if stacked.dtype == array.dtype else _as_dtype(stacked, array.dtype)
 
 
-def _as_type(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
-    """Floats as another type; integers rounded half to even and saturated."""
+def _as_dtype(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
+    """Convert floats to a dtype; integers are rounded half to even and saturated."""
     if kind.kind not in "iu":
         return made.astype(kind, copy=False)
     limits = np.iinfo(kind)
@@ -135,13 +135,13 @@ def _as_type(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
 
 
 def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
-    """A Gaussian along the first three axes of floats, edges repeated; σ in voxels, 0 for none."""
+    """Apply a Gaussian along the first three axes, repeating edges; σ in voxels, 0 for none."""
     import cv2
 
     result: AnyArray = np.ascontiguousarray(array)
     edge = {"borderType": cv2.BORDER_REPLICATE}
-    along_d, along_h, along_w = map(_bell, sigmas)
-    if len(along_d) > 1:  # all of a slice is a row
+    along_d, along_h, along_w = map(_gaussian, sigmas)
+    if len(along_d) > 1:  # each slice becomes one row
         flat = result.reshape(len(result), -1)
         result = cv2.sepFilter2D(flat, -1, np.ones(1), along_d, **edge).reshape(result.shape)
     if len(along_h) > 1 or len(along_w) > 1:
@@ -152,8 +152,8 @@ def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
     return result
 
 
-def _bell(sigma: float) -> FloatArray:
-    """The weights of a Gaussian, with a sum of 1; one weight for a σ of 0."""
+def _gaussian(sigma: float) -> FloatArray:
+    """Return the weights of a Gaussian, with a sum of 1; a single weight for σ = 0."""
     reach = int(np.ceil(_REACH * max(sigma, 0.0)))
     weights: FloatArray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (sigma if reach else 1.0)) ** 2)
     weights /= weights.sum()
@@ -161,7 +161,7 @@ def _bell(sigma: float) -> FloatArray:
 
 
 def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
-    """The lower neighbor of each place, and the weights of it and of the upper one; 0 outside if that is filled."""
+    """Return the lower neighbor of each position, and its weight and the upper one's; 0 outside with a fill value."""
     if fill_value is None:
         places = np.clip(places, 0, size - 1)
     low = np.floor(places + _ROUND)
@@ -174,8 +174,8 @@ def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntA
     return index, lower, upper
 
 
-def _places(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
-    """The places (3, H, W) in the array of one slice of the result."""
+def _positions(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
+    """Return the positions (3, H, W) in the array of one slice of the result."""
     rows, columns = np.arange(shape[1])[:, None], np.arange(shape[2])[None, :]
     linear, offset = matrix[:3, :3], matrix[:3, 3]
     parts = [
@@ -187,7 +187,7 @@ def _places(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
 def _corners(
     array: AnyArray, places: FloatArray, fill_value: float | None
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """The value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
+    """Return the value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
     sizes = array.shape[:3]
     taps = [_taps(place, size, fill_value) for place, size in zip(places, sizes, strict=True)]
     found = []
@@ -205,7 +205,7 @@ def _linear(
     array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
 ) -> AnyArray:
     total = inside = np.zeros((shape[1], shape[2], 1))
-    for value, weight in _corners(array, _places(matrix, shape, depth), fill_value):
+    for value, weight in _corners(array, _positions(matrix, shape, depth), fill_value):
         total = total + value * weight
         inside = inside + weight
     return total + (1.0 - inside) * fill_value if fill_value else total
@@ -215,7 +215,7 @@ def _nearest(
     array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
 ) -> AnyArray:
     sizes = np.array(array.shape[:3])[:, None, None]
-    places = np.floor(_places(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
+    places = np.floor(_positions(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
     d, h, w = np.clip(places, 0, sizes - 1)
     made: AnyArray = array[d, h, w]
     if fill_value is not None:
@@ -226,7 +226,7 @@ def _nearest(
 def _vote(
     array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
 ) -> AnyArray:
-    pairs = _corners(array, _places(matrix, shape, depth), fill_value)
+    pairs = _corners(array, _positions(matrix, shape, depth), fill_value)
     if fill_value is not None:
         inside: AnyArray = np.sum([weight for _, weight in pairs], axis=0)
         pairs.append((np.full_like(pairs[0][0], fill_value), 1.0 - inside))

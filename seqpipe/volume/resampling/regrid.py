@@ -1,4 +1,4 @@
-"""A volume on another grid (spacing, or another volume's grid), and in another orientation."""
+"""Resampling a volume to a spacing or another volume's grid, and changing its orientation."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _MOST_VOXELS: Final = 1 << 34
 
 @dataclass(frozen=True, eq=False)
 class TargetGrid:
-    """Where the voxels of a result lie, and how they are interpolated.
+    """Grid of a result, and interpolation.
 
     Attributes:
         shape: D, H and W.
         affine: 4×4, from (d, h, w) to millimeters.
         interp: ``"linear"``, ``"nearest"``, ``"vote"`` or ``"bspline"``.
-        antialias: whether a Gaussian comes first along axes that get coarser.
-        fill_value: for places outside of the volume; None repeats its edge.
+        antialias: whether a Gaussian is applied first along axes that get coarser.
+        fill_value: value outside the volume; None repeats its edge.
     """
 
     shape: tuple[int, int, int]
@@ -57,7 +57,7 @@ class TargetGrid:
     fill_value: float | None = None
 
     def on(self, other: TargetGrid) -> TargetGrid:
-        """The same interpolation on another grid."""
+        """Return the same interpolation on another grid."""
         return replace(self, shape=other.shape, affine=other.affine)
 
 
@@ -70,18 +70,18 @@ def grid_of(
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> TargetGrid:
-    """The grid that is asked for; see :func:`resample`.
+    """Return the target grid; see :func:`resample`.
 
     Args:
-        of: what is resampled: a :class:`VolumeInfo`, a reader, or a sequence with an affine.
-        spacing_mm: of the result.
-        like: whose grid is taken.
-        interp: how voxels are interpolated.
-        antialias: whether a Gaussian comes first.
-        fill_value: for places outside.
+        of: the volume to resample: a :class:`VolumeInfo`, a reader, or a sequence with an affine.
+        spacing_mm: spacing of the result.
+        like: owner of the target grid.
+        interp: interpolation.
+        antialias: whether a Gaussian is applied first.
+        fill_value: value outside the volume.
 
     Raises:
-        ParameterError: both or none of spacing_mm and like are given, or a value is out of bounds.
+        ParameterError: both or neither of spacing_mm and like are set, or a value is out of bounds.
     """
     INTERP.check(interp)
     if (spacing_mm is None) == (like is None):
@@ -90,12 +90,12 @@ def grid_of(
         )
         raise ParameterError(fact, allowed="one of spacing_mm and like")
     if like is not None:
-        shape, affine = _place_of(like, "like")
+        shape, affine = _shape_and_affine(like, "like")
         return TargetGrid(shape, affine, interp, antialias, fill_value)
-    size, affine = _place_of(of, "the volume")
+    size, affine = _shape_and_affine(of, "the volume")
     have = spacing_of(affine)
     want = spacing_of_three(spacing_mm)
-    # the outer borders of the first voxels stay where they are
+    # the outer borders of the first voxels are preserved
     factors = [w / h for w, h in zip(want, have, strict=True)]
     counts = [max(1, math.ceil(n / f - 0.5 - 1e-6)) for n, f in zip(size, factors, strict=True)]
     if math.prod(counts) > _MOST_VOXELS:
@@ -118,26 +118,26 @@ def resample(
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> Sequence:
-    """A volume on another grid; what it shows stays at its place in millimeters.
+    """Resample a volume to another grid; structures keep their position in millimeters.
 
     Args:
         sequence: ``DHWC`` or ``FDHWC``, with an affine.
         spacing_mm: distance between slices, rows and columns of the result, or one number for all; the outer borders
-            of the volume stay, up to half a voxel at the far end.
-        like: instead, whose grid is to be taken: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
+            of the volume are preserved, within half a voxel at the far end.
+        like: instead, the owner of the target grid: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
         interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
             ``"bspline"``: the cubic B-spline through all voxels.
-        antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels comes first along axes that get coarser; never for
+        antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels is applied first along coarser axes; never for
             ``"nearest"`` and ``"vote"``.
-        fill_value: for places outside of the volume; None repeats the edge.
+        fill_value: value outside the volume; None repeats the edge.
 
     Returns:
-        Of the same dtype; integers are rounded half to even.
+        A sequence of the same dtype; integers are rounded half to even.
 
     Raises:
-        ParameterError: an argument is out of bounds, or there is no affine.
+        ParameterError: an argument is out of bounds, or the sequence has no affine.
     """
-    shape, affine = _place_of(sequence, "the sequence")
+    shape, affine = _shape_and_affine(sequence, "the sequence")
     grid = grid_of(sequence, spacing_mm, like, interp=interp, antialias=antialias, fill_value=fill_value)
     data = to_numpy(sequence.data)
 
@@ -152,13 +152,13 @@ def resample(
 def resampled_window(
     grid: TargetGrid, box: Box, info: VolumeInfo, read: Callable[[Box], AnyArray]
 ) -> AnyArray:
-    """A window of the grid, from no more of the volume than it needs.
+    """Return a window of the grid, reading only the voxels that it needs.
 
     Args:
-        grid: what is asked for.
-        box: the window of it.
-        info: of the volume.
-        read: gives voxels of the volume.
+        grid: the target grid.
+        box: window of the grid.
+        info: info of the volume.
+        read: reads voxels of the volume.
     """
     return window_of(grid, box, info.grid, info.affine, read)
 
@@ -170,14 +170,14 @@ def window_of(
     affine: FloatArray,
     read: Callable[[Box], AnyArray],
 ) -> AnyArray:
-    """A window of a grid over any volume; see :func:`resampled_window`.
+    """Return a window of a grid over any volume; see :func:`resampled_window`.
 
     Args:
-        grid: what is asked for.
-        box: the window of it.
+        grid: the target grid.
+        box: window of the grid.
         shape: D, H and W of the volume.
-        affine: of the volume.
-        read: gives voxels of the volume.
+        affine: affine of the volume.
+        read: reads voxels of the volume.
     """
     matrix = np.linalg.inv(affine) @ moved(grid.affine, box.start)
     factors = np.linalg.norm(matrix[:3, :3], axis=1)
@@ -198,7 +198,7 @@ def window_of(
 
 
 def _needed(matrix: FloatArray, window: Seq[int], shape: Seq[int], margin: Seq[int]) -> Box:
-    """The voxels of the volume that a window of the grid is made of."""
+    """Return the voxels of the volume that a window of the grid depends on."""
     corners = np.array(
         [[d, h, w, 1] for d in (0, window[0] - 1) for h in (0, window[1] - 1) for w in (0, window[2] - 1)]
     )
@@ -211,8 +211,8 @@ def _needed(matrix: FloatArray, window: Seq[int], shape: Seq[int], margin: Seq[i
     return Box(ranges[0], ranges[1], ranges[2])
 
 
-def _place_of(value: Any, what: str) -> tuple[tuple[int, int, int], FloatArray]:
-    """D, H and W, and the affine, of whatever has them."""
+def _shape_and_affine(value: Any, what: str) -> tuple[tuple[int, int, int], FloatArray]:
+    """Return D, H and W, and the affine, of a reader, an info or a sequence."""
     info = getattr(value, "info", value)
     affine = getattr(info, "affine", None)
     if isinstance(info, VolumeInfo):
@@ -220,7 +220,7 @@ def _place_of(value: Any, what: str) -> tuple[tuple[int, int, int], FloatArray]:
     layout = getattr(value, "layout", "")
     if affine is None or "DHW" not in layout:
         raise ParameterError(
-            f"{what} has no place in space",
+            f"{what} has no affine",
             allowed="a volume reader, a VolumeInfo, or a sequence DHWC with an affine",
         )
     place = layout.index("D")
@@ -229,10 +229,10 @@ def _place_of(value: Any, what: str) -> tuple[tuple[int, int, int], FloatArray]:
 
 
 def spacing_of_three(spacing_mm: Any) -> tuple[float, ...]:
-    """Distances between slices, rows and columns.
+    """Return the distances between slices, rows and columns.
 
     Raises:
-        ParameterError: it is neither a number above 0 nor three of them.
+        ParameterError: ``spacing_mm`` is neither a positive number nor three of them.
     """
     single = isinstance(spacing_mm, Real) and not isinstance(spacing_mm, bool)
     try:
@@ -249,14 +249,14 @@ def spacing_of_three(spacing_mm: Any) -> tuple[float, ...]:
 
 
 def reorient(sequence: Sequence, orientation: str) -> Sequence:
-    """The same volume with its axes permuted and reversed; exact, and a view of its array.
+    """Permute and reverse the axes of a volume; exact, and a view of its array.
 
     Args:
-        sequence: with D, H and W in its layout, and an affine.
-        orientation: where columns, rows and slices are to go, such as ``"LPS"``.
+        sequence: a sequence with D, H and W in its layout, and an affine.
+        orientation: anatomical directions of columns, rows and slices, such as ``"LPS"``.
 
     Raises:
-        ParameterError: it is no orientation, or the sequence has no place in space.
+        ParameterError: ``orientation`` is invalid, or the sequence has no affine.
     """
     place = sequence.layout.find("DHW")
     if sequence.affine is None or place < 0:
@@ -275,5 +275,5 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
 
 
 def to_canonical(sequence: Sequence) -> Sequence:
-    """:func:`reorient` to ``"RAS"``: columns to the right, rows to the front, slices to the head."""
+    """Reorient a volume to ``"RAS"``: columns to the right, rows to the front, slices to the head."""
     return reorient(sequence, "RAS")

@@ -1,4 +1,4 @@
-"""Cubic B-splines: a volume interpolated by order 3, smooth and through its voxels, as ``scipy.ndimage`` does it."""
+"""Cubic B-spline interpolation of a volume, equal to order 3 in ``scipy.ndimage``."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ..source import AnyArray
 __all__ = ["MARGIN", "sampled"]
 
 MARGIN: Final = 10
-"""Voxels around a window that its values depend on, to 2e-6 of the range."""
+"""Margin in voxels around a window on which its values depend, to 2e-6 of the range."""
 
 
 def sampled(
     array: AnyArray,
     matrix: FloatArray,
-    places_of: Callable[[int], FloatArray],
+    positions_of: Callable[[int], FloatArray],
     shape: Seq[int],
     fill_value: float | None,
 ) -> FloatArray:
-    """A volume at the places of another grid, in float64.
+    """Sample a volume on another grid, in float64.
 
     Args:
         array: ``DHWC``.
         matrix: 4×4, from the indices of the result to those of the array.
-        places_of: the same for all of a slice: the places (3, H, W) in the array.
+        positions_of: returns the positions (3, H, W) in the array of a slice of the result.
         shape: D, H and W of the result.
-        fill_value: what lies outside; None repeats the edge.
+        fill_value: value outside the array; None repeats the edge.
     """
     spline = coefficients(array, fill_value)
     sizes = array.shape[:3]
@@ -43,7 +43,9 @@ def sampled(
         return _along_axes(spline, matrix, shape, sizes, fill_value)
     made = np.empty((*shape, array.shape[3]))
     for depth in range(shape[0]):
-        taps = [_taps(places, size, fill_value) for places, size in zip(places_of(depth), sizes, strict=True)]
+        taps = [
+            _taps(places, size, fill_value) for places, size in zip(positions_of(depth), sizes, strict=True)
+        ]
         (d, wd, far_d), (h, wh, far_h), (w, ww, far_w) = taps
         total = np.zeros((shape[1], shape[2], array.shape[3]))
         for i, j, k in product(range(4), repeat=3):
@@ -56,15 +58,15 @@ def sampled(
 def _along_axes(
     spline: FloatArray, matrix: FloatArray, shape: Seq[int], sizes: Seq[int], fill_value: float | None
 ) -> FloatArray:
-    """The same for grids with parallel axes, one axis after the other."""
+    """Sample on a grid with parallel axes, one axis after the other."""
     made, beyond = spline, []
     for axis in range(3):
         places = matrix[axis, axis] * np.arange(shape[axis]) + matrix[axis, 3]
-        first, worth, far = _taps(places, sizes[axis], fill_value)
+        first, tap_weights, far = _taps(places, sizes[axis], fill_value)
         form = [-1 if a == axis else 1 for a in range(4)]
         made = sum(
-            (np.take(made, first + n, axis=axis) * worth[n].reshape(form) for n in range(1, 4)),
-            np.take(made, first, axis=axis) * worth[0].reshape(form),
+            (np.take(made, first + n, axis=axis) * tap_weights[n].reshape(form) for n in range(1, 4)),
+            np.take(made, first, axis=axis) * tap_weights[0].reshape(form),
         )
         beyond.append(far)
     for axis, far in enumerate(beyond):
@@ -75,8 +77,8 @@ def _along_axes(
 def _taps(
     places: FloatArray, size: int, fill_value: float | None
 ) -> tuple[IntArray, FloatArray, npt.NDArray[np.bool_]]:
-    """The first of four coefficients for places along an axis, their weights, and which places are filled."""
-    # beyond its border the spline goes on into what fills
+    """Return the first of four coefficients for positions along an axis, their weights, and which are filled."""
+    # the spline continues from the border into the fill value
     reach = 0 if fill_value is None else PAD - 3
     inside = np.clip(places, -reach, size - 1.0 + reach)
     cells = np.floor(inside)

@@ -140,7 +140,7 @@ def test_what_cannot_be_mixed_is_refused():
     bare = [{"image": one["image"], "label": Labels(one["label"].data)} for one in given]
     short = [given[0], {"image": given[1]["image"], "label": Labels(given[1]["label"].data[:3], classes=4)}]
     for op, bad, said in (
-        (Mixup(), bare, r"not known how many classes there are. Mixup\(num_classes=…\), or Labels"),
+        (Mixup(), bare, r"labels of voxels without a number of classes. Mixup\(num_classes=…\), or Labels"),
         (
             CutMix3d(),
             [given[0], {"image": given[1]["image"]}],

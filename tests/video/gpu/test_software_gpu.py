@@ -188,7 +188,9 @@ def test_children_beside_engines_leave_cores_to_those_who_feed_them(
     backends, _ = gpu_decode_backends(0, decode, cores)
     helped = [backend for backend in backends if backend.helpers is not None]
     assert [found.helpers.count for found in helped] == ([wanted] if wanted else [])
-    assert [found.threads for found in helped] == ([threads] if wanted else []), "few hold jobs for no process"
+    assert [found.threads for found in helped] == ([threads] if wanted else []), (
+        "few hold jobs for no process"
+    )
     assert all((found.helpers._nice > 0) == (decode == "mixed") for found in helped)
 
 

@@ -69,9 +69,9 @@ def test_one_wrong_byte_gives_the_scan_an_error_or_the_same(name):
     for at in random.integers(begin, end, 150).tolist():
         broken = changed(data, at, data[at] ^ int(random.choice([1, 2, 16, 128, 255])), 1)
         facts.forget()
-        began = time.monotonic()
+        began = time.process_time()
         index = outcome(index_of_tables, broken)
-        assert time.monotonic() - began < LONGEST_S
+        assert time.process_time() - began < LONGEST_S
         if index is None or isinstance(index, SeqpipeError):
             continue
         truth = outcome(build_index, broken)
@@ -101,13 +101,13 @@ LIES = {
 def test_what_cannot_be_is_left_to_the_scan(lie):
     data = LIES[lie](made("h264").read_bytes())
     tracemalloc.start()
-    began = time.monotonic()
+    began = time.process_time()
     try:
         assert outcome(index_of_tables, data) is None
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert time.monotonic() - began < LONGEST_S
+    assert time.process_time() - began < LONGEST_S
     assert most < MOST_BYTES
 
 
