@@ -50,8 +50,8 @@ from .source.source import Source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
-_INSIDE: Final = 256  # packets of which a decoder may still give a picture
-_REORDERED: Final = 32  # packets that may come between one and those that are shown before it, and more
+_INSIDE: Final = 256  # packets that a decoder reads at most before it returns the frame of an earlier one
+_REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _HELD_BYTES: Final = 64 << 20
 
 
@@ -129,23 +129,23 @@ class FrameStream:
     """An open stream.
 
     Args:
-        source: what is read.
-        timeouts: longest waits for data in seconds, while it is opened and afterwards; not applied to objects with
+        source: the source to read.
+        timeouts: longest waits for data in seconds, during opening and afterwards; not applied to objects with
             ``read``.
-        stack: closes it.
-        stream: which stream of the container, by its number; None for the best video.
-        look_ahead: how many frames :meth:`upcoming` tells; so many packets are held before they are decoded, as far as
-            64 MiB hold them.
-        keys: whether frames are told from which decoding can start.
-        threads: how many decode, until damage is met.
+        stack: exit stack that closes the stream.
+        stream: index of the container's stream; None for the best video stream.
+        look_ahead: number of frames whose times :meth:`upcoming` returns; as many packets, up to 64 MiB, are buffered
+            before they are decoded.
+        keys: whether to determine exactly at which frames decoding can start.
+        threads: number of decoding threads, until damage is found.
 
     Attributes:
-        info: the facts of the stream; nothing is counted.
-        error: why it ended too early, once it has.
+        info: properties of the stream, without frame counts.
+        error: the reason if the stream has ended too early.
 
     Raises:
         UnreadableSourceError: the source is not a video, or its container requires seeking.
-        SourceError: there is no data for too long.
+        SourceError: no data has arrived within the timeout.
         ParameterError: the source cannot be streamed, or has no such stream.
     """
 
@@ -201,7 +201,7 @@ class FrameStream:
         self._waiting.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
-        """Its frames, in the order in which they are shown.
+        """Iterate over the frames in presentation order.
 
         Raises:
             DamagedSourceError: a frame cannot be decoded.
@@ -242,7 +242,7 @@ class FrameStream:
             if self._run is None:
                 raise given.damaged(str(error)) from error
             results = []
-        # several threads are silent about what they could not decode of the last packets
+        # frame threads do not report errors in the last packets
         missing = self._inside.keys() - {number for result in results for number in result.decoded}
         if self._run is not None and (missing or any(result.damaged for result in results)):
             yield from self._by_one_thread(given)
@@ -252,24 +252,24 @@ class FrameStream:
             yield from given.frames(result, self._inside)
 
     def _by_one_thread(self, given: _Given) -> Iterator[StreamFrame]:
-        """Decode once more what may be lost with a damaged packet, for several threads tell of damage late."""
+        """Decode the last packets again by one thread, because several threads report damage late."""
         run, self._run = self._run, None
         self._decoder = CpuDecoder(self._index)
         for number, packet in run or ():
             yield from self._decoded(number, packet, given)
 
     def upcoming(self, seconds: float) -> FloatArray:
-        """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
+        """Return the times of later frames in seconds, ascending, as far as the look-ahead reaches."""
         base = self.info.time_base
         packets = (*self._inside.values(), *self._held)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
-        # of the last ones, others may come that are shown before them
+        # later packets may have timestamps before the last ones
         known = ticks if self._all_read else ticks[: max(0, len(ticks) - self._late)]
         times = np.array([pts * base.numerator / base.denominator for pts in known], np.float64)
         return times[times > seconds]
 
     def _described(self) -> PacketIndex:
-        """What a decoder needs to know of the stream."""
+        """Return an index without packets, which configures the decoder."""
         context = self._stream.codec_context
         return PacketIndex(
             info=self.info,
@@ -282,7 +282,7 @@ class FrameStream:
         )
 
     def _ahead(self) -> Iterator[_Packet]:
-        """The packets, some of them held until those after them are known."""
+        """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
         held, size = self._held, 0
         for packet in self._data():
             held.append(packet)
@@ -295,7 +295,7 @@ class FrameStream:
             yield held.popleft()
 
     def _data(self) -> Iterator[_Packet]:
-        """The packets from the first one on; says in ``error`` why there are no more."""
+        """Iterate over all packets; sets ``error`` if they end too early."""
         yield from self._first
         self._first = []
         try:
@@ -321,7 +321,7 @@ class FrameStream:
 
 
 class _Run:
-    """The last packets that were fed, from the key packet before the last one on."""
+    """The last packets that were fed, from the second-last key packet."""
 
     def __init__(self) -> None:
         self._before: list[tuple[int, _Packet]] = []
@@ -329,11 +329,11 @@ class _Run:
         self._size = 0
 
     def __iter__(self) -> Iterator[tuple[int, _Packet]]:
-        """Each packet with its number, in the order of decoding."""
+        """Iterate over numbers and packets in decoding order."""
         return chain(self._before, self._since)
 
     def hold(self, number: int, packet: _Packet) -> None:
-        """Take the next packet; more than can be held are forgotten, up to the next key packet."""
+        """Add the next packet; a run that exceeds the memory limit is dropped until the next key packet."""
         if packet.key:
             self._before, self._since = self._since, []
             self._size = sum(len(one.data) for _, one in self._before)
@@ -345,7 +345,7 @@ class _Run:
 
 
 class _Reading:
-    """Packets as they are demuxed, on one clock.
+    """Converts demuxed packets, with timestamps on one continuous clock.
 
     Args:
         index: describes the stream.
@@ -357,7 +357,7 @@ class _Reading:
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
         self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
-        # AVI has no place for times of presentation; what FFmpeg gives for them is a guess
+        # AVI stores no presentation timestamps; FFmpeg's are guesses
         self._timed: bool | None = False if info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self._count, self._shift = 0, 0
@@ -380,7 +380,7 @@ class _Reading:
         return _Packet(data, key, shown, ticks, bool(self._timed))
 
     def _on_one_clock(self, pts: int, *, key: bool) -> int:
-        """Let a clock that starts again go on from where it was, as where two recordings were joined."""
+        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
         pts += self._shift
         if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
             before, last = self._latest
@@ -393,7 +393,7 @@ class _Reading:
 
 
 class _Given:
-    """The frames that were given so far."""
+    """Numbers the decoded frames and assigns their timestamps."""
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
@@ -406,14 +406,14 @@ class _Given:
             self._untimed.append(packet.pts)
 
     def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
-        """The frames of what a decoder gave; damaged ones before the first sound one are none."""
+        """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
         for picture in result.frames:
             if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
-                # each of its packets has a picture, and they come in the packets' order
-                raise self.damaged("the decoder gave no picture of it")
+                # each AV1 packet has one frame, in the order of the packets
+                raise self.damaged("the decoder returned no frame")
             packet = inside.pop(picture.packet, None)
             if packet is None or not packet.shown:
-                continue  # the second picture of a packet, or what an edit list leaves out
+                continue  # the second frame of a packet, or one outside the edit list
             pts = packet.pts if packet.timed else self._untimed.popleft()
             if picture.packet in result.damaged:
                 if not self.count:
@@ -423,10 +423,10 @@ class _Given:
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
             yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
         for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
-            del inside[number]  # hidden, or not decoded
+            del inside[number]  # not shown, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:
-        """The error for the next frame."""
+        """Return the error for the next frame."""
         return DamagedSourceError(
             f"frame {self.count} cannot be decoded ({reason})",
             source=self._info.source,
