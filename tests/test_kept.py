@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import platformdirs
 import pytest
 
+from tests.support import ffmpeg
 from tests.support import kept as kept_module
 from tests.support.deep import combined, deep_but
 from tests.support.kept import kept, kept_folder
@@ -63,6 +66,46 @@ def test_a_folder_belongs_to_its_content_and_stays_while_it_is_asked_for(cache: 
     (one / "made.mp4").touch()
     os.utime(one, (0, 0))
     assert list(kept_folder("kernels", "one").iterdir()) == [one / "made.mp4"]
+
+
+def test_ffmpeg_is_asked_once_for_the_same_bytes(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        asked.append(Path(arguments[1]).read_bytes() + stdin)
+        return subprocess.CompletedProcess(arguments, int(asked[-1] == b"bad"), b"\n\0" + asked[-1], b"said")
+
+    monkeypatch.setattr(ffmpeg, "_run", run)
+    monkeypatch.setattr(ffmpeg, "_exe", lambda: sys.executable)
+    one, same, other, bad = (tmp_path / f"{name}.mp4" for name in ("one", "same", "other", "bad"))
+    for path, data in ((one, b"x"), (same, b"x"), (other, b"y"), (bad, b"bad")):
+        path.write_bytes(data)
+    for path in (one, same, other, one):
+        assert ffmpeg.said("-i", str(path)) == (b"\n\0" + path.read_bytes(), "said")
+    assert asked == [b"x", b"y"]
+    assert ffmpeg.said("-i", str(one), stdin=b"z") == (b"\n\0xz", "said")
+    for _ in range(2):
+        assert ffmpeg.said("-i", str(bad)) == (b"\n\0bad", "said")
+    assert asked[2:] == [b"xz", b"bad", b"bad"], "what fails is asked again"
+
+
+def test_what_ffmpeg_writes_is_copied(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def run_ffmpeg(*arguments: str) -> None:
+        written.append(arguments[-2])
+        Path(arguments[-1]).write_text(arguments[-2])
+
+    monkeypatch.setattr(ffmpeg, "run_ffmpeg", run_ffmpeg)
+    monkeypatch.setattr(ffmpeg, "_exe", lambda: sys.executable)
+    path = tmp_path / "out.mp4"
+    for content in ("a", "a", "b"):
+        ffmpeg.write(path, content)
+        assert path.read_text() == content
+        path.write_text("changed by the test that asked for it")
+    assert written == ["a", "b"]
 
 
 def test_few_combinations_have_every_value_and_none_is_lost() -> None:

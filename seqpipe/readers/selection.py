@@ -60,8 +60,8 @@ class Catalog:
         bounds: cumulative number of samples, beginning with 0; one entry more than videos.
         shapes: distinct shapes of output frames, in the order of the output's layout.
         shape: index into ``shapes``.
-        pictures: distinct (width, height, rotation, flip), as :attr:`seqpipe.video.probe.facts.Facts.picture`.
-        picture: index into ``pictures``.
+        geometries: distinct values of :attr:`seqpipe.video.probe.facts.Facts.geometry`.
+        geometry: index into ``geometries``.
         fields: values of further columns of each video; empty if there are none.
     """
 
@@ -74,8 +74,8 @@ class Catalog:
     bounds: IntArray
     shapes: tuple[tuple[int, int, int], ...]
     shape: IntArray
-    pictures: tuple[tuple[int, ...], ...]
-    picture: IntArray
+    geometries: tuple[tuple[int, ...], ...]
+    geometry: IntArray
     fields: tuple[Mapping[str, Any], ...] = ()
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Catalog:
 
     def facts(self, video: int) -> Facts:
         """Return the facts of a video that determine the shape of its frames for any output."""
-        width, height, rotation_degrees, flipped = self.pictures[int(self.picture[video])]
+        width, height, rotation_degrees, flipped = self.geometries[int(self.geometry[video])]
         return Facts(0, width, height, rotation_degrees, bool(flipped))
 
 

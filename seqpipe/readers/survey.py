@@ -67,7 +67,7 @@ class _VideoRow(NamedTuple):
     entry: Entry
     use: _Use
     shape: int
-    picture: int
+    geometry: int
 
 
 @dataclass
@@ -100,7 +100,7 @@ class VideoSurvey:
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _pictures: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _geometries: dict[tuple[int, ...], int] = field(default_factory=dict)
     _uses: dict[tuple[tuple[int, ...], Range | None], _Use] = field(default_factory=dict)
     _longest: tuple[int, str] = (-1, "")
     _first_error: SeqpipeError | None = None
@@ -130,7 +130,7 @@ class VideoSurvey:
         if not rows:
             raise self._nothing_left(len(entries))
         self.book.finished(listed=len(entries), used=len(rows), samples=sum(row.use.samples for row in rows))
-        return _tabulate(rows, listing, tuple(self._shapes), tuple(self._pictures))
+        return _tabulate(rows, listing, tuple(self._shapes), tuple(self._geometries))
 
     def warning(self, listed: int) -> str:
         """Return a text on videos without samples and the reason; "" if there are none, except by ``min_frames``."""
@@ -230,8 +230,8 @@ class VideoSurvey:
         length = use.end - use.first
         self._longest = max(self._longest, (length, entry.name))
         if use.samples:
-            picture = self._pictures.setdefault(facts.picture, len(self._pictures))
-            self._rows[position] = _VideoRow(entry, use, shape, picture)
+            geometry = self._geometries.setdefault(facts.geometry, len(self._geometries))
+            self._rows[position] = _VideoRow(entry, use, shape, geometry)
         elif use.still:
             self.book.note(
                 entry.name, "too still", f"no sequence of its {_frames(length)} {self._too_little()}"
@@ -273,10 +273,10 @@ class VideoSurvey:
         Raises:
             ParameterError: the crop exceeds the video's frames.
         """
-        if facts.picture not in self._shape_of:
+        if facts.geometry not in self._shape_of:
             shape = self.output.frame_shape(facts)
-            self._shape_of[facts.picture] = self._shapes.setdefault(shape, len(self._shapes))
-        return self._shape_of[facts.picture]
+            self._shape_of[facts.geometry] = self._shapes.setdefault(shape, len(self._shapes))
+        return self._shape_of[facts.geometry]
 
     def _by_time(self, part: Range | None) -> bool:
         """Return whether the samples of a range depend on timestamps."""
@@ -335,7 +335,7 @@ def _tabulate(
     rows: Seq[_VideoRow],
     listing: Listing,
     shapes: tuple[_Shape, ...],
-    pictures: tuple[tuple[int, ...], ...],
+    geometries: tuple[tuple[int, ...], ...],
 ) -> Catalog:
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
@@ -350,8 +350,8 @@ def _tabulate(
         bounds=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
         shapes=shapes,
         shape=np.array([row.shape for row in rows], dtype=np.int64),
-        pictures=pictures,
-        picture=np.array([row.picture for row in rows], dtype=np.int64),
+        geometries=geometries,
+        geometry=np.array([row.geometry for row in rows], dtype=np.int64),
     )
 
 

@@ -8,8 +8,8 @@ own, which first trains on one batch that is already there: that is the model's 
 the loader is 1 - rate / own rate. Peers that are not installed are named and left out.
 
 ``--videos`` are videos of 300 frames or more, by default four of 340×256 made here; 320 hard links of them are read, so
-that no two windows of a batch share their decoding. Random windows of them are decoded and resized to 112×112 by whatever the library has for
-it; torchcodec's by torch, on the device.
+that no two windows of a batch share their decoding. Random windows of them are decoded and resized to 112×112 by
+whatever the library has for it; torchcodec's by torch, on the device.
 """
 
 from __future__ import annotations

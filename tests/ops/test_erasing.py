@@ -81,7 +81,7 @@ def test_a_region_may_move_with_the_frames(anywhere):
 def test_levels_that_fit_no_channels_are_refused():
     for levels in ((1.0, 2.0), (1.0,) * 5):
         with pytest.raises(
-            ParameterError, match=rf"erase: fill_value has {len(levels)} levels for 3 channels"
+            ParameterError, match=rf"erase: fill_value has {len(levels)} values for 3 channels"
         ):
             fn.erase(np.zeros((4, 4, 3), np.uint8), shape=(2, 2), fill_value=levels)
 

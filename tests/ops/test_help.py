@@ -41,7 +41,7 @@ def test_help_of_an_own_class_without_a_docstring_is_that_of_its_base() -> None:
     [
         (
             lambda: ops.Crop((112, 112)),
-            r"crop: Crop is given \(112, 112\) by place; .* Crop\(crop=\(112, 112\)\)\.$",
+            r"crop: Crop does not accept the positional argument \(112, 112\); .* Crop\(crop=\(112, 112\)\)\.$",
         ),
         (
             lambda: fn.crop(X, (112, 112)),

@@ -66,7 +66,7 @@ def test_what_is_refused_is_refused_again():
 @pytest.mark.parametrize(
     ("op", "refused"),
     [
-        (RandomErasing(fill_value=(1.0, 2.0)), "fill_value has 2 levels for 3 channels"),
+        (RandomErasing(fill_value=(1.0, 2.0)), "fill_value has 2 values for 3 channels"),
         (
             CropMirrorNormalize(mean=(1.0, 2.0), mirror=Choice((True, False))),
             "mean has 2 values, for pixels of 3",

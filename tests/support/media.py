@@ -42,14 +42,17 @@ def _version(package: str) -> str | None:
         return None
 
 
-MADE_DIR = kept_folder(
-    "media",
-    (
-        [(path.name, path.read_text("utf-8")) for path in sorted((ROOT / "data_scripts").glob("*.py"))],
-        [(package, _version(package)) for package in _MAKERS],
-    ),
-)
-"""What the programs in data_scripts make is kept between runs, as long as they and what they use are the same."""
+def _made_dir() -> Path:
+    """``.media``, where it was packed for a machine that makes none; else a folder that is kept between runs."""
+    packed = ROOT / ".media"
+    if packed.is_dir():
+        return packed
+    programs = [(path.name, path.read_text("utf-8")) for path in sorted((ROOT / "data_scripts").glob("*.py"))]
+    return kept_folder("media", (programs, [(package, _version(package)) for package in _MAKERS]))
+
+
+MADE_DIR = _made_dir()
+"""What the programs in data_scripts make."""
 
 
 def names(state: State | None = None) -> list[str]:

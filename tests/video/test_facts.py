@@ -40,7 +40,7 @@ def test_the_facts_of_every_video_are_those_of_its_index(tmp_path):
         if source is None or index is None:
             continue
         facts = Facts.of(index)
-        assert (facts.frames, facts.picture) == (
+        assert (facts.frames, facts.geometry) == (
             len(index),
             (index.info.width, index.info.height, index.info.rotation_degrees, index.info.flipped),
         )

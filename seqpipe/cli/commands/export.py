@@ -46,7 +46,7 @@ def export(**settings: Any) -> None:
     is there. Requiring a file, to which the stream is to be saved first: --num without a range in frames, negative
     --frames, --min-motion, --contact-sheet, --dry-run, --resume, MP4 of more than 32 MiB with its index at the end.
 
-    Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as pictures, or with
+    Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as images, or with
     --format npy, npz or nii.gz the whole volume; --every, --frames and --num choose slices.
 
     Of --fps, --every, --frames, --num, --keyframes and --sequence-length at most one is given; without any,

@@ -28,7 +28,7 @@ class _StoppedError(Exception):
 
 
 def export_films(
-    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+    plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
     """Export the films of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
 
@@ -41,7 +41,7 @@ def export_films(
     for file in todo.tolist():
         try:
             with work.open(plan.source, device) as reader:
-                film = _Film(plan, file, pictures, work, outcome)
+                film = _Film(plan, file, sheet_frames, work, outcome)
                 place = work.request.folder / plan.name(file)
                 colors = film.colors(reader, host=device.kind == "cpu")
                 size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
@@ -76,12 +76,12 @@ class _Film:
     """One film of a plan."""
 
     def __init__(
-        self, plan: SourcePlan, file: int, pictures: IntArray, work: ExportWork, outcome: SourceOutcome
+        self, plan: SourcePlan, file: int, sheet_frames: IntArray, work: ExportWork, outcome: SourceOutcome
     ) -> None:
-        known = {picture.frame for picture in outcome.thumbnails}
+        known = {one.frame for one in outcome.thumbnails}
         self._plan, self._work, self._outcome = plan, work, outcome
         self._frames = distinct(plan.frames[file])
-        self._shown = set(np.intersect1d(pictures, self._frames).tolist()) - known
+        self._shown = set(np.intersect1d(sheet_frames, self._frames).tolist()) - known
 
     def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
         """The colors of the film's flow, in groups of frames.
@@ -103,5 +103,5 @@ class _Film:
     def _show(self, frame: Sequence) -> None:
         number, time_s = clock_of(frame)
         if number in self._shown:
-            picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
-            self._outcome.thumbnails.append(Thumbnail(number, time_s - self._plan.start_s, picture))
+            jpeg = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+            self._outcome.thumbnails.append(Thumbnail(number, time_s - self._plan.start_s, jpeg))

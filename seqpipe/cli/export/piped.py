@@ -60,7 +60,7 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
     refused = {
         "--resume": (options.resume, "a stream cannot be read again"),
         "--dry-run": (options.dry_run, "how many files there will be is not known of a stream"),
-        "--contact-sheet": (options.contact_sheet, "its pictures are spread over the whole video"),
+        "--contact-sheet": (options.contact_sheet, "its thumbnails are spread over the whole video"),
     }
     for name, (given, why) in refused.items():
         if given:
@@ -147,7 +147,7 @@ class _Member:
     pts: int
     number: int
     seconds: float
-    picture: Sequence
+    sequence: Sequence
 
 
 class _Export:
@@ -199,8 +199,8 @@ class _Export:
             yield last
 
     def _painted(self, frame: StreamFrame) -> _Member:
-        picture = self._painter.sequence(frame.number, frame.seconds, frame.surface)
-        return _Member(frame.pts, frame.number, frame.seconds, picture)
+        sequence = self._painter.sequence(frame.number, frame.seconds, frame.surface)
+        return _Member(frame.pts, frame.number, frame.seconds, sequence)
 
     def _pieces(self) -> Iterator[Piece]:
         if self._selection.sequences:
@@ -246,7 +246,7 @@ class _Export:
 
     def _piece(self, members: Seq[_Member], sequence: int | None = None, position: int = 0) -> Piece:
         together = len(members) > 1 or (sequence is not None and self._encoder.packed)
-        content = stacked([one.picture for one in members]) if together else members[0].picture
+        content = stacked([one.sequence for one in members]) if together else members[0].sequence
         numbers = [one.number for one in members]
         plan = self._planned(members[0], numbers, sequence, position)
         self._path(plan)  # which refuses a file that is there
@@ -289,15 +289,15 @@ class _Export:
             return
         path, numbers = self._path(self._planned(first, [0])), array("q")
 
-        def pictures() -> Iterator[Sequence]:
+        def sequences() -> Iterator[Sequence]:
             for member in chain([first], members):
                 numbers.append(member.number)
-                yield member.picture
+                yield member.sequence
             if isinstance(self._error, DamagedSourceError):
                 raise self._error
 
         try:
-            size = write_whole(path, lambda file: write_film(file, colors_of(pictures(), encoder)))
+            size = write_whole(path, lambda file: write_film(file, colors_of(sequences(), encoder)))
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

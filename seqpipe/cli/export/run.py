@@ -146,8 +146,8 @@ class _ExportRun:
         """Whether the first error of an input ends the run."""
         return self.request.options.on_error == "raise"
 
-    def pictures(self, plan: SourcePlan, place: int) -> IntArray:
-        """The frames of the ``place``-th plan that the contact sheet shows."""
+    def sheet_frames(self, plan: SourcePlan, place: int) -> IntArray:
+        """Return the frames of the ``place``-th plan for the contact sheet."""
         return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
 
     def show(self, panel: Panel) -> None:
@@ -246,7 +246,7 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
             try:
                 device = devices[place % len(devices)]
                 outcome = export_source(
-                    plans[place], todo[place], run.pictures(plans[place], place), work, device
+                    plans[place], todo[place], run.sheet_frames(plans[place], place), work, device
                 )
             except BaseException:
                 stop.set()

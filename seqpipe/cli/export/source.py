@@ -39,14 +39,14 @@ class Piece(NamedTuple):
 
 
 def export_source(
-    plan: SourcePlan, todo: IntArray, pictures: IntArray, work: ExportWork, device: Device
+    plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
     """Export the files of one source.
 
     Args:
         plan: what to export of it.
         todo: the numbers of the files that are still to be written.
-        pictures: the frame numbers that the contact sheet wants.
+        sheet_frames: frame numbers of the contact sheet's thumbnails.
         work: what all sources share.
         device: where frames are decoded.
 
@@ -61,12 +61,12 @@ def export_source(
     if encoder.streamed:
         from .films import export_films
 
-        return export_films(plan, todo, pictures, work, device)
+        return export_films(plan, todo, sheet_frames, work, device)
     assembler = Assembler(
         plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
     )
     host = encoder.form(device, work.threads).host
-    found = _pieces(plan, pictures, work, assembler, outcome, device, host=host)
+    found = _pieces(plan, sheet_frames, work, assembler, outcome, device, host=host)
     write_pieces((Piece(plan, int(todo[place]), content) for place, content in found), work, device)
     if not work.stop.is_set():
         record_losses(plan, todo[~assembler.delivered], work, outcome)
@@ -139,7 +139,7 @@ class Assembler:
 
 def _pieces(
     plan: SourcePlan,
-    pictures: IntArray,
+    sheet_frames: IntArray,
     work: ExportWork,
     assembler: Assembler,
     outcome: SourceOutcome,
@@ -152,8 +152,8 @@ def _pieces(
     An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
     outcome.
     """
-    shown = set(pictures.tolist())
-    wanted = distinct(np.concatenate([assembler.wanted, pictures])).tolist()
+    shown = set(sheet_frames.tolist())
+    wanted = distinct(np.concatenate([assembler.wanted, sheet_frames])).tolist()
     if not wanted:
         return
     try:
@@ -163,8 +163,8 @@ def _pieces(
                     return
                 number, time_s = clock_of(frame)
                 if number in shown:
-                    picture = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
-                    outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, picture))
+                    jpeg = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
+                    outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, jpeg))
                 yield from assembler.add(number, frame)
     except SeqpipeError as error:
         outcome.error = error

@@ -1,4 +1,4 @@
-"""``seqpipe export`` for volumes: slices, projections and montages as pictures, or whole volumes as arrays."""
+"""``seqpipe export`` for volumes: slices, projections and montages as images, or whole volumes as arrays."""
 
 from __future__ import annotations
 

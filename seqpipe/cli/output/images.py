@@ -99,7 +99,7 @@ class Encoder:
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
         streamed: whether a file is written while its frames are decoded, as films are.
-        color: of the frames that it is given.
+        color: color of the frames to encode.
         settings: further options that determine the content, recorded in the folder's note.
     """
 
@@ -324,7 +324,7 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
 
 FORMAT: Final = choice(
     "format",
-    "Format of the files: pictures, NumPy arrays with exact values, or NIfTI for volumes.",
+    "Format of the files: images, NumPy arrays with exact values, or NIfTI for volumes.",
     list(_ENCODERS),
 )
 QUALITY: Final = Param(

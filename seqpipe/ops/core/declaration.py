@@ -125,9 +125,9 @@ class Declaration(Settings, ABC):
     def __new__(cls, *positional: Any, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
         if positional:
             raise ParameterError(
-                f"{cls.__name__} is given {positional[0]!r} by place",
+                f"{cls.__name__} does not accept the positional argument {positional[0]!r}",
                 source=cls.name,
-                allowed="parameters by name",
+                allowed="keyword arguments",
                 advice=f"{cls.__name__}({cls.parameters[0].name}={positional[0]!r})",
             )
         known = [parameter.name for parameter in cls.parameters]

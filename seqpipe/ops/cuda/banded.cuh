@@ -1,10 +1,10 @@
-// Filters of bytes in fixed point, as _gaussian.py has them, by products of matrices: no sum is rounded, so their order,
-// which nobody knows of such a product, changes nothing. Halves hold the weights, the bytes, and what is kept of rows.
+// Filters of bytes in fixed point, as in gaussian.py, by matrix products. No sum is rounded, so the summation order, which
+// is undefined for such products, does not matter. Halves hold the weights, the bytes, and intermediate sums of rows.
 //
-// Weights of a row stand in a band along the diagonal of a matrix. Its product with columns of lines that are seen is the
-// columns that are made; and these, lines by columns, are what the weights of a column are multiplied with.
+// The weights of a row form a band along the diagonal of a matrix. Its product with the columns of input lines is the columns
+// of the intermediate; the weights of a column are multiplied with these as lines by columns.
 //
-// Row has steps, of a level, that sums of rows are rounded to.
+// Row has steps: the steps, as fractions of an integer, to which sums of rows are rounded.
 #if IN == 0 && OUT == 0
 #include "product.cuh"
 

@@ -1,4 +1,4 @@
-// The sum of what the threads of a block have, for all of them.
+// Sum over the threads of a block, returned to all of them.
 template <class T> __device__ T of_block(T own) {
     __shared__ T parts[THREADS];
     parts[threadIdx.x] = own;

@@ -1,4 +1,4 @@
-// Bytes as numbers, out of the words that hold them.
+// Converts the bytes in words to numbers.
 [[maybe_unused]] constexpr int WORD = sizeof(unsigned);
 
 // A byte as the lowest bits of 2²³, which is quicker than the conversion.

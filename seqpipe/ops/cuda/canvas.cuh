@@ -1,4 +1,4 @@
-// Values of a window that may reach beyond the images: there, those of pixels within, or a level for each channel.
+// Values of a window that may extend beyond the image: outside, they are those of pixels inside, or a constant per channel.
 #include "runs.cuh"
 
 constexpr int LEVELS = sizeof(Row::fill) / (2 * sizeof(int));

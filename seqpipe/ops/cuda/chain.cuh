@@ -1,8 +1,8 @@
-// Several operators, one after the other: a pixel is read once and written once, and in between each operator's result
-// is rounded as if it had been stored, so that the result is that of the operators one by one.
+// Several fused operators: a pixel is read once and written once, and each intermediate result is rounded as if it were
+// stored, so that the result equals that of separate operators.
 //
-// MOVES     whether pixels come from where a mapping says, which never leaves the image
-// The steps, `change`, and what each result is rounded to are put in below.
+// MOVES     whether a mapping, which never leaves the image, determines the source pixels
+// The steps, `change`, and the dtype of each result are inserted below.
 
 BODY
 

@@ -1,6 +1,6 @@
-// The control points of elastic fields drawn, those of many fields in one launch: the numbers that NumPy's Philox
-// (Philox4x64-10) gives from a key on, as ops/volume/lattice.py has them, to the last bit. A thread makes the four
-// numbers of one step of the generator.
+// Samples the control points of elastic fields, many fields in one launch: the numbers that NumPy's Philox (Philox4x64-10)
+// generates from a key, bit for bit as in ops/volume/lattice.py. A thread generates the four numbers of one step of the
+// generator.
 //
 // variant: THREADS=256
 

@@ -1,4 +1,4 @@
-// Copies a word into shared memory, where it is after `wait_for_words`.
+// Copies a word into shared memory; it may be used after `wait_for_words`.
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_word(unsigned* to, Address from) {
     const unsigned at = (unsigned)__cvta_generic_to_shared(to);

@@ -1,13 +1,13 @@
-// The cosine transform of libjpeg and the way back, in whole numbers, by products of matrices of halves. jpeg.py says what is
-// done; here its sums are the same to the last bit, for none of them is rounded before it is complete.
+// The DCT of libjpeg and its inverse, in integers, by products of matrices of halves. jpeg.py documents the steps; the sums
+// here are equal bit for bit, because none is rounded before it is complete.
 //
-// A transform of eight values is a product with a matrix of 14-bit weights, of which halves hold 11 bits. So each weight is an
-// upper part, a multiple of some power of 2, and a lower one, and their products are summed up apart. What they are multiplied
-// with are bytes as the bits of halves, which are multiples of 2⁻²⁴ then, the UNIT; longer values are two bytes. Sums begin
-// near 0.75: from 0.5 to 1 floats are multiples of the unit, too, so that the lowest 23 bits of a sum are a whole number, and
-// both are put together as such. No sum leaves that range, whatever the order: see tests/ops/test_jpeg.py.
+// A transform of eight values is a product with a matrix of 14-bit weights, but halves hold 11 bits. So each weight is split
+// into an upper part, a multiple of a power of 2, and a lower part, whose products are summed separately. The other factors
+// are bytes as the bits of halves, i.e. multiples of 2⁻²⁴, the UNIT; longer values are two bytes. Sums start near 0.75: from
+// 0.5 to 1 floats are multiples of the unit, too, so that the lowest 23 bits of a sum are an integer, and both sums are
+// combined as integers. No sum leaves that range, in any order: see tests/ops/test_jpeg.py.
 //
-// Between the four passes values stay in registers: results by lines and columns are taken in by columns and lines.
+// Values stay in registers between the four passes: results by lines and columns are the input by columns and lines.
 #include "product.cuh"
 #include "reciprocal.cuh"
 

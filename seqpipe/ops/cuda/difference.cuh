@@ -1,4 +1,4 @@
-// Every value, with that of the same place some frames before.
+// Combines each value with the value at the same position some frames before.
 #include "words.cuh"
 
 __device__ __forceinline__ Real changed(Real value, Real earlier, const Row& row) {

@@ -1,6 +1,6 @@
-// Numbers for noise: `philox`, `uniform`, `normal` and `poisson` make them of counters and random bits. philox.py,
-// _normal.py and _counts.py say how, and give the same, to the last bit. Before `normal` is asked for, all threads of a
-// block have to call `find_lines`.
+// Random numbers for noise: `philox`, `uniform`, `normal` and `poisson` compute them from counters and random bits, equal bit
+// for bit to philox.py, normal_numbers.py and poisson_numbers.py. All threads of a block must call `find_lines` before
+// `normal`.
 struct Random {
     unsigned words[4];
 };

@@ -1,7 +1,7 @@
-// Levels by a table for each channel of each image. First all blocks of an image count its levels, and the last of them
-// to be done makes the table in the same place; then every value is looked up. tone.py says what stands in it.
+// Maps values by a table for each channel of each image. First all blocks of an image compute its histogram, and the last one
+// to finish replaces it by the table; then every value is looked up. tone.py documents the table.
 //
-// 8 bits are counted in shared memory first, in several copies, so that the threads of a warp seldom meet at one.
+// 8-bit values are counted in shared memory first, in several copies, so that the threads of a warp rarely conflict.
 
 #include "pixels.cuh"
 

@@ -1,4 +1,4 @@
-// Pixels within any of some boxes, top, left, bottom and right, are given the levels of the row; all others stay.
+// Sets pixels inside any of some boxes (top, left, bottom, right) to the values of the row; all others are unchanged.
 #include "words.cuh"
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {

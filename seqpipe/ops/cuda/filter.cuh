@@ -1,8 +1,8 @@
-// Sums of products of the values around each, and weights.
+// Convolution: sums of products of the values around each value, and weights.
 //
-// Row has window[2] and anchor[2], rows and columns, and weights[MOST_WEIGHTS] in the order of reading; and reach, the
-// number of the kernel that its window needs. Where it is three by three or five by five around the middle one, a warp makes
-// a strip, and its threads keep sums from line to line. Else what a window up to MOST_SIDE rows and columns sees is taken into shared memory by blocks.
+// Row has window[2] and anchor[2], rows and columns, and weights[MOST_WEIGHTS] in reading order; and reach, the number of the
+// kernel that its window needs. For centered windows of 3 × 3 or 5 × 5 a warp computes a strip, and its threads keep sums from
+// line to line. Otherwise blocks copy what a window of up to MOST_SIDE rows and columns covers into shared memory.
 constexpr int WAVES = 1;
 #include "window.cuh"
 

@@ -1,4 +1,4 @@
-// Pixels by themselves: `change(image, pixel)` changes the values of one.
+// Independent pixels: `change(image, pixel)` changes the values of one.
 #include "words.cuh"
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {

@@ -1,4 +1,4 @@
-// Values from where the mapping says, as they are; 0 where that is outside.
+// Unchanged values from the positions of the mapping; 0 outside the image.
 #include "runs.cuh"
 #include "place.cuh"
 

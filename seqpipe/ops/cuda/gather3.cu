@@ -1,14 +1,14 @@
-// Volumes resampled, many in one launch: each voxel of a result is read from where a mapping sends it, through a matrix,
-// perhaps a cubic B-spline field, and another matrix. ops/volume/gather3.c does the same on a CPU.
+// Gathers volumes, many in one launch: each voxel of a result is read at the position of a mapping: a matrix, optionally a
+// cubic B-spline field, and another matrix. ops/volume/gather3.c does the same on a CPU.
 //
-// A warp makes 8 columns of 4 rows, so that what it reads lies close together however the volume is turned, and each of
-// its threads one column of SLICES slices: the thread's first place is found in double precision, the others follow in
-// whole voxels and parts of one, which is more exact than float32 places.
+// A warp computes 8 columns of 4 rows, so that its reads are close together for any rotation of the volume, and each of its
+// threads one column of SLICES slices: the thread's first position is computed in double precision, the others follow as
+// whole voxels and fractions, which is more exact than float32 positions.
 //
 // TYPE    of values: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 float32, 5 int32, 6 int64
 // INTERP  0 nearest, 1 linear, 2 cubic, 3 the vote of the eight voxels around, 4 cubic B-spline of coefficients
 // FIELD   0 none, 1 contracted along rows for each tile and along columns for each thread, 2 of 64 control points for
-//         each voxel, 3 positions are given
+//         each voxel, 3 explicit positions
 //
 // variant: TYPE=4 INTERP=1 FIELD=0
 // variant: TYPE=4 INTERP=1 FIELD=1

@@ -1,3 +1,3 @@
-// As separable.cuh, and by products of matrices in fixed point.
+// As separable.cuh, and by matrix products in fixed point.
 #include "separable.cuh"
 #include "banded.cuh"

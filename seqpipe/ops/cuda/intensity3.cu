@@ -1,8 +1,8 @@
-// Intensities of volumes, of many channels in one launch: float32 values that lie one after the other, slice by slice.
+// Intensity operators on volumes, many channels in one launch: contiguous float32 values, slice by slice.
 //
-// points   some steps for each voxel by itself, one after the other; what comes of them may be surveyed in the same pass
-// blurred  mixed with its neighbors along one axis
-// coarse   the nearest of fewer voxels kept, and drawn out again by straight lines
+// points   consecutive steps on each voxel independently, and optionally a survey of their result in the same pass
+// blurred  convolution along one axis
+// coarse   nearest-neighbor downsampling and linear upsampling
 //
 // NOISE    whether steps need random numbers
 //

@@ -1,6 +1,6 @@
-// JPEG's distortion. A warp makes two coded units beside each other at a time, and waits for no other: their bytes are copied
-// into shared memory while it makes those before; colors become luminance and differences there, blocks are transformed and
-// rounded in registers, and colors of what is left stand where the bytes were. jpeg.py says what is done, in whole numbers.
+// JPEG compression artifacts. A warp processes two adjacent coded units at a time, independently of other warps: their bytes
+// are copied into shared memory during the previous ones; colors are converted to luminance and chrominance there, blocks are
+// transformed and quantized in registers, and the resulting colors replace the bytes. jpeg.py documents the integer steps.
 #include "squares.cuh"
 #include "copied.cuh"
 #include "tile.cuh"

@@ -1,5 +1,5 @@
-// Bytes that become others by tables of levels, of which there are TABLES: one for each channel, or one for all. The
-// threads of a block make them first.
+// Maps bytes by lookup tables, of which there are TABLES: one for each channel, or one for all. The threads of a block
+// compute them first.
 #include "words.cuh"
 
 constexpr int LEVELS = 256;

@@ -1,4 +1,4 @@
-// As separable.cuh, with weights that are all one.
+// As separable.cuh, with all weights equal.
 constexpr bool WEIGHED = false;
 constexpr int WAVES = 2;  // for it waits for memory more than it computes
 

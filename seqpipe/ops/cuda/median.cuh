@@ -1,7 +1,7 @@
-// The median of the square window around each value. Values are compared as whole numbers of 0 or more in their order.
+// The median of the square window around each value. Values are compared as unsigned integers of the same order.
 //
-// Row has window_size, up to MOST_SIDE, and reach, the number of the kernel that it needs: of three a warp makes a strip,
-// else a block makes a tile.
+// Row has window_size, up to MOST_SIDE, and reach, the number of the kernel that it needs: for a size of 3 a warp computes a
+// strip, otherwise a block computes a tile.
 #include "sortable.cuh"
 constexpr int WAVES = 2;  // for it waits for memory more than it computes
 #include "window.cuh"

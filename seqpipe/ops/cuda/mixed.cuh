@@ -1,5 +1,5 @@
-// Values mixed with those of another sample of the batch at the same place. The operator's statements set `value` from
-// the `own` one and the `other` one; `row.step` says how many samples away that is.
+// Mixes values with those of another sample of the batch at the same position. The operator's statements compute `value` from
+// `own` and `other`; `row.step` is the distance of the other sample in the batch.
 #include "words.cuh"
 
 __device__ __forceinline__ Real mixed(Real own, Real other, int y, int x, const Row& row) {

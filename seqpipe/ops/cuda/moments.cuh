@@ -1,10 +1,10 @@
-// The mean of squares of values: of their distances from their mean, or from 0. An image is a row of values of what is
-// given, and its result as many pairs of numbers as it has blocks. First each block adds up its part of the row; then
-// the first one takes the pairs together, and leaves the row's result in the first of them.
+// Mean square of values: of their deviations from their mean, or from 0. An image is a row of input values, and its result as
+// many pairs of numbers as it has blocks. First each block reduces its part of the row; then the first one combines the pairs
+// and stores the row's result in the first of them.
 //
-// Distances are taken from the mean of each part, and add up as Chan, Golub and LeVeque have it ("Updating formulae and
-// a pairwise algorithm for computing sample variances", 1979), so that nothing is lost by subtraction. Of whole numbers,
-// what a part adds up is exact.
+// Deviations are relative to the mean of each part, and combined as by Chan, Golub and LeVeque ("Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979), to avoid cancellation. For integers, the sums of a part are
+// exact.
 #include "block.cuh"
 
 typedef Typed<IN>::T Value;

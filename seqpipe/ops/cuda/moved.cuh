@@ -1,6 +1,6 @@
-// Pixels as they are, several at a time where neighbors stay neighbors. A skeleton's `make(image, y, x)` moves one;
-// its `Way(image)` says whether an image is `straight`, so that `fetch(image, way, y, x, run)` may find what becomes a
-// run of pixels in a row; it gives false where they do not come from one place.
+// Unchanged pixels, several at a time where neighbors stay neighbors. A skeleton's `make(image, y, x)` moves one; its
+// `Way(image)` states whether an image is `straight`, so that `fetch(image, way, y, x, run)` can read the source of a run of
+// pixels in a row; it returns false if they are not contiguous.
 #if CHANNELS
 __device__ __forceinline__ void move(const Image& image, const Way& way, unsigned first) {
     unsigned y = first / image.item.width, x = first % image.item.width;

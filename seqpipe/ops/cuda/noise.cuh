@@ -1,4 +1,4 @@
-// Values with noise, each by itself: the operator's statements change `value`. See noisy.cuh.
+// Adds noise to each value independently: the operator's statements change `value`. See noisy.cuh.
 #include "noisy.cuh"
 
 __device__ __forceinline__ Real noisy(Real value, unsigned bits, const Row& row) {

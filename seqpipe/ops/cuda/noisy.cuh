@@ -1,5 +1,5 @@
-// Values with noise: those of `noisy(value, bits, row)`, of a value's own random bits. Where Row has per_channel, and that
-// is 0, all values of a pixel have the bits of the pixel.
+// Values with noise: `noisy(value, bits, row)`, with random bits for each value. If Row has per_channel, and that is 0, all
+// values of a pixel share the bits of the pixel.
 #include "words.cuh"
 #include "draws.cuh"
 

@@ -1,4 +1,4 @@
-// A window's values, mirrored or not, each changed by the operator's statements.
+// Values of a window, optionally mirrored, each changed by the operator's statements.
 __device__ __forceinline__ Real changed(Real value, int channel, const Row& row) {
     BODY
     return value;

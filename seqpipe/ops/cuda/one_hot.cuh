@@ -1,5 +1,5 @@
-// For each label, and each class, whether it is that of the label: `row.inner` labels lie one after the other, then
-// comes the next class of the same ones, and after the last class the next labels. A thread makes 16 bytes at once.
+// One-hot encoding: for each label and class, whether they are equal. For `row.inner` labels the classes follow one another;
+// after the last class come the next labels. A thread writes 16 bytes.
 //
 // LABEL  type of labels: 0 to 3 without a sign, of 1, 2, 4 and 8 bytes; 4 to 7 with one
 template <int TYPE> struct Labels;

@@ -1,4 +1,4 @@
-// Frames of what is given, as they are.
+// Selects input frames without changing them.
 #include "runs.cuh"
 
 __device__ __forceinline__ void make(const Image& image, int y, int x) {

@@ -1,4 +1,4 @@
-// Which part of a source the pixels of a tile are made of, and whether there is room for it in the memory that a block shares.
+// The part of a source that the pixels of a tile depend on, and whether it fits into shared memory.
 constexpr int TOGETHER_BYTES = OUT == 0 ? THREADS / BROAD * WIDE * CHANNELS : WORD;  // results of some lines for each warp
 constexpr int ROOM = (COMMON - TOGETHER_BYTES - 128) / WORD;                         // pixels that there is room for
 constexpr float NEAR = 1 << 21;                                                      // up to which places are taken

@@ -1,4 +1,4 @@
-// Values as they are, each from the source pixel that a place along each axis lies in; places as in _resample.py.
+// Unchanged values, each of the source pixel at a position along each axis; positions as in resampling.py.
 #include "taps.cuh"
 
 __device__ __forceinline__ int source_of(const Row& row, int number, int pixel, int length) {

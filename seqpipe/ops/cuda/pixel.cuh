@@ -1,4 +1,4 @@
-// Every pixel by itself, all of its values together.
+// Processes each pixel independently, with all of its values.
 __device__ __forceinline__ void change(Real (&pixel)[CHANNELS], const Row& row) {
     BODY
 }

@@ -1,4 +1,4 @@
-// Calls `make` with the address of each pixel of a thread, and of its result: blocks of an image take turns.
+// Calls `make` with the addresses of each pixel of a thread and of its result; the blocks of an image take turns.
 template <class Make> __device__ __forceinline__ void for_pixels(const Image& image, Make make) {
     const unsigned width = image.item.width, pixels = width * image.item.height, step = gridDim.x * THREADS;
 #pragma unroll 4

@@ -1,4 +1,4 @@
-// Where in the source a pixel of the result lies, by a projective map; as places_of of _interpolate.py finds it.
+// The source position of a pixel of the result by a projective map, as by places_of in interpolate.py.
 
 // Places are so near that they are whole numbers of 32 bits; what is none is far outside.
 __device__ __forceinline__ Real sum_at(const Real* line, Real x, Real y) { return line[0] * x + line[1] * y + line[2]; }

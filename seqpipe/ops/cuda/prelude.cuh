@@ -1,11 +1,11 @@
-// What every kernel of operators begins with: types, the rule of rounding, and where the images are.
+// The start of every operator kernel: types, rounding, and the addresses of the images.
 //
-// IN, OUT   types of values: 0 uint8, 1 uint16, 2 int16, 3 float16, 4 float32; where values are moved as they are,
-//           ELEMENT_BYTES says how long they are
-// CHANNELS  values of a pixel, or 0 where images differ in that
-// ALIKE     where values are computed, whether the operator's statements do not ask for the channel
-// INLINE    bytes of tables that are given by value
-// THREADS, IMAGES_IN_Y      of a block; of the grid along y, before it goes on along z
+// IN, OUT   types of values: 0 uint8, 1 uint16, 2 int16, 3 float16, 4 float32; for values that are only moved,
+//           ELEMENT_BYTES is their size
+// CHANNELS  values per pixel, or 0 if images differ
+// ALIKE     for computed values, whether the operator's statements do not depend on the channel
+// INLINE    size in bytes of tables that are passed by value
+// THREADS, IMAGES_IN_Y      threads of a block; images along y of the grid, before it continues along z
 
 typedef unsigned long long Address;
 

@@ -4,7 +4,7 @@
 // below. Of the floats, 16 by 8, line `line` or from number 2 on 8 below, columns 2 * pair and the next one. Of half as many
 // columns on the left, and lines on the right, it has half as many.
 //
-// Nobody knows in which order such a product is summed up; where no sum is rounded, it changes nothing.
+// The summation order of such a product is undefined; it does not matter where no sum is rounded.
 #ifdef __CUDACC__
 __device__ __forceinline__ void product(float (&to)[4], const unsigned (&left)[2], const unsigned (&right)[1],
                                         const float (&from)[4]) {

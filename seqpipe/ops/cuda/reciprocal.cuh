@@ -1,5 +1,5 @@
-// Quotients by the steps that CUDA takes, but for those that tell apart the least and the greatest numbers: they are exactly
-// rounded where no number on the way is one of these.
+// Quotients by the steps of CUDA, without those for extreme numbers: they are correctly rounded if no intermediate number is
+// extreme.
 
 // 1 / value, of what is from 2⁻¹²⁶ to 2¹²⁵.
 __device__ __forceinline__ Real reciprocal(Real value) {

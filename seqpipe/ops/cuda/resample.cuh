@@ -1,10 +1,10 @@
-// Values weighted along rows and columns: columns of pixels are summed up first, and then those sums along the row.
+// Values weighted along rows and columns: columns of pixels are summed first, and then those sums along the row.
 //
-// A block makes a tile of the result, as resampled_tile.cuh says. Where an axis is scaled so much that shared memory is too
-// small for that, `make` sums up what each pixel needs for it alone, in the same order.
+// A block computes a tile of the result, see resampled_tile.cuh. If an axis is scaled so much that shared memory is too small
+// for that, `make` sums the taps of each pixel separately, in the same order.
 //
-// As the head of a chain: AXES says where in a row of parameters the axes are, MADE as what type the pixel is rounded
-// before `change` takes it on.
+// As the head of a chain: AXES is the index of the axes in a row of parameters, MADE the type that the pixel is rounded to
+// before `change`.
 #include "taps.cuh"
 #include "tile.cuh"
 #include "bytes.cuh"

@@ -1,5 +1,5 @@
-// A block's tile of resampled values, some rows at a time. Its threads sum up the columns of the source that these are made
-// of, several neighbors each, into shared memory; then each makes pixels of those sums.
+// A block's tile of resampled values, some rows at a time. Its threads sum the columns of the source into shared memory,
+// several neighbors each; then each thread computes pixels from those sums.
 
 constexpr int ROOM = 9280, DOWN = 320;  // ROOM for all sums and weights of columns, as numbers
 constexpr int TAPS_AT_ONCE = 4, ROWS_AT_ONCE = 2;  // how much of the source a thread asks for before it makes use of it

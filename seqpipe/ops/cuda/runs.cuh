@@ -1,4 +1,4 @@
-// Runs of pixels in a row as whole words, at whatever bytes they begin: what moved.cuh takes at a time.
+// Runs of pixels in a row as whole words, at any byte offset: the unit that moved.cuh copies.
 #if CHANNELS
 constexpr int PIXEL = CHANNELS * ELEMENT_BYTES;           // bytes
 constexpr int RUN = PIXEL <= 4 ? 4 : PIXEL <= 8 ? 2 : 1;  // pixels

@@ -1,4 +1,4 @@
-// The lines that a strip sees, in shared memory: they are asked for, and may be used when they are there.
+// The input lines of a strip in shared memory: they are requested first, and may be used after a wait.
 #include "strip.cuh"
 #include "copied.cuh"
 

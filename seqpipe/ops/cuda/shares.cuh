@@ -1,4 +1,4 @@
-// How the threads of a block share columns, and how many taps of one are taken at once.
+// The distribution of columns over the threads of a block, and the number of taps read at once.
 
 // n / d, for numbers of at most THREADS; `part` is 1 / d.
 __device__ __forceinline__ int whole_quotient(int n, float part) { return (int)(((float)n + 0.5f) * part); }

@@ -1,4 +1,4 @@
-// Bytes that a map only shifts, by whole pixels. They are copied: of all taps, one has the weight 1, the others 0.
+// Bytes that a map only shifts, by whole pixels. They are copied: one tap has the weight 1, all others 0.
 #if CHANNELS && IN == 0 && OUT == 0
 constexpr int SIDE_BY_SIDE = 16;   // words of a line that are copied at once: a tile has some times as many
 constexpr float FAR = 4194304.0f;  // up to which float32 has the halves that centers of pixels are at

@@ -1,5 +1,5 @@
-// Values as counts of photons. Of bytes, those of which few are expected come from tables, which each block makes first:
-// _counts.py says what is in them. A thread makes the table of a level.
+// Poisson noise. For bytes with a small mean, the counts come from tables, which each block computes first; see
+// poisson_numbers.py. A thread computes the table of one value.
 #if IN == 0
 #include "noisy.cuh"
 

@@ -1,6 +1,6 @@
-// Values blended with the mean of the 3 by 3 around them, of which the center counts five times; borders stay.
+// Values blended with the mean of the 3 × 3 values around them, in which the center has the weight 5; borders are unchanged.
 //
-// Of bytes in whole words, a thread makes a word in each of some lines, and keeps what it has summed up along the lines.
+// For bytes in whole words, a thread computes a word in each of some lines, and keeps its sums from line to line.
 #include "words.cuh"
 
 __device__ __forceinline__ Real blended(const Image& image, int y, int x, Address aside, Real value) {

@@ -1,4 +1,4 @@
-// Floats as whole numbers in their order, and back: those with a sign turned round, before those without.
+// Floats as unsigned integers of the same order, and back: negative ones are inverted and come first.
 __device__ __forceinline__ unsigned place_of(float value) {
     const unsigned bits = __float_as_uint(value);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

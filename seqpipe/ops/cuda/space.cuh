@@ -1,4 +1,4 @@
-// Every pixel by itself, times a matrix, plus a level: of as many values as the result has.
+// Each pixel times a matrix, plus an offset, with as many values as the result has.
 #include "words.cuh"
 
 // Of as many values as there may be. What does not act has as many as it is given.

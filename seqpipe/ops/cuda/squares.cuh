@@ -1,5 +1,5 @@
-// Colors as luminance and differences, as JFIF has them, and back, of a coded unit: 16 by 16 pixels of luminance, and 8 by 8 of
-// each difference, at half the resolution. A warp makes it, and a thread has two squares of four pixels beside each other.
+// Colors of a coded unit as luminance and chrominance, as in JFIF, and back: 16 × 16 pixels of luminance, and 8 × 8 of each
+// chrominance channel, at half the resolution. A warp computes it, and a thread has two adjacent squares of four pixels.
 #include "bytes.cuh"
 
 constexpr int SIDE = 16, FOUR = 4, ACROSS = SIDE / FOUR;  // threads beside each other

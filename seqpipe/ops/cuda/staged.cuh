@@ -1,6 +1,6 @@
-// Bytes interpolated out of shared memory, into which a block has copied the part of the source that its pixels come from,
-// a word for each pixel: neighbors of the result are on many lines of the source, each of which would be asked for by itself.
-// What lies outside of the image is copied as what it is taken for, so that no pixel has to know.
+// Interpolates bytes in shared memory, into which a block has copied the source of its pixels, a word for each pixel:
+// neighbors of the result are on many lines of the source, each of which would otherwise be a separate memory access.
+// Outside the image the copy contains the border's values, so that no pixel has to test for it.
 #if IN == 0 && CHANNELS >= 1 && CHANNELS <= 4
 #include "part.cuh"
 

@@ -1,6 +1,6 @@
-// Values less their mean, times a factor, plus a shift. First all blocks of an image add up its values, then the squares
-// of their distances from the mean; then every value is changed. What is added up may be that of a channel of an image,
-// or of all channels, and of all images of a sequence.
+// Values minus their mean, times a factor, plus a shift. First all blocks of an image sum its values, then the squares of
+// their deviations from the mean; then every value is changed. The sums may cover a channel of an image, all channels, and
+// all images of a sequence.
 
 #include "block.cuh"
 #include "tile.cuh"

@@ -1,7 +1,7 @@
-// For results that depend on few values around them. A line is a row of an image, as values one after the other: of all
-// channels, or of one where there is no saying how many there are; so the next value of a channel is STEP further. A
-// warp makes a strip, STRIP values of some lines, from top to bottom. It takes some lines at a time into shared memory,
-// and what is beside them; borders are met there alone, and what follows knows none.
+// For results that depend on few values around them. A line is a row of an image as contiguous values: of all channels, or of
+// one if their number is unknown; so the next value of a channel is STEP further. A warp computes a strip, STRIP values of
+// some lines, from top to bottom. It copies some lines at a time with their margins into shared memory; borders are handled
+// only there.
 
 #include "bytes.cuh"
 

@@ -1,6 +1,6 @@
-// What filters of columns and rows have in common. Where weights are few, a warp makes a strip: of the lines that it has
-// taken the rows are done, then the columns, whose sums its threads keep from line to line. Else a block makes a tile:
-// LANES lines of what it sees at a time are taken into shared memory and their rows done, then the columns.
+// The common part of filters of columns and rows. For few weights, a warp computes a strip: it filters the rows of the copied
+// lines, then the columns, whose sums its threads keep from line to line. Otherwise a block computes a tile: LANES input lines
+// at a time are copied into shared memory and their rows filtered, then the columns.
 //
 // Row has reach, the number of the kernel that its windows need.
 #include "window.cuh"

@@ -1,7 +1,7 @@
-// Values changed by what is known of their whole image. First all blocks of an image look for the lowest and the highest
-// value of each channel, or add up the luma of its pixels; then every value is changed.
+// Changes values by statistics of their whole image. First all blocks of an image compute the extremes of each channel, or
+// sum the luma of its pixels; then every value is changed.
 //
-// The operator's part is a constant LUMA, which of both is looked for, and the function `changed`, which is given it.
+// The operator defines the constant LUMA, which selects one of the two, and the function `changed`, which gets the result.
 
 #include "pixels.cuh"
 #include "sortable.cuh"

@@ -1,5 +1,5 @@
-// What the pixels along an axis are made of, as _resample.py says: places in fixed point, weights of sums, products and
-// quotients alone.
+// The taps of pixels along an axis, as in resampling.py: positions in fixed point, weights from sums, products and quotients
+// only.
 
 // One axis of a row of parameters; 64-bit numbers lie there as two halves.
 struct Axis {

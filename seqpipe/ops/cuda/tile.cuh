@@ -1,4 +1,4 @@
-// A block's part of an image: TALL rows and WIDE columns, or as many as there are.
+// A block's part of an image: TALL rows and WIDE columns, or as many as remain.
 struct Tile {
     int top, left, tall, wide;
 };

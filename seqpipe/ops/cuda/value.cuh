@@ -1,4 +1,4 @@
-// Every value by itself. Of bytes that become bytes, each block first finds out what becomes of each level.
+// Each value independently. If bytes map to bytes, each block first computes a lookup table.
 __device__ __forceinline__ Real changed(Real value, int channel, const Row& row) {
     BODY
     return value;

@@ -1,7 +1,7 @@
-// Values interpolated where a projective map says, as _interpolate.py does.
+// Interpolated values at the positions of a projective map, as by interpolate.py.
 //
-// Neighboring threads make pixels of a square, whose sources are near each other, however they are turned. Bytes of pixels
-// that lie one after the other are read as words, a row of taps at once, unless some are beyond the border.
+// Neighboring threads compute the pixels of a square, whose sources are close together for any rotation. Bytes of contiguous
+// pixels are read as words, a row of taps at once, unless some are beyond the border.
 #include "tile.cuh"
 #include "bytes.cuh"
 #include "place.cuh"

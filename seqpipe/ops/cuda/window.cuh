@@ -1,6 +1,6 @@
-// For results that depend on many values around them. A block has a tile of HIGH rows and BROAD columns, and takes it and
-// what is around it into shared memory, where the value of row y and column x stands at x * PITCH + y. PITCH is odd, so
-// that neighboring threads meet no bank twice, be it that each has a row, or each a column.
+// For results that depend on many values around them. A block copies a tile of HIGH rows and BROAD columns with its margin
+// into shared memory, where the value of row y and column x is at x * PITCH + y. PITCH is odd, so that neighboring threads
+// have no bank conflicts, along rows or along columns.
 #include "seen.cuh"
 
 constexpr int BROAD = 32, GROUPS = THREADS / LANES;

@@ -1,5 +1,5 @@
-// Pixels that lie one after the other are taken four at a time, in whole words of memory: a fourth of the reads and
-// writes if values are bytes.
+// Contiguous pixels are processed four at a time, in whole words of memory: a fourth of the reads and writes if values are
+// bytes.
 #include "bytes.cuh"
 
 constexpr int FOUR = 4;

@@ -64,7 +64,7 @@ class _Regions(Op, register=False):
         found = self.fill_value
         if len(found) > 1 and (len(found) != spec.channels or len(found) > _LEVELS):
             raise ParameterError(
-                f"fill_value has {len(found)} levels for {spec.channels} channels",
+                f"fill_value has {len(found)} values for {spec.channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_LEVELS} channels",
             )

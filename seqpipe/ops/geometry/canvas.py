@@ -139,7 +139,7 @@ class Canvas(Geometry, register=False):
         given = self.fill_value
         if len(given) > _OWN:
             raise ParameterError(
-                f"fill_value has {len(given)} levels for {channels} channels",
+                f"fill_value has {len(given)} values for {channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )

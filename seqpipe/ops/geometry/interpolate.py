@@ -110,7 +110,7 @@ def quickly_interpolated(
     kind: InterpolationKind,
     fill: float | None,
 ) -> npt.NDArray[Any] | None:
-    """What :func:`interpolated` gives at the places of a matrix, by ``warp.c``; None without a C compiler.
+    """Interpolate at the positions of a matrix by ``warp.c``, equal to :func:`interpolated`; None without a C compiler.
 
     Args:
         x: images ``(F, H, W, C)`` in main memory.

@@ -59,7 +59,7 @@ class OnBoxes(Declaration, register=False):
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
         found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
         result: Any = like_container(given, found) if isinstance(given, (list, tuple)) else found[0]
-        return result  # type: ignore[no-any-return]  # of the type of what was given
+        return result  # type: ignore[no-any-return]  # of the type of the input
 
     def corners(self, boxes: Any) -> FloatArray:
         """Return boxes as left, top, right and bottom, ``(…, 4)``.

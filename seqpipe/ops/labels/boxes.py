@@ -165,7 +165,7 @@ class RandomBboxCrop(OnBoxes):
                 )
 
     @or_node
-    def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it gives more than boxes
+    def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it returns more than boxes
         """Sample a window, and return the boxes within it.
 
         Args:

@@ -99,7 +99,7 @@ class CoordTransform(Declaration):
             with on_device_of(array):
                 found.append(like_library(part, self._moved(array, block.of(n, spec.frames))))
         result: Any = like_container(given, found) if many else found[0]
-        return result  # type: ignore[no-any-return]  # of the type of what was given
+        return result  # type: ignore[no-any-return]  # of the type of the input
 
     def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:
         """Transform the points of a sample, by one map or by one for each frame."""

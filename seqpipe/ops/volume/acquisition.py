@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 _REACH: Final = 6.0  # standard deviations after which a Gaussian ends
-_RESTORED: Final = 0.02  # of the lines of frequencies, in the middle, that ghosts leave as they are
-_PARTS: Final = 2  # of the key's place: what is drawn here, beside the parameters
+_RESTORED: Final = 0.02  # fraction of central k-space lines that ghosting does not weaken
+_PARTS: Final = 2  # last word of the position for random numbers other than parameters
 
 
 class GaussianBlur3d(Intensity):
-    """Blur by a Gaussian along each axis; what is outside mirrors what is inside."""
+    """Blur by a Gaussian along each axis; borders are mirrored."""
 
     sigma: Number = param(
         (0.5, 1.0), "standard deviation along slices, rows and columns", lo=0, hi=100, size=3
@@ -70,7 +70,7 @@ class GaussianBlur3d(Intensity):
         if self.unit == "mm":
             if p.spacing is None:
                 raise ParameterError(
-                    "unit='mm', and this volume has no spacing",
+                    "unit='mm', but the volume has no spacing",
                     source=self.name,
                     advice="Give it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
                 )
@@ -91,7 +91,7 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
     if isinstance(x, np.ndarray):
         import cv2
 
-        # along slices, all rows of a volume are one row of a picture
+        # along slices, each slice becomes one row of a 2-D image
         pictures = x.reshape(1, x.shape[0], -1) if axis == 0 else x
         found = np.empty_like(pictures, order="C")
         one = np.ones(1, np.float32)
@@ -129,7 +129,7 @@ def _coarse(x: Array, sizes: tuple[int, int, int]) -> Array:
 
 
 class Sharpen3d(Intensity):
-    """Bring out what a Gaussian blur takes away ("unsharp masking"); what is outside mirrors what is inside."""
+    """Amplify what a Gaussian blur removes (unsharp masking); borders are mirrored."""
 
     amount: Number = param(
         (0.0, 1.0),
@@ -168,7 +168,7 @@ class Median3d(Intensity):
     errors = (({"p": 2}, "median3d: p=2 is not valid; allowed: .*"),)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """Some slices at a time, whose arrays stay in the cache of a CPU, or fill a GPU."""
+        """Yield blocks of slices whose arrays fit into the cache of a CPU, or fill a GPU."""
         xp = namespace(x)
         padded = xp.pad(x, 1, mode="edge")
         found, (depth, height, width) = xp.empty_like(x), x.shape
@@ -303,7 +303,7 @@ class BiasField(Intensity):
 
 
 class Ghosting(Intensity):
-    """Copies of the volume along an axis, as of what moves periodically: every n-th frequency is weakened."""
+    """Ghosting along an axis, as from periodic motion: every n-th frequency is weakened."""
 
     ghosts: Number = param((4, 10), "number of ghosts", kind=int, lo=2, hi=100)
     strength: Number = param((0.5, 1.0), "attenuation of the frequencies", lo=0, hi=1)
@@ -325,9 +325,9 @@ class Ghosting(Intensity):
 
 
 class Motion(Intensity):
-    """What moved while frequencies were acquired, line after line along an axis: some are of other poses.
+    """Motion while k-space is acquired, line by line along an axis: some lines are from other poses.
 
-    The lines around the middle are of the volume as it is, so that labels still lie on it.
+    The central lines are from the unmoved volume, so that labels still match it.
     """
 
     movements: Number = param(
@@ -440,7 +440,7 @@ class CoarseDropout3d(Intensity):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Boxes at places that are drawn, cut off at the borders."""
+        """Boxes at random positions, cropped at the borders."""
         value = moments(x)[0] if self.fill_value is None else self.fill_value
         found = x.copy()
         for first, end in self._boxes(p):
@@ -457,7 +457,7 @@ class CoarseDropout3d(Intensity):
 
     def _boxes(self, p: Any) -> npt.NDArray[np.int64]:
         """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``."""
-        # one place for all channels, unless each has parameters of its own
+        # one position for all channels, unless parameters are per channel
         rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
         room = np.maximum(1, np.array(p.extent) - self.size + 1)
         first = rng.integers(0, room, (int(p.holes), 3))

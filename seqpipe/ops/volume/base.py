@@ -1,4 +1,4 @@
-"""Volumetric: what all operators on volumes have in common, and the two kinds: geometry, and intensities."""
+"""Base classes of operators on volumes: Volumetric, Exact and geometric ones, and Intensity."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 X = TypeVar("X")
-_KEY_BITS = 24  # whole numbers that float32 holds, of each of the two words of a key
+_KEY_BITS = 24  # range of the two words of a key: integers that float32 represents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +93,11 @@ class Volumetric(Declaration, register=False):
             index: the index of the first sample within its dataset, or of each one; draws depend on it.
 
         Returns:
-            What came in, of the same type and on the same device; for a dictionary a :class:`seqpipe.parts.Sample`,
-            whose ``history`` says what was drawn; that of several samples is empty, of a list each sample has its own.
+            A value of the input's type, on the same device; for a dictionary a :class:`seqpipe.parts.Sample` whose
+            ``history`` records the sampled parameters. It is empty for a batch; each sample of a list has its own.
 
         Raises:
-            ParameterError: these are no volumes, or their parts do not lie on one grid.
+            ParameterError: the input is not a volume, or its parts are not on one grid.
         """
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
@@ -128,13 +128,13 @@ def for_each_axis(value: Any, size: int) -> Any:
 
 
 def generator(key: Any, *place: int) -> np.random.Generator:
-    """Random numbers that depend on an operator's key and a place of up to two numbers alone."""
+    """Return random numbers that depend only on an operator's key and a position of up to two numbers."""
     words = [int(word) for word in key]
     return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(*place, 0, 0)[:2]]))
 
 
 def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
-    """Random bits that depend on an operator's key and a place alone, as kernels have them, too."""
+    """Return random bits that depend only on an operator's key and a position, equal to those of kernels."""
     return random_bits([int(word) for word in key], place, range(count))
 
 
@@ -142,41 +142,41 @@ def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 class Exact(Volumetric, register=False):
-    """An operator that states where voxels come from, by whole voxels: nothing is interpolated for it."""
+    """A geometric operator by whole voxels, without interpolation."""
 
     geometric = True
     warps: ClassVar[bool] = False
 
     @abstractmethod
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
-        """A mapping, and this operator behind it.
+        """Append this operator to a mapping.
 
         Args:
-            mapping: what was done before.
+            mapping: mapping of the operators before.
             p: the parameters.
-            grid: of what this operator is given.
+            grid: grid of this operator's input.
 
         Raises:
             ParameterError: the grid does not allow it.
         """
 
     def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
-        """What images are smoothed by before they are read, and its parameters; None where they are read as they are.
+        """Return the operator that smooths images before they are gathered, and its parameters; None without smoothing.
 
         Args:
             p: the parameters.
-            grid: of what this operator is given.
+            grid: grid of this operator's input.
         """
         return None
 
     @property
     def smooths(self) -> bool:
-        """Whether it may smooth images, for which it begins a pass of its own."""
+        """Whether it may smooth images, which requires a separate pass."""
         return False
 
     @property
     def how(self) -> dict[str, Any]:
-        """What has to be the same for operators that are done together."""
+        """Settings that must be equal for operators to be fused."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")
@@ -217,7 +217,7 @@ def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
     """Slices', rows' and columns' distances in mm.
 
     Args:
-        op: who needs them.
+        op: the operator that needs them.
         grid: where they are.
         what: for: the parameter in mm.
 
@@ -227,9 +227,9 @@ def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
     spacing = grid.spacing_mm
     if spacing is None:
         raise ParameterError(
-            f"{what} is in mm, and this volume has no spacing",
+            f"{what} is in mm, but the volume has no spacing",
             source=op.name,
-            advice="Give it as Sequence(array, 'DHWC', affine=…), whose affine says where its voxels are",
+            advice="Pass it as Sequence(array, 'DHWC', affine=…), whose affine has the spacing",
         )
     return spacing
 
@@ -238,7 +238,7 @@ def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
 
 
 class Intensity(Volumetric, register=False):
-    """An operator that changes images, and leaves labels, points and boxes as they are."""
+    """An operator that changes images, and leaves labels, points and boxes unchanged."""
 
     only: tuple[str, ...] | None = param(
         None,
@@ -273,43 +273,43 @@ class Intensity(Volumetric, register=False):
 
         Args:
             x: ``(D, H, W)``, float32.
-            p: the parameters; ``p.key`` and ``p.channel`` are what all else that is random depends on, ``p.spacing``
+            p: the parameters; ``p.key`` and ``p.channel`` seed further random numbers, ``p.spacing`` is
                 the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None, ``p.dtype`` the
                 name of the image's type, ``p.extent`` its slices, rows and columns.
         """
 
     def stages(self, p: Any) -> list[Stage]:
-        """The same as kernels do it, stage after stage; by default :meth:`reference` with CuPy.
+        """Return the stages of the operator on a GPU; by default :meth:`reference` with CuPy.
 
         Args:
-            p: as :meth:`reference` is given it.
+            p: the parameters of :meth:`reference`.
         """
         return [Call(lambda x: self.reference(x, p))]
 
     @property
     def asks_mask(self) -> bool:
-        """Whether it looks at ``p.mask``, which takes time to find."""
+        """Whether it uses ``p.mask``, which is expensive to compute."""
         return False
 
     def for_channel(self, p: Drawn, channel: int, about: dict[str, Any]) -> SimpleNamespace | None:
-        """What :meth:`reference` and :meth:`stages` are told of a channel; None if it stays as it is.
+        """Return the parameters of :meth:`reference` and :meth:`stages` for a channel; None to leave it unchanged.
 
         Args:
-            p: what was drawn for the sample.
-            channel: its number among those of all images of the sample.
-            about: what is told besides.
+            p: the sampled parameters.
+            channel: number of the channel among those of all images of the sample.
+            about: further facts about the image.
         """
         own = self.of_channel(p, channel)
         return None if own is None else SimpleNamespace(**vars(own), **about)
 
     def done_to(self, values: Array, p: Drawn, place: int, about: dict[str, Any]) -> Array:
-        """An image with its channels changed.
+        """Apply the operator to the channels of an image.
 
         Args:
             values: ``(D, H, W, C)``.
-            p: what was drawn for the sample.
-            place: the number of the first channel among those of all images of the sample.
-            about: what :meth:`reference` is told besides.
+            p: the sampled parameters.
+            place: number of the first channel among those of all images of the sample.
+            about: further facts about the image for :meth:`reference`.
         """
         xp = namespace(values)
         out = values.astype(np.float32)
@@ -323,7 +323,7 @@ class Intensity(Volumetric, register=False):
         return out.astype(values.dtype, copy=False)
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
-        """The parameters of a channel; None if it stays as it is."""
+        """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
             rng = generator(p.key, channel, 1)

@@ -1,4 +1,4 @@
-"""VolumeChain: operators on volumes that follow one another in a chain, and what is done to them together."""
+"""VolumeChain: consecutive operators on volumes, fused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = TypeVar("X")
 
 @dataclass(frozen=True)
 class VolumeChain(Deferrable):
-    """Operators on volumes that follow one another in a chain, whose neighbors that move voxels are read once.
+    """Consecutive operators on volumes in a chain; adjacent geometric ones are fused into one gather.
 
     Attributes:
         ops: the operators, in their order; each draws as it does in the chain.
@@ -59,15 +59,15 @@ class VolumeChain(Deferrable):
         """The result for a volume, a sample of several parts, or a batch; see :meth:`Volumetric.__call__`.
 
         Args:
-            x: what they are to act on.
+            x: the input.
             layout: of arrays.
             epoch: the epoch that draws are for.
             index: the samples' indices, or that of the first.
-            backend: who does geometry; None for the kernel on a GPU and C on the CPU.
-            device: what the kernel runs on; None for the GPU that holds the volume.
+            backend: backend of geometric operators; None for the kernel on a GPU and C on the CPU.
+            device: device of the kernel; None for the GPU of the volume.
 
         Raises:
-            ParameterError: one of the operators does not take what it is given.
+            ParameterError: an operator does not accept its input.
             BackendError: the data is on a GPU that cannot be used.
         """
         options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)

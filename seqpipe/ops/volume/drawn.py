@@ -17,16 +17,16 @@ __all__ = ["Drawn", "Unused", "drawn_for"]
 
 
 class Drawn(SimpleNamespace):
-    """An operator's parameters for one sample, as attributes; ``acts`` says whether it does anything."""
+    """An operator's parameters for one sample, as attributes; ``acts`` is whether it changes the sample."""
 
     @classmethod
     def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> Drawn:
-        """What :meth:`Declaration.sample` gave, with what is constant, in the types of a block.
+        """Return the result of :meth:`Declaration.sample` with the constant parameters, in the dtypes of a block.
 
         Args:
             op: the operator.
             values: by name.
-            acts: whether it acts on the sample, unless the values are such that it changes nothing.
+            acts: whether it acts on the sample; overridden if the values are such that it changes nothing.
         """
         rows = op.template.copy()
         for name, value in values.items():
@@ -35,7 +35,7 @@ class Drawn(SimpleNamespace):
 
     @classmethod
     def from_json(cls, op: Declaration, values: dict[str, Any]) -> Drawn:
-        """What :meth:`to_json` was called for, to the last bit.
+        """Restore the parameters from the result of :meth:`to_json`, bit for bit.
 
         Args:
             op: the operator.
@@ -47,7 +47,7 @@ class Drawn(SimpleNamespace):
         return cls(**vars(values_of(rows[0])))
 
     def to_json(self) -> dict[str, Any]:
-        """The values as JSON has them; what is not given is None."""
+        """Return the values as JSON values; missing ones are None."""
         found = {}
         for name, value in vars(self).items():
             plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -57,11 +57,11 @@ class Drawn(SimpleNamespace):
 
 
 class Unused:
-    """The parameters of a sample that the operator does not act on: histories have them, and nothing else.
+    """The parameters for a sample that the operator does not change: only histories need them.
 
     Args:
         op: the operator.
-        values: what it has drawn.
+        values: its sampled parameters.
     """
 
     acts = 0
@@ -75,10 +75,10 @@ class Unused:
 
 
 def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn | Unused]:
-    """What an operator draws for some samples, as :func:`resolve` does.
+    """Sample the parameters of an operator for some samples, as :func:`resolve` does.
 
-    Blocks of rows are for kernels that take one for each image; those of volumes do not, and of what acts on few
-    samples most would not be looked at.
+    It does not build blocks: kernels on volumes do not use them, and most rows of rare operators
+    would be unused.
 
     Args:
         op: the operator.

@@ -36,7 +36,7 @@ __all__ = [
 
 Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote", "bspline"]
 INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
-"""The numbers that C and CUDA have for them are their places here."""
+"""Interpolations; C and CUDA number them by their index here."""
 
 _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
@@ -62,14 +62,14 @@ def gather(
         mapping: from the result to the volume.
         interpolation: how values between voxels are found; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
             through all voxels, as SciPy's order 3.
-        fill: the value outside of the volume, which voxels at its border are mixed with; None repeats the border.
-        positions: float32 ``(D, H, W, 3)`` in place of what the mapping says.
-        reference: whether NumPy does it though there is something faster.
-        device: what the kernel runs on; None for NumPy and C.
+        fill: value outside the volume, interpolated with voxels at its border; None repeats the border.
+        positions: float32 ``(D, H, W, 3)``, used instead of the mapping.
+        reference: whether to use NumPy even if a faster implementation is available.
+        device: device of the kernel; None for NumPy and C.
 
     Returns:
-        Memory of its own of the same type, with the order of the axes that the volume has in memory. Whole numbers are
-        rounded half to even and saturate.
+        A new array of the same dtype, with the memory order of the volume. Integers are rounded half to even and
+        saturated.
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
@@ -85,10 +85,10 @@ def gather(
 
 
 class BatchMemory:
-    """Memory for what becomes of the samples of a call: the results of each part lie one after the other.
+    """Memory for the results of a call, in which the results of each part are contiguous.
 
     Args:
-        samples: how many there are.
+        samples: number of samples.
     """
 
     def __init__(self, samples: int) -> None:
@@ -122,12 +122,12 @@ class Gather(NamedTuple):
     """One of several gathers; see :func:`gather`.
 
     Attributes:
-        volume: what is read.
+        volume: the volume to read.
         mapping: from the result to it.
         interpolation: how values between voxels are found.
         fill: the value outside, or None.
-        positions: in place of what the mapping says.
-        room: gives memory for the result; None for memory of its own.
+        positions: used instead of the mapping.
+        room: allocates memory for the result; None for a new array.
     """
 
     volume: Array
@@ -139,11 +139,11 @@ class Gather(NamedTuple):
 
 
 def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
-    """Volumes as mappings have them, on a GPU, in one launch for all that have one type and one way to interpolate.
+    """Gather volumes on a GPU, in one launch for all of the same dtype and interpolation.
 
     Args:
         jobs: the gathers to compute.
-        device: what kernels run on.
+        device: device of the kernels.
     """
     made: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
@@ -166,7 +166,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
         launch_gathers(device, rows, outs[0])
     for (number, _), out in zip(todo, outs, strict=True):
         made[number] = _as_type(out, jobs[number].volume.dtype)
-    del kept, lattices, todo  # CuPy gives memory back in the order of the stream
+    del kept, lattices, todo  # CuPy frees memory in stream order
     return [one for one in made if one is not None]
 
 
@@ -187,7 +187,7 @@ def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> 
 
 
 def _is_planar(volume: Array) -> bool:
-    """Whether channels lie one after the other."""
+    """Return whether channels are contiguous."""
     return bool(volume.shape[3] > 1 and abs(volume.strides[3]) > abs(volume.strides[0]))
 
 
@@ -224,14 +224,14 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
         return values
     if dtype.kind in "iu" and values.dtype.kind == "f":
         info = np.iinfo(dtype)
-        # the greatest float32 that such a type holds: what is above it would turn around
+        # the greatest float32 in the range of the dtype: greater values would wrap around
         most = float(np.nextafter(np.float32(info.max), np.float32(0))) if info.bits > 24 else info.max
         values = namespace(values).rint(values).clip(info.min, most)
     return values.astype(dtype)
 
 
 def _room(volume: Array, size: Extent) -> Array:
-    """Memory for a result ``(D, H, W, C)``: channels lie where they do in the volume."""
+    """Allocate a result ``(D, H, W, C)`` with the memory order of the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
         return xp.empty((channels, *size), volume.dtype).transpose(1, 2, 3, 0)
@@ -239,7 +239,7 @@ def _room(volume: Array, size: Extent) -> Array:
 
 
 def changed_places(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
-    """The result where voxels only change places: a view if all of them are within; None if they do more."""
+    """Return the result of a mapping that only permutes and flips voxels, as a view if all are inside; else None."""
     turn = mapping.turn
     if turn is None:
         return None
@@ -280,7 +280,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
 
     Args:
         job: the gather, of a dtype that they have a function for.
-        out: what is written.
+        out: the result to write.
         lattice: the field's control displacements where the volume is, if that is not main memory.
     """
     volume, mapping, interpolation, fill, positions, _ = job
@@ -365,7 +365,7 @@ def reference_gather(
 
 
 def _taps(volume: Array, corner: npt.NDArray[Any], fill: float | None) -> npt.NDArray[Any]:
-    """The voxels at some places ``(…, 3)`` of whole numbers: ``(…, C)``."""
+    """Return the voxels at integer positions ``(…, 3)``: ``(…, C)``."""
     most = np.array(volume.shape[:3]) - 1
     inside = ((corner >= 0) & (corner <= most)).all(axis=-1, keepdims=True)
     d, h, w = np.moveaxis(corner.clip(0, most).astype(np.int64), -1, 0)
@@ -394,7 +394,7 @@ def _linear(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArra
 
 
 def _keys(t: FloatArray) -> FloatArray:
-    """What four voxels around a place are worth by Keys' cubic with a = -1/2."""
+    """Return the weights of the four voxels around a position by Keys' cubic with a = -1/2."""
     s = 1 - t
     made = [-0.5 * t * s * s, 1 + t * t * (1.5 * t - 2.5), 1 + s * s * (1.5 * s - 2.5), -0.5 * s * t * t]
     found: FloatArray = np.stack(made, axis=-1)
@@ -416,7 +416,7 @@ def _cubic(
 
 
 _EQUAL: Final = 1e-5
-"""Sums of linear weights that differ by less are equal: rounding decides nothing, and all devices agree."""
+"""Sums of linear weights that differ by less count as equal, so that rounding does not matter and devices agree."""
 
 
 def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:

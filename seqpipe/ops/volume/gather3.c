@@ -27,7 +27,7 @@ static inline int64_t below(float x) {
     return i - (x < (float)i);
 }
 
-/* Within reach of what is read: further out there is nothing but what fills, and an integer holds the place. */
+/* Clamps a position near the source, where only the fill value follows, so that it fits into an integer. */
 static inline float within(float x, int64_t n, int edge) {
     const float lo = edge ? 0.0f : -3.0f, hi = edge ? (float)(n - 1) : (float)(n + 2);
     return x < lo ? lo : x > hi ? hi : x;
@@ -41,7 +41,7 @@ static void spline(double t, double *b) {
     b[3] = t * t * t / 6;
 }
 
-/* The first of the four nodes at a place along an axis, and their weights; the field goes on as it is at its ends. */
+/* The first of the four nodes at a position along an axis, and their weights; the field is constant beyond its ends. */
 static int64_t cell(double q, double per_node, int64_t nodes, double *b) {
     double g = q * per_node;
     const double last = (double)(nodes - 3);
@@ -77,7 +77,7 @@ struct lines {
     float *weight;
 };
 
-/* The places of a row within slices that stay slices. */
+/* The positions of a row for mappings of slices to slices. */
 struct places {
     const float *row; /* as row_positions has them */
     int32_t *at;      /* of the first of four voxels, in elements behind the slice's first; or one of the two below */
@@ -108,7 +108,7 @@ static void contract_row(const struct work *k, double q, const float *slice, flo
         out[j] = b0 * c[j] + b1 * c[n + j] + b2 * c[2 * n + j] + b3 * c[3 * n + j];
 }
 
-/* The displacement at any place, of all 64 nodes around it. */
+/* The displacement at any position, from the 64 nodes around it. */
 static void displacement(const struct work *k, const double *q, double *u) {
     double b[3][4];
     int64_t at[3];
@@ -180,7 +180,7 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
 #define STORE_FLOAT(T, lo, hi) (T) value
 #define STORE_WHOLE(T, lo, hi) (T)(value <= (lo) ? (lo) : value >= (hi) ? (hi) : nearbyintf(value))
 
-/* A voxel, or what fills. */
+/* A voxel, or the fill value. */
 #define TAP(d, h, w)                                                                                                  \
     ((uint64_t)(d) < (uint64_t)n0 && (uint64_t)(h) < (uint64_t)n1 && (uint64_t)(w) < (uint64_t)n2                     \
          ? s[(d) * s0 + (h) * s1 + (w) * s2]                                                                          \
@@ -198,7 +198,7 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     const float pz = within(z[w], n0, edge), py = within(y[w], n1, edge), px = within(x[w], n2, edge);                \
     int64_t i = below(pz), j = below(py), l = below(px);
 
-/* Whether all eight voxels around a place are there; most places are such. */
+/* Whether all eight voxels around a position are inside, as for most positions. */
 #define INSIDE(w) (z[w] >= 0 && z[w] < top0 && y[w] >= 0 && y[w] < top1 && x[w] >= 0 && x[w] < top2)
 
 #define TOPS const float top0 = (float)(n0 - 1), top1 = (float)(n1 - 1), top2 = (float)(n2 - 1);

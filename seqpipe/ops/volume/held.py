@@ -1,4 +1,4 @@
-"""What operators on volumes are given, as they see it: every part ``(D, H, W, C)`` with its space, and the way back."""
+"""Input of operators on volumes: every part as ``(D, H, W, C)`` with its affine, and the conversion back."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Held:
     """A part.
 
     Attributes:
-        part: as it was given.
+        part: the original part.
         values: ``(D, H, W, C)``, NumPy or CuPy; of points and boxes the numbers, in voxels, float64.
-        layout: of the array that was given; empty for points and boxes.
+        layout: layout of the original array; empty for points and boxes.
         affine: from voxels to mm, or None.
     """
 
@@ -77,7 +77,7 @@ class Held:
         return isinstance(self.part, Image)
 
     def back(self) -> Any:
-        """What was given, with these values."""
+        """Return the original part with new values."""
         given = self.part.data
         if not self.layout:
             values = self.values
@@ -100,7 +100,7 @@ class Held:
         return self.part.with_data(like_library(given, array))
 
     def _typed(self, dtype: np.dtype[Any]) -> Array:
-        """The values in the type that was given; of labels that it does not hold, in their own."""
+        """Return the values in the original dtype; labels out of its range keep theirs."""
         values = self.values
         if values.dtype == dtype:
             return values
@@ -116,12 +116,12 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A sample on its way.
+    """A sample while operators are applied to it.
 
     Attributes:
         parts: by name.
         grid: of the reference, the first image.
-        op: the name of what was called, for messages.
+        op: name of the called operator, for messages.
     """
 
     parts: Mapping[str, Held]
@@ -171,15 +171,15 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
-    """A sample as operators see it; metadata is left out, for nothing is done to it.
+    """Convert a sample for the operators; metadata is omitted, as it does not change.
 
     Args:
-        op: the name of what is called.
+        op: name of the called operator.
         sample: parts by name.
         layout: of arrays; None for DHW or DHWC by the number of their axes.
 
     Raises:
-        ParameterError: a part is not one, or parts do not lie on one grid.
+        ParameterError: a part is not supported, or parts are not on one grid.
     """
     parts = {name: _meant(as_part(value)) for name, value in sample.items()}
     held: dict[str, Held] = {}
@@ -211,7 +211,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
 
 
 def _meant(part: Part) -> Part:
-    """A part whose values mean themselves: stored integers that are to be scaled become what they stand for."""
+    """Return a part with its scale applied to the stored values."""
     data = part.data
     return part.with_data(data.scaled()) if isinstance(data, Sequence) and data.scale is not None else part
 
@@ -230,7 +230,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
         )
     if array.dtype not in _KNOWN:
         raise ParameterError(
-            f"{name} holds values of type {array.dtype}", source=op, allowed=", ".join(MOVED_DTYPES)
+            f"{name} has the dtype {array.dtype}", source=op, allowed=", ".join(MOVED_DTYPES)
         )
     if isinstance(part, Labels):
         part.check(name)
@@ -281,7 +281,7 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
     """The grid of a sample to which a part is added.
 
     Raises:
-        ParameterError: the part lies elsewhere.
+        ParameterError: the part is on another grid.
     """
     if own.size != grid.size:
         raise ParameterError(
@@ -296,8 +296,8 @@ def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
     apart = np.abs(transformed(np.linalg.inv(grid.affine), own.corners()) - Grid(grid.size).corners()).max()
     if apart > _SAME_GRID:
         raise ParameterError(
-            f"{name} lies up to {apart:.3g} voxels beside the part before it: its affine is\n{own.affine}\nnot\n"
-            f"{grid.affine}\n",
+            f"{name} is shifted by up to {apart:.3g} voxels against the part before it: its affine is\n"
+            f"{own.affine}\nnot\n{grid.affine}\n",
             source=op,
             allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
             advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",

@@ -1,4 +1,4 @@
-"""What was drawn for a sample, done again to another one, and its geometry taken back."""
+"""Replaying a sample's history on another sample, and inverting its geometry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["invert", "replay"]
 
 
 def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapping[str, Any]]]:
-    """The operators of a history, with what each has drawn."""
+    """Return the operators of a history, with the sampled parameters of each."""
     found = []
     for entry in history:
         op = Declaration.from_json(json.dumps(entry["op"]))
@@ -43,16 +43,16 @@ def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapp
 def replay(
     history: Iterable[Mapping[str, Any]], x: Any, *, layout: str | None = None, backend: Backend | None = None
 ) -> Sample:
-    """A sample with what was done to another one: the same parameters, to the last bit.
+    """Apply the operators of another sample's history with the same parameters, bit for bit.
 
     Args:
-        history: of a :class:`seqpipe.parts.Sample`, or read from JSON.
+        history: history of a :class:`seqpipe.parts.Sample`, or read from JSON.
         x: a sample (a dictionary of parts), or one volume.
         layout: of arrays.
-        backend: who does it; None for the kernel on a GPU and C on the CPU.
+        backend: the backend; None for the kernel on a GPU and C on the CPU.
 
     Raises:
-        ParameterError: the history is empty, or x is not what its operators take.
+        ParameterError: the history is empty, or its operators do not accept x.
     """
     found = _ops_of(history)
     if not found:
@@ -79,7 +79,7 @@ def invert(
         x: an array or a Sequence on the sample's grid, or a part: :class:`seqpipe.parts.Labels` vote.
         layout: of an array.
         interp: how images between voxels are found.
-        fill_value: where the sample has nothing.
+        fill_value: value outside the sample.
 
     Returns:
         What came in. Positions through elastic fields are found to 1e-9 voxel.

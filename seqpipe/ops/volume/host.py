@@ -16,7 +16,7 @@ __all__ = ["by_host", "labels_for", "renamed"]
 
 
 def by_host(state: State, plan: Plan, *, reference: bool) -> State:
-    """A sample with what is planned done.
+    """Run the planned steps of a sample on the CPU.
 
     Args:
         state: the sample.
@@ -51,7 +51,7 @@ def _moved(held: Held, step: Move, *, reference: bool) -> Held:
 
 
 def labels_for(held: Held, fill: float | None) -> Array:
-    """A part's values, of labels in a type that also holds what fills."""
+    """Return the values of a part; labels in a dtype that also holds the fill value."""
     values = held.values
     if (
         isinstance(held.part, Labels)

@@ -141,7 +141,7 @@ class Gamma3d(Intensity):
     """Raise values to a power, between the ends of their range."""
 
     gamma: Number = param(1.0, "exponent", lo=0.01, hi=100, identity=1.0)
-    range: IntensityRange = range_param("what becomes 0 and 1 for the power")
+    range: IntensityRange = range_param("values that map to 0 and 1 for the power")
     invert: bool = param(False, "whether to apply the exponent to the negated values", drawn=False)
     retain_stats: bool = param(False, "whether to restore mean and standard deviation", drawn=False)
 
@@ -162,7 +162,7 @@ class Gamma3d(Intensity):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """``((x - lo) / (hi - lo)) ^ gamma · (hi - lo) + lo``; values outside of the range are taken for its ends."""
+        """``((x - lo) / (hi - lo)) ^ gamma · (hi - lo) + lo``; values outside the range are clipped to it."""
         xp = namespace(x)
         values = -x if self.invert else x
         lo, hi = range_of(self, x, p.dtype)
@@ -227,7 +227,7 @@ class ZScore(Intensity):
 
     @property
     def asks_mask(self) -> bool:
-        """Whether the mask is what is counted."""
+        """Whether the statistics use the mask."""
         return self.of == "mask"
 
     def stages(self, p: Any) -> list[Stage]:
@@ -240,19 +240,21 @@ class ZScore(Intensity):
 
 
 class Window(Intensity):
-    """What lies between two values, from 0 to 1; in CT they are Hounsfield units."""
+    """Map a range of values to 0 to 1; in CT the values are Hounsfield units."""
 
     lo: Number = param(-1000.0, "value that becomes 0; smaller values become 0, too")
     hi: Number = param(1000.0, "value that becomes 1; greater values become 1, too")
 
     examples = ({"lo": 0.0, "hi": 1.0}, {"lo": (-200.0, -150.0), "hi": (200.0, 250.0), "p": 0.5, "seed": 1})
-    errors = (({"lo": 3.0, "hi": 1.0}, "window: lo=3.0 and hi=1.0 are given; allowed: lo below hi"),)
+    errors = (({"lo": 3.0, "hi": 1.0}, "window: lo=3.0 and hi=1.0 are not valid; allowed: lo below hi"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         lo, hi = self.lo, self.hi
         if isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and lo >= hi:
-            raise ParameterError(f"lo={lo} and hi={hi} are given", source=self.name, allowed="lo below hi")
+            raise ParameterError(
+                f"lo={lo} and hi={hi} are not valid", source=self.name, allowed="lo below hi"
+            )
 
     def reference(self, x: Array, p: Any) -> Array:
         """``(x - lo) / (hi - lo)``, cut off at 0 and 1."""
@@ -265,10 +267,10 @@ class Window(Intensity):
 
 
 class PercentileRescale(Intensity):
-    """What lies between two percentiles of the values, from 0 to 1."""
+    """Map the range between two percentiles of the values to 0 to 1."""
 
-    lower: Number = param(0.5, "of the values become 0", unit="%", lo=0, hi=100)
-    upper: Number = param(99.5, "of the values are below what becomes 1", unit="%", lo=0, hi=100)
+    lower: Number = param(0.5, "percentile that maps to 0", unit="%", lo=0, hi=100)
+    upper: Number = param(99.5, "percentile that maps to 1", unit="%", lo=0, hi=100)
 
     examples = ({"lower": 1.0, "upper": 99.0}, {"lower": (0.0, 2.0), "p": 0.5, "seed": 1})
     errors = (({"lower": -1}, "percentile_rescale: lower=-1 is not valid; allowed: a number from 0 to 100"),)
@@ -280,7 +282,7 @@ class PercentileRescale(Intensity):
 
 
 class HistogramStandardize(Intensity):
-    """Bring percentiles of the values to landmarks, and what is between them along straight lines (Nyúl and Udupa).
+    """Map percentiles of the values to landmarks, with linear interpolation between them (Nyúl and Udupa).
 
     Landmarks of a dataset are the means of such percentiles of its volumes. Values beyond the ends go on along the
     outermost lines.
@@ -316,7 +318,7 @@ class HistogramStandardize(Intensity):
             )
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """The value on the line of the two percentiles that it lies between."""
+        """Interpolate linearly between the two nearest percentiles."""
         xp = namespace(x)
         known = x[xp.isfinite(x)]
         if not known.size:
@@ -330,12 +332,12 @@ class HistogramStandardize(Intensity):
 
 
 class LocalGamma(Intensity):
-    """Raise values to a power between their ends, most at a place that is drawn and less the farther from it."""
+    """Raise values to a power within their range, most at a random position and less with distance from it."""
 
     gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
     reach: Number = param(
         (0.2, 0.5),
-        "standard deviation of the Gaussian around the place, in parts of each axis",
+        "standard deviation of the Gaussian around the position, as a fraction of each axis",
         lo=0.01,
         hi=10,
     )

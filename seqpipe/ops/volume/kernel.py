@@ -21,11 +21,11 @@ _SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
 _CONTROLS: Final = CudaSource("seqpipe.ops.cuda", "control3.cu")
 _THREADS: Final = 256
 _TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
-# of the lattice that a tile's slices and columns may go on by: the kernel holds so many control points and four more
+# lattice cells that a tile may cover along slices and columns: shared memory has room for this number and 4 more
 _CELLS: Final = (1, math.inf, 6)
-_ROOM: Final = 9  # volumes of which all is in the argument
-_CONTROL_ROOM: Final = 50  # fields of which it is
-_MOST: Final = 65535  # volumes of a launch
+_ROOM: Final = 9  # volumes whose description fits into the argument
+_CONTROL_ROOM: Final = 50  # fields whose description fits into the argument
+_MOST: Final = 65535  # volumes per launch
 _OFF_DIAGONAL: Final = (1, 2, 4, 6, 8, 9)  # of a matrix of three rows of four
 
 WORK: Final = np.dtype(
@@ -54,8 +54,8 @@ def launch_gathers(device: KernelDevice, rows: Seq[bytes], like: Any) -> None:
     """Start gathers, in one launch for each form of the kernel.
 
     Args:
-        device: what they run on.
-        rows: what the kernel is told of each, as :data:`WORK` has it; see :func:`seqpipe.ops.volume.gather.work_row`.
+        device: device of the kernels.
+        rows: description of each, of dtype :data:`WORK`; see :func:`seqpipe.ops.volume.gather.work_row`.
         like: an array in the memory that tables are put into.
     """
     forms: dict[tuple[int, int, int], list[bytes]] = {}
@@ -72,8 +72,8 @@ def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) 
     """Start to draw the control points of fields, in one launch.
 
     Args:
-        device: what draws them.
-        fields: whose they are.
+        device: device that samples them.
+        fields: the fields of the control points.
         like: an array in the memory where they are to be.
 
     Returns:
@@ -99,7 +99,7 @@ def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) 
 
 
 def _argument(rows: Seq[bytes], room: int, like: Any) -> tuple[Any, Any]:
-    """The argument of a launch: rows, or where they are if there is no room; and memory to keep until it is queued."""
+    """Return the argument of a launch, rows or their address, and memory to keep until it is queued."""
     data, table = b"".join(rows), None
     job = bytearray(8 + room * len(rows[0]))
     if len(rows) <= room:
@@ -117,12 +117,12 @@ def _launch(device: KernelDevice, defines: dict[str, int], rows: Seq[bytes], lik
         d, h, w = _THREE.unpack_from(row, _places("size"))
         tiles = max(tiles, -(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]))
     device.launch(_SOURCE, "gather3", defines, (tiles, len(rows), 1), _THREADS, argument, None)
-    # CuPy gives memory back to its pool in the order of the stream, so the launch is before the next use of it
+    # CuPy frees memory in stream order, so the launch precedes the next use of it
     del table
 
 
 def on_device(rows: Any, like: Any) -> Any:
-    """A table where an array lies, as bytes."""
+    """Return the address of an array as bytes."""
     return namespace(like).asarray(np.frombuffer(rows.tobytes(), np.uint8))
 
 

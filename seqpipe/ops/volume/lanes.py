@@ -41,12 +41,12 @@ _WORD: Final = 0xFFFFFFFF
 
 @dataclass(eq=False)
 class Lane:
-    """A channel on its way.
+    """A channel while stages are applied to it.
 
     Attributes:
-        values: as they are now, float32 ``(D, H, W)`` without gaps.
+        values: current values, float32 ``(D, H, W)``, contiguous.
         home: where they are to be in the end; ``values`` itself if that may be written.
-        stages: what is to be done with them.
+        stages: stages to apply.
         mask: the voxels that labels mark, uint8 ``(D, H, W)``, if a stage asks for it.
     """
 
@@ -63,11 +63,11 @@ class Lane:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether all stages are done."""
         return self._next == len(self.stages) and self.values is self.home
 
     def pending(self, xp: Any) -> Stage | None:
-        """The next stage that takes a launch; what takes none, or is CuPy's, is done on the way.
+        """Return the next stage that requires a launch; stages without one, or of CuPy, are run before.
 
         Args:
             xp: NumPy or CuPy.
@@ -104,7 +104,7 @@ class Lane:
         self._next += 1
 
     def room(self, xp: Any, *, in_place: bool) -> Array:
-        """Memory for what a launch writes.
+        """Memory for the output of a launch.
 
         Args:
             xp: NumPy or CuPy.
@@ -160,7 +160,7 @@ _NAMES: Final[dict[type, str]] = {Blurred: "blurred", Coarse: "coarse"}
 
 
 class _Surveys:
-    """Memory for what surveys find, at first 0."""
+    """Memory for the results of surveys, initially 0."""
 
     def __init__(self, xp: Any) -> None:
         self._xp, self._at = xp, _CHUNK
@@ -176,13 +176,13 @@ class _Surveys:
         return address_of(self._chunks[-1]) + self._at - _FOUND
 
     def blocks(self, count: int) -> int:
-        """The address of memory for what blocks contribute."""
+        """The address of the partial results of blocks."""
         self.sums.append(self._xp.empty(count * _SUMS, np.uint8))
         return address_of(self.sums[-1])
 
 
 class _Launch:
-    """A launch for some lanes, as it is put together.
+    """A launch for some lanes, under construction.
 
     Args:
         xp: NumPy or CuPy.
@@ -197,7 +197,7 @@ class _Launch:
         self._like: Any = None
 
     def add_points(self, lane: Lane, steps: list[Step], survey: Survey | None, surveys: _Surveys) -> None:
-        """Steps of a lane, and a survey of what comes of them."""
+        """Steps of a lane, and a survey of their result."""
         self._like = lane.values
         fours = -(-lane.values.size // 4)
         blocks = min(_POINT_BLOCKS, -(-fours // _THREADS))
@@ -268,7 +268,7 @@ class _Launch:
         argument = np.ndarray((), np.dtype((np.void, len(job))), job)
         defines = {"NOISE": random}
         device.launch(_SOURCE, name, defines, (self._blocks, len(lanes), 1), _THREADS, argument, None)
-        del table  # CuPy gives memory back in the order of the stream
+        del table  # CuPy frees memory in stream order
 
 
 def _row(step: Step, table: int) -> bytes:

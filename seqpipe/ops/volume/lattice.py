@@ -47,7 +47,7 @@ class DrawnControl:
         key: two words.
         nodes: slices, rows and columns of control points.
         most: displacement along each axis, in voxels.
-        flat: whether all slices of them are the same, and nothing moves along slices.
+        flat: whether all slices of them are equal, without displacement along slices.
     """
 
     key: tuple[int, int]
@@ -77,7 +77,7 @@ class Lattice:
     """Control displacements and where they are.
 
     Attributes:
-        points: float32 (slices, rows, columns of control points, 3), in voxels along each axis, or what draws them.
+        points: float32 (slices, rows, columns of control points, 3), in voxels along each axis, or their generator.
             Point ``k`` of an axis is at ``(k - 1) * distance``.
         distance: between them, in voxels, along each axis.
     """
@@ -100,23 +100,23 @@ class Lattice:
 
     @property
     def in_plane(self) -> bool:
-        """Whether it moves nothing from slice to slice, and every slice alike."""
+        """Whether the displacement is equal in all slices, and 0 along them."""
         if isinstance(self.points, DrawnControl):
             return self.points.flat
         return not self.points[..., 0].any() and bool((self.points == self.points[:1]).all())
 
     def displacements(self, places: FloatArray) -> FloatArray:
-        """How far each of some places ``(…, 3)`` is moved, in voxels."""
+        """Return the displacement at positions ``(…, 3)``, in voxels."""
         return self._evaluated(places, None)
 
     def jacobian(self, places: FloatArray) -> FloatArray:
-        """The derivative ``(…, 3, 3)`` of a place and its displacement by the place."""
+        """Return the Jacobian ``(…, 3, 3)`` of the displaced position."""
         parts = [self._evaluated(places, axis) for axis in range(3)]
         found: FloatArray = np.stack(parts, axis=-1) + np.eye(3)
         return found
 
     def inverted(self, places: FloatArray) -> FloatArray:
-        """The places ``(…, 3)`` that the field moves to the given ones, by Newton's method."""
+        """Return the positions ``(…, 3)`` that the field moves to these ones, by Newton's method."""
         found = places - self.displacements(places)
         for _ in range(_MOST_STEPS):
             off = found + self.displacements(found) - places
@@ -126,7 +126,7 @@ class Lattice:
         return found
 
     def _evaluated(self, places: FloatArray, by: int | None) -> FloatArray:
-        """The sum over the 64 control points around each place; of its derivative along one axis, if that is given."""
+        """Return the sum over the 64 control points around each position; with an axis, its derivative there."""
         flat, control = places.reshape(-1, 3), self.control
         first, weights = [], []
         for axis in range(3):

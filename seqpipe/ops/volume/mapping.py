@@ -1,4 +1,4 @@
-"""Mapping3: from the voxels of a result to those of what it is read from."""
+"""Mapping3: a mapping from the voxels of a result to those of its source."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
 class Mapping3:
     """Where each voxel of a result comes from: ``pre · φ(post · y)``, with ``φ(q) = q + lattice(q)``.
 
-    Positions are indices (slice, row, column) of voxels, whose centers are at whole numbers.
+    Positions are indices (slice, row, column) of voxels, whose centers are at integers.
 
     Attributes:
-        pre: 4×4, from the field's grid to what is read.
+        pre: 4×4, from the grid of the field to the source.
         post: 4×4, from the result to the field's grid; the identity where there is no field.
         lattice: the field, or None.
         size: slices, rows and columns of the result.
@@ -56,12 +56,12 @@ class Mapping3:
 
     @cached_property
     def matrix(self) -> FloatArray:
-        """Both matrices: what an affine is multiplied by, and all of it where there is no field."""
+        """The product of both matrices: the factor of an affine, and the whole mapping if it has no field."""
         return self.pre if self.post is UNMOVED else self.pre @ self.post
 
     @cached_property
     def in_plane(self) -> bool:
-        """Whether slices stay what they are, so that all of them are read by one table of places."""
+        """Whether slices map to slices, so that one table of positions suffices for all of them."""
         first, *others = self.pre.tolist()
         if (
             abs(first[0]) != 1
@@ -79,7 +79,7 @@ class Mapping3:
 
     @cached_property
     def turn(self) -> tuple[tuple[int, int, int], ...] | None:
-        """For each axis of what is read, the result's axis, step and offset; None unless voxels only change places."""
+        """For each axis of the source, the axis of the result, step and offset; None unless it only permutes voxels."""
         if self.lattice is not None:
             return None
         found = []
@@ -91,21 +91,21 @@ class Mapping3:
         return tuple(found) if len({axis for axis, _, _ in found}) == len(found) else None
 
     def positions(self, places: FloatArray) -> FloatArray:
-        """Where places ``(…, 3)`` of the result come from."""
+        """Map positions ``(…, 3)`` of the result to the source."""
         if self.lattice is None:
             return transformed(self.matrix, places)
         within = transformed(self.post, places)
         return transformed(self.pre, within + self.lattice.displacements(within))
 
     def points(self, points: FloatArray) -> FloatArray:
-        """Where points ``(…, 3)`` of what is read come to lie in the result."""
+        """Map points ``(…, 3)`` of the source to the result."""
         if self.lattice is None:
             return transformed(np.linalg.inv(self.matrix), points)
         within = self.lattice.inverted(transformed(np.linalg.inv(self.pre), points))
         return transformed(np.linalg.inv(self.post), within)
 
     def boxes(self, boxes: FloatArray) -> FloatArray:
-        """The smallest upright boxes ``(K, 6)``, first corner and last, around boxes as they come to lie."""
+        """Map boxes of the source to the smallest upright boxes ``(K, 6)``, first and last corner, of the result."""
         parts = np.array(_CORNERS if self.lattice is None else _WITH_CENTERS)
         lo, hi = boxes[:, None, :3], boxes[:, None, 3:]
         moved = self.points(lo + (hi - lo) * parts)
@@ -113,9 +113,9 @@ class Mapping3:
 
     @property
     def summary(self) -> str:
-        """What it takes to read by it, in words."""
+        """The kind of gather, in words."""
         if self.turn is not None:
-            return "voxels change places, nothing is interpolated"
+            return "voxels are permuted without interpolation"
         through = " through an elastic field" if self.lattice is not None else ""
         return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
 

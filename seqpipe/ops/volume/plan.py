@@ -22,10 +22,10 @@ class Move:
     """Geometry of one or more operators, done in one pass.
 
     Attributes:
-        before: the grid of what it is given.
-        mapping: from the result to that.
-        how: what the operators have in common: interpolation, and what is outside.
-        names: of the operators.
+        before: grid of the input.
+        mapping: mapping from the result to the input.
+        how: common settings of the operators: interpolation and fill value.
+        names: names of the operators.
     """
 
     before: Grid
@@ -34,7 +34,7 @@ class Move:
     names: list[str] = field(default_factory=list)
 
     def takes(self, op: Any) -> bool:
-        """Whether an operator can be done with the others, in one pass."""
+        """Return whether an operator can be fused with the others."""
         same = all(self.how.get(name, value) == value for name, value in op.how.items())
         return same and not (op.warps and self.mapping.lattice is not None)
 
@@ -45,7 +45,7 @@ class Move:
 
     @property
     def summary(self) -> str:
-        """What it does, in words."""
+        """Description of the step."""
         return f"one gather, {self.mapping.summary}"
 
     def outside(self, held: Held) -> float | None:
@@ -69,7 +69,7 @@ class Change:
 
     Attributes:
         op: the operator.
-        p: what it has drawn.
+        p: its sampled parameters.
         spacing: between voxels, in mm, or None.
     """
 
@@ -81,7 +81,7 @@ class Change:
 
     @property
     def names(self) -> list[str]:
-        """Of the operators."""
+        """Names of the operators."""
         return [self.op.name]
 
     def places(self, state: State) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Change:
         return found
 
     def about(self, state: State, held: Held) -> dict[str, Any]:
-        """What an operator is told of an image besides what it has drawn."""
+        """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
             labels = (one.values for one in state.parts.values() if isinstance(one.part, Labels))
@@ -113,7 +113,7 @@ class Smooth(Change):
     """Images smoothed before geometry makes them coarser.
 
     Attributes:
-        asked_by: the name of the operator that makes them so.
+        asked_by: name of the geometric operator.
     """
 
     asked_by: str = ""
@@ -122,7 +122,7 @@ class Smooth(Change):
 
     @property
     def names(self) -> list[str]:
-        """Of the operators."""
+        """Names of the operators."""
         return [self.asked_by]
 
 
@@ -140,7 +140,7 @@ class Rename:
 
     @property
     def names(self) -> list[str]:
-        """Of the operators."""
+        """Names of the operators."""
         return [self.op.name]
 
 
@@ -148,15 +148,15 @@ PlanStep: TypeAlias = Move | Change | Rename
 
 
 class Plan:
-    """What is done to a sample, step by step.
+    """The steps of a sample.
 
     Args:
         state: the sample.
 
     Attributes:
-        grid: of the result.
-        steps: what is done.
-        drawn: for each operator, it, what it has drawn, and the grid that it is given.
+        grid: grid of the result.
+        steps: the steps, in order.
+        drawn: each operator, with its sampled parameters and the grid of its input.
     """
 
     def __init__(self, state: State) -> None:
@@ -178,7 +178,7 @@ class Plan:
 
         Args:
             op: the operator.
-            p: what it has drawn.
+            p: its sampled parameters.
 
         Raises:
             ParameterError: it does not take the sample.
@@ -207,7 +207,7 @@ class Plan:
         self.grid = move.grid
 
     def history(self, epoch: int, index: int) -> Callable[[], list[dict[str, Any]]]:
-        """What gives an entry for each operator, as JSON knows it: to put them in words takes as long as to draw."""
+        """Return a function that builds the history as JSON values: as expensive as sampling, so it is deferred."""
         drawn = self.drawn  # not the plan, which has the voxels
 
         def entries() -> list[dict[str, Any]]:
@@ -256,7 +256,7 @@ def plans_of(
         states: the samples.
         epoch: the epoch that draws are for.
         indices: of the samples.
-        drawn: in place of draws, what each operator has drawn.
+        drawn: the parameters of each operator, instead of sampling them.
 
     Raises:
         ParameterError: an operator does not take a sample.

@@ -1,4 +1,4 @@
-"""What intensities span, and statistics, which leave out what is no number."""
+"""Range and statistics of intensities, ignoring NaN and infinity."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     """The least and the greatest intensity of a channel.
 
     Args:
-        op: who asks; it has a ``range``.
+        op: the operator, which has a parameter ``range``.
         x: the channel.
-        dtype: of the volume that was given.
+        dtype: dtype of the original volume.
 
     Raises:
         ParameterError: there is no range.
@@ -31,7 +31,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     given: Any = op.range
     if given is None:
         raise ParameterError(
-            "it needs the range of intensities, and a volume has none by itself",
+            "the range of intensities is required, and a volume does not define it",
             source=op.name,
             allowed="range=(least, greatest), 'minmax', 'percentiles' or 'dtype'",
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",

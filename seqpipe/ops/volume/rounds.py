@@ -1,6 +1,6 @@
-"""Samples on a GPU: the steps of all of them at once, each kind of step in common launches.
+"""Samples on a GPU: steps of all samples run concurrently, each kind of step in common launches.
 
-What comes of a sample does not depend on the others: kernels do the same for each, however many there are.
+The result of a sample does not depend on the others: kernels process each in the same way, whatever their number.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _WHOLE: Final = (
     "int8",
     "uint16",
     "int16",
-)  # types whose values float32 holds, and rounds as they are
+)  # dtypes whose values float32 represents exactly
 
 
 @dataclass(eq=False)
 class _Sample:
-    """A sample on its way."""
+    """A sample while its steps are run."""
 
     state: State
     steps: list[PlanStep]
-    fresh: set[str] = field(default_factory=set)  # parts in memory that was made here, which may be written
+    fresh: set[str] = field(default_factory=set)  # parts in memory allocated here, which may be overwritten
 
 
 def in_rounds(
     states: Seq[State], plans: Seq[Plan], device: KernelDevice, memory: BatchMemory | None
 ) -> list[State]:
-    """Samples with what is planned for them done.
+    """Run the planned steps of samples on a GPU.
 
     Args:
         states: the samples, all of them on one device, which is the current one.
         plans: their steps.
-        device: what kernels run on.
-        memory: memory for results that shall lie one after the other; None if they need not.
+        device: device of the kernels.
+        memory: memory for contiguous results; None if they need not be contiguous.
     """
     samples = [_Sample(state, list(plan.steps)) for state, plan in zip(states, plans, strict=True)]
     while any(sample.steps for sample in samples):
@@ -70,7 +70,7 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
     moves: list[tuple[_Sample, Any]] = []
     for sample in samples:
         step: Any = sample.steps.pop(0)
-        # what is moved again does not stay
+        # intermediate results do not stay
         last = memory is not None and not any(isinstance(later, Move) for later in sample.steps)
         moves.append((sample, step))
         for name, held in sample.state.parts.items():
@@ -136,10 +136,10 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
 def _lanes_of(
     steps: Seq[tuple[Change, int]], state: State, held: Held, *, fresh: bool
 ) -> tuple[list[Lane], Array]:
-    """The channels of an image on their way, and where all of it will be; none if nothing changes.
+    """Return lanes for the channels of an image, and the memory of the result; no lanes if nothing changes.
 
     Args:
-        steps: what is done to the image, each with the number of its first channel.
+        steps: steps on the image, each with the number of its first channel.
         state: the sample.
         held: the image.
         fresh: whether its memory may be written.

@@ -31,20 +31,20 @@ from .unfinite import count_unfinite, tell_counted
 __all__ = ["ALONE", "Doing", "plain", "run", "samples_done"]
 
 ALONE: Final = "image"
-"""The name of what is given without one."""
-_PORTION: Final = 16 << 20  # voxels that a GPU takes longer to gather than it takes to plan for them
+"""Name of a part that is not in a dictionary."""
+_PORTION: Final = 16 << 20  # number of voxels for which gathering on a GPU takes longer than planning
 _BATCHES: Final = {3: "DHW", 4: "DHWC", 5: "NDHWC"}
 
 
 @dataclass
 class Doing:
-    """How it is done.
+    """Settings of a run.
 
     Attributes:
-        backend: who does it; None for the kernel on a GPU and C on the CPU.
-        device: what kernels run on; None for the GPU that holds the volume.
-        stacked: whether results of one shape shall lie one after the other in memory.
-        told: whether samples shall know what was drawn.
+        backend: the backend; None for the kernel on a GPU and C on the CPU.
+        device: device of the kernels; None for the GPU of the volume.
+        stacked: whether results of one shape are contiguous in memory.
+        told: whether samples get a history.
     """
 
     backend: Backend | None = None
@@ -53,7 +53,7 @@ class Doing:
     told: bool = True
 
     def device_for(self, values: Array) -> KernelDevice | None:
-        """What kernels run on for a volume; None if NumPy and C do it."""
+        """Return the device of the kernels for a volume; None for NumPy and C."""
         by_kernel = self.backend == "cuda" or (self.backend is None and device_of(values) != "cpu")
         return (self.device or cuda_device_of(values)) if by_kernel else None
 
@@ -142,7 +142,7 @@ def _apart(
 
 
 def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> Sample:
-    """Samples as a dictionary of batches, each part as the one that was given."""
+    """Combine samples to a dictionary of batches, each part of its original type."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         part, data = as_part(value), [sample[name].data for sample in made]
@@ -156,7 +156,7 @@ def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> S
 
 
 def plain(given: Any, done: Any) -> Any:
-    """The result of one part as what was given: a part, or the data of one."""
+    """Return the result of one part in its original form: a part, or the data of one."""
     return done if isinstance(given, Part) else done.data if isinstance(done, Part) else done
 
 
@@ -177,7 +177,7 @@ def _stacked(op: Declaration, made: list[Array]) -> Array:
 
 
 def _one_room(made: list[Array]) -> bool:
-    """Whether arrays are views of one that was made for all of them."""
+    """Return whether arrays are views of one array that was allocated for all of them."""
     bases = [array if array.base is None else array.base for array in made]
     return len(made) == 1 or all(base is bases[0] for base in bases)
 
@@ -191,7 +191,7 @@ def samples_done(
     doing: Doing,
     drawn: Seq[Drawn] | None = None,
 ) -> list[Sample]:
-    """What operators make of samples, with their histories.
+    """Apply operators to samples, with histories.
 
     Args:
         ops: the operators.
@@ -200,7 +200,7 @@ def samples_done(
         epoch: the epoch that draws are for.
         indices: of the samples.
         doing: how it is done.
-        drawn: in place of draws, what each operator has drawn.
+        drawn: the parameters of each operator, instead of sampling them.
 
     Raises:
         ParameterError: an operator does not take a sample.
@@ -225,7 +225,7 @@ def samples_done(
 
 
 def _portions(ops: Seq[Any], states: Seq[State], doing: Doing) -> list[slice]:
-    """Which samples are planned at once: of large ones on a GPU few, which it works on while the next are planned."""
+    """Yield groups of samples to plan together: small groups of large samples on a GPU, so that it runs meanwhile."""
     count = len(states)
     # a table has values for all samples
     if count and doing.device_for(states[0].reference.values) and not any(op.tabled for op in ops):
@@ -234,7 +234,7 @@ def _portions(ops: Seq[Any], states: Seq[State], doing: Doing) -> list[slice]:
 
 
 def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing, memory: BatchMemory | None) -> list[State]:
-    """The samples with what was planned done: by device, as they may lie on several."""
+    """Run the plans of samples, grouped by device."""
     made: dict[int, State] = {}
     there: dict[str, list[int]] = {}
     for number, state in enumerate(states):
@@ -248,7 +248,7 @@ def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing, memory: BatchM
         first = states[numbers[0]].reference.values
         with on_device_of(first):
             device: Any = doing.device_for(first)
-            for number in numbers:  # only where statistics could miss them: it takes a pass over the voxels
+            for number in numbers:  # only if statistics could miss them: it takes a pass over the voxels
                 if any(isinstance(step, Change) for step in plans[number].steps):
                     count_unfinite(states[number])
             found = in_rounds([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)

@@ -174,7 +174,7 @@ class Elastic3d(Spatial):
 
 
 class _Resized(Spatial, register=False):
-    """Another number of voxels in the same place, by default without aliasing.
+    """Change the number of voxels over the same extent, by default with antialiasing.
 
     Where voxels become coarser by a factor ``f`` along an axis, images are first smoothed along it by a Gaussian of
     ``(f - 1) / 2`` voxels, as scikit-image does; labels, and images of which the nearest voxel is taken, are not.
@@ -186,7 +186,7 @@ class _Resized(Spatial, register=False):
 
     @abstractmethod
     def step(self, p: Any, grid: Grid) -> FloatArray:
-        """From voxel to voxel of the result, in those that are given, along each axis."""
+        """Distance between voxels of the result, in voxels of the input, along each axis."""
 
     @property
     def smooths(self) -> bool:
@@ -204,7 +204,7 @@ class _Resized(Spatial, register=False):
 
 
 class Zoom3d(_Resized):
-    """Make a volume larger or smaller along each axis, with as many more or fewer voxels; its extent in mm stays.
+    """Change the number of voxels along each axis by a factor or to a size; the extent in mm is preserved.
 
     Images that become smaller are smoothed first; see ``antialias``.
     """
@@ -275,7 +275,7 @@ class Resample3d(_Resized):
         return _resized(mapping, np.maximum(1, np.rint(np.array(grid.size) / step)), grid, step)
 
     def step(self, p: Any, grid: Grid) -> FloatArray:
-        """The new distances in parts of those that are there."""
+        """The new spacing relative to the old one."""
         wanted: FloatArray = np.asarray(p.spacing_mm, np.float64)
         return wanted / spacing_of(self, grid, "spacing_mm")
 
@@ -284,10 +284,10 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
     """A mapping and behind it another number of voxels, about the same center.
 
     Args:
-        mapping: what was done before.
+        mapping: mapping of the operators before.
         size: slices, rows and columns.
-        grid: of what is given.
-        step: from voxel to voxel, in those that are given.
+        grid: grid of the input.
+        step: distance between voxels of the result, in voxels of the input.
     """
     given = np.array(grid.size)
     matrix = UNMOVED.copy()
@@ -298,10 +298,10 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
 
 
 def _unsheared(op: Volumetric, angles: Seq[float]) -> Seq[Seq[float]]:
-    """The inverse of the matrix of a shear by six angles in degrees; zeros that keep slices apart stay zeros.
+    """Return the inverse of the matrix of a shear by six angles in degrees; zeros that separate slices stay zeros.
 
     Raises:
-        ParameterError: the shear has none: it makes the volume flat.
+        ParameterError: the matrix is singular: the shear makes the volume flat.
     """
     if not any(angles):
         return _STRAIGHT

@@ -1,7 +1,7 @@
-"""Stages: an operator on intensities as a GPU does it, for one channel; ``lanes`` launches them for many at once.
+"""Stages: the implementation of an intensity operator on a GPU, for one channel; ``lanes`` launches them for many.
 
-A ``Survey`` finds the mean, deviation and ends of the values as they are at its place, ``Step`` changes each voxel by
-itself, perhaps by what surveys before it found, and the others take a pass of their own over the values.
+A ``Survey`` computes the mean, deviation and extremes of the values before it, a ``Step`` changes each voxel
+independently, perhaps by results of earlier surveys, and each other stage is a separate pass over the values.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Survey:
 
     Attributes:
         counts: which voxels do, of :data:`COUNTS`.
-        address: where on the device what is found is, once it is known.
+        address: address of the result on the device, once it is known.
     """
 
     counts: str = "all"
@@ -65,7 +65,7 @@ class Survey:
 
 @dataclass(eq=False)
 class Kept:
-    """The values as they are here, for a step after passes that change them.
+    """The current values, for a step after passes that change them.
 
     Attributes:
         values: they, once they are known.
@@ -76,13 +76,13 @@ class Kept:
 
 @dataclass(eq=False)
 class Step:
-    """A change of each voxel by itself.
+    """A change of each voxel independently.
 
     Attributes:
         code: which, of :data:`CODES`.
         numbers: up to four, as the kernel's ``a`` to ``d``.
         key: two words, of random numbers.
-        place: which of the key's random numbers.
+        place: position in the random numbers of the key.
         before: a survey that it looks at.
         after: another one.
         other: values that it looks at besides.
@@ -105,7 +105,7 @@ class Step:
 
 @dataclass(eq=False)
 class Blurred:
-    """Every voxel mixed with its neighbors along an axis; what is outside mirrors what is inside.
+    """A convolution along an axis; borders are mirrored.
 
     Attributes:
         axis: 0 for slices, 1 for rows, 2 for columns.
@@ -132,7 +132,7 @@ class Call:
     """A function of the channel's values ``(D, H, W)``, in whatever kernels arrays have.
 
     Attributes:
-        function: what gives the values that come of it.
+        function: returns the new values.
     """
 
     function: Callable[[Array], Array]
@@ -147,6 +147,6 @@ def scaled(factor: float, offset: float = 0.0) -> Step:
 
 
 def rounded(dtype: np.dtype[Any]) -> Step:
-    """What a type of whole numbers makes of values."""
+    """Conversion of values to an integer dtype."""
     info = np.iinfo(dtype)
     return Step("rounded", (info.min, info.max))

@@ -1,4 +1,4 @@
-"""Voxels that are no numbers: kept, counted, and said once for each image. On a GPU nothing waits for the count."""
+"""NaN and infinite voxels: kept, counted, and reported once per image. On a GPU nothing waits for the count."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .held import State
 __all__ = ["count_unfinite", "tell_counted"]
 
 _counted: deque[tuple[str, Any, Any]] = deque(maxlen=256)
-"""Counts on their way from GPUs: the image's name, pinned memory, and the event behind the copy."""
+"""Counts being copied from GPUs: name of the image, pinned memory, and the event after the copy."""
 
 
 def count_unfinite(state: State) -> None:
-    """Count the voxels of a sample's images that are NaN or infinite, and say it: of a GPU in a later call.
+    """Count the NaN and infinite voxels of a sample's images, and warn; for a GPU in a later call.
 
     Args:
         state: the sample.
@@ -46,7 +46,7 @@ def _count_later(name: str, values: Array) -> None:
 
 
 def tell_counted() -> None:
-    """Say what earlier calls counted on GPUs, as far as that is known by now."""
+    """Warn of the counts of earlier calls on GPUs that are available by now."""
     while _counted and _counted[0][2].done:
         name, (here, *_), _ = _counted.popleft()
         _say(name, int(here))

@@ -1,4 +1,4 @@
-"""Geometry by whole voxels: flips, quarter turns, crops and pads, for which nothing is interpolated."""
+"""Geometry by whole voxels, without interpolation: flips, quarter turns, crops and pads."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Crop3d(Exact):
                 advice="Choose pad_mode='constant' or 'edge'",
             )
         matrix = UNMOVED.copy()
-        # what is missing is added at both sides alike
+        # padding is equal on both sides
         inside = np.floor(np.asarray(p.place, np.float64) * (room + 1)).clip(0, np.maximum(room, 0))
         matrix[:3, 3] = np.where(room < 0, np.floor(room / 2), inside)
         return mapping.then(matrix, self.size)
@@ -166,5 +166,5 @@ class Pad3d(Exact):
 
 
 def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a gather, whose fill value None stands for edge voxels."""
+    """Return settings of a gather, in which the fill value None repeats the edge voxels."""
     return {**how, "fill_value": None} if pad_mode == "edge" else how

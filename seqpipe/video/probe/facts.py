@@ -74,7 +74,7 @@ class Facts(NamedTuple):
         return cls(*picture, first, steps, per, offset, int(numerator), int(denominator or 1))
 
     @property
-    def picture(self) -> tuple[int, ...]:
+    def geometry(self) -> tuple[int, ...]:
         """Width, height, rotation and flip, which determine the shape of output frames."""
         return self[1:5]
 

@@ -291,7 +291,7 @@ def test_what_is_composed_is_read_once(volume):
     relabeled = Chain(crop, ops.ReplaceLabel(label=1, by=2), ops.ZScore())
     assert relabeled.explain() == "1. crop3d: one gather\n2. replace_label: labels\n3. zscore: intensities"
     views = Chain(ops.Flip3d(width=True), ops.Rot90(), ops.Crop3d(size=(4, 5, 6)))
-    assert "voxels change places" in views.explain(volume)
+    assert "voxels are permuted" in views.explain(volume)
     assert np.array_equal(
         views(volume), np.rot90(volume[:, :, ::-1], 1, (1, 2))[7:11, 11:16][:, :, 8:14][:, :5]
     )
@@ -493,11 +493,11 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
     [
         (
             lambda x: ops.RandomAffine3d(translate_mm=3.0)(x),
-            "random_affine3d: translate_mm is in mm, and this volume has no spacing.*affine",
+            "random_affine3d: translate_mm is in mm, but the volume has no spacing.*affine",
         ),
         (
             lambda x: ops.Resample3d(spacing_mm=1)(x),
-            "resample3d: spacing_mm is in mm, and this volume has no spacing",
+            "resample3d: spacing_mm is in mm, but the volume has no spacing",
         ),
         (
             lambda x: ops.RandomAffine3d(shear=(45.0, 0.0, 45.0, 0.0, 0.0, 0.0))(x),
@@ -505,15 +505,15 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
         ),
         (
             lambda x: ops.Elastic3d(amplitude_mm=3.0)(x),
-            "elastic3d: amplitude_mm is in mm, and this volume has no spacing",
+            "elastic3d: amplitude_mm is in mm, but the volume has no spacing",
         ),
         (
             lambda x: ops.GaussianBlur3d(unit="mm")(x),
-            "gaussian_blur3d: unit='mm', and this volume has no spacing",
+            "gaussian_blur3d: unit='mm', but the volume has no spacing",
         ),
         (
             lambda x: ops.Gamma3d(gamma=1.2)(x),
-            r"gamma3d: it needs the range of intensities, and a volume has none by itself; allowed: range=",
+            r"gamma3d: the range of intensities is required, and a volume does not define it; allowed: range=",
         ),
         (lambda x: ops.ZScore(of="mask")(x), "zscore: of='mask', and the sample has no labels"),
         (
@@ -526,7 +526,7 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
         ),
         (
             lambda x: ops.Flip3d(width=True)({"a": space(x), "b": Sequence(x, "DHW", affine=np.eye(4))}),
-            "flip3d: b lies up to .* voxels beside the part before it",
+            "flip3d: b is shifted by up to .* voxels against the part before it",
         ),
         (
             lambda x: ops.Flip3d(width=True)({"a": x, "m": Labels((x > 0) * 7, classes=3)}),
