@@ -127,7 +127,7 @@ def test_a_program_for_a_gpu_says_once_that_it_runs_on_a_cpu(program, folder, mo
     monkeypatch.delenv("SEQPIPE_DALI_DEVICE", raising=False)
     monkeypatch.setattr(place, "has_driver", lambda: False)
     place._warn.cache_clear()
-    with pytest.warns(UserWarning, match="no NVIDIA driver.*runs on the CPU") as told:
+    with pytest.warns(UserWarning, match="no NVIDIA driver.*run on the CPU") as told:
         program("class_images")(folder)
     assert len([one for one in told if "driver" in str(one.message)]) == 1
 
