@@ -19,7 +19,7 @@ X = TypeVar("X")
 # steps from each color of the wheel to the next: red, yellow, green, cyan, blue, magenta, red (Baker et al., 2007)
 _STEPS: Final = (15, 6, 4, 11, 13, 6)
 _CORNERS: Final = ((1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1), (1, 0, 1), (1, 0, 0))
-_BEYOND: Final = 0.75  # brightness of motion longer than the longest of the scale
+_BEYOND: Final = 0.75  # brightness of vectors longer than max_motion
 
 
 def to_rgb(flow: X, max_motion: float | None = None) -> X:
@@ -45,7 +45,7 @@ def to_rgb(flow: X, max_motion: float | None = None) -> X:
 
 @lru_cache(maxsize=1)
 def _wheel() -> npt.NDArray[np.float32]:
-    """The colors by direction, ``(55, 3)`` from 0 to 1."""
+    """Return the colors by direction, ``(55, 3)`` from 0 to 1."""
     parts = [
         np.linspace(first, last, steps, endpoint=False)
         for steps, first, last in zip(_STEPS, _CORNERS[:-1], _CORNERS[1:], strict=True)
@@ -63,12 +63,12 @@ def _colored(flow: Array, max_motion: float | None) -> Array:
         longest = float(length[known].max()) if bool(known.any()) else 0.0
         max_motion = longest or 1.0
     length = library.where(known, length / np.float32(max_motion), 0)
-    turn = library.arctan2(library.where(known, -v, 0), library.where(known, -u, 0)) / np.float32(np.pi)
+    angle = library.arctan2(library.where(known, -v, 0), library.where(known, -u, 0)) / np.float32(np.pi)
     wheel = library.asarray(_wheel())
-    place = (turn + 1) / 2 * (len(wheel) - 1)
-    low = library.floor(place).astype(np.int32)
-    part = (place - low)[..., None]
-    color = (1 - part) * wheel[low] + part * wheel[(low + 1) % len(wheel)]
+    position = (angle + 1) / 2 * (len(wheel) - 1)
+    low = library.floor(position).astype(np.int32)
+    fraction = (position - low)[..., None]
+    color = (1 - fraction) * wheel[low] + fraction * wheel[(low + 1) % len(wheel)]
     length = length[..., None]
     color = library.where(length <= 1, 1 - length * (1 - color), color * np.float32(_BEYOND))
     return library.where(known[..., None], library.floor(255 * color), 0).astype(np.uint8)

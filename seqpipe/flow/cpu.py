@@ -16,17 +16,14 @@ Gray: TypeAlias = npt.NDArray[np.uint8]
 FlowField: TypeAlias = npt.NDArray[np.float32]
 _Calc: TypeAlias = Callable[[Gray, Gray, "FlowField | None"], FlowField]
 
-_LEAST: Final = (
-    32  # pixels of a side that every method has room for; smaller frames are extended by their border
-)
-
-
-_KEPT_FROM: Final = 256
-"""Pixels of the shorter side from which on an object of DIS is used again."""
+_MIN_SIDE: Final = 32
+"""Smallest side in pixels that all methods accept; smaller frames are padded by their border."""
+_REUSE_FROM: Final = 256
+"""Shorter side in pixels from which on a DIS object is reused."""
 
 
 class _Farneback(NamedTuple):
-    """The settings of :func:`cv2.calcOpticalFlowFarneback`, in its order."""
+    """Parameters of :func:`cv2.calcOpticalFlowFarneback`, in its order."""
 
     pyr_scale: float
     levels: int
@@ -44,27 +41,27 @@ _FARNEBACK: Final = {
 
 
 class FlowWorkspace(threading.local):
-    """What computes the flow of large frames without a start, for each thread: DIS keeps its buffers from pair to pair.
+    """DIS objects of each thread, reused for large frames without an initial flow so that their buffers are kept.
 
-    A new object for each pair has the kernel clear some 3,000 pages for a pair of 1080p, and threads of one process
-    wait for each other there. Small frames have new ones: by these, DIS changes its own settings for all that follow.
+    A new object for each 1080p pair makes the kernel clear about 3,000 pages, and threads of one process contend
+    there. Small frames need new objects, because they make DIS change its own settings for all later frames.
     """
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str, tuple[int, ...]], _Calc] = {}
+        self.cache: dict[tuple[str, str, tuple[int, ...]], _Calc] = {}
 
 
 def _dis(preset: str) -> _Calc:
-    """OpenCV's DIS. Its results depend on earlier starts, and on earlier frames that are small or of other sizes."""
+    """Create OpenCV's DIS, whose results depend on earlier initial flows, and on earlier small or other sizes."""
     import cv2
 
     fast = preset == "fast"
-    made: Any = cv2.DISOpticalFlow.create(
+    dis: Any = cv2.DISOpticalFlow.create(
         cv2.DISOPTICAL_FLOW_PRESET_FAST if fast else cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
     )
-    if preset == "slow":  # down to full resolution, where the presets end at half of it
-        made.setFinestScale(0)
-    calc: _Calc = made.calc
+    if preset == "slow":  # full resolution; the presets end at half of it
+        dis.setFinestScale(0)
+    calc: _Calc = dis.calc
     return calc
 
 
@@ -74,8 +71,8 @@ def _farneback(preset: str) -> _Calc:
     def calc(first: Gray, second: Gray, start: FlowField | None) -> FlowField:
         flags = 0 if start is None else cv2.OPTFLOW_USE_INITIAL_FLOW
         method: Any = cv2.calcOpticalFlowFarneback
-        made: FlowField = method(first, second, start, *_FARNEBACK[preset], flags)
-        return made
+        flow: FlowField = method(first, second, start, *_FARNEBACK[preset], flags)
+        return flow
 
     return calc
 
@@ -91,50 +88,50 @@ def dense_flow(
     start: FlowField | None = None,
     workspace: FlowWorkspace | None = None,
 ) -> FlowField:
-    """The flow from one frame to another.
+    """Compute the flow from one frame to another.
 
     Args:
         method: one of :data:`seqpipe.flow.params.METHODS`.
         preset: slow, medium or fast.
-        first: ``(H, W)``.
-        second: likewise.
-        start: a flow ``(H, W, 2)`` to begin from; it is left as it is.
-        workspace: memory that is kept for the next pair; it changes no result.
+        first: first frame ``(H, W)``.
+        second: second frame ``(H, W)``.
+        start: initial flow ``(H, W, 2)``; it is not modified.
+        workspace: memory reused between pairs; it does not affect results.
 
     Returns:
         float32 ``(H, W, 2)``.
     """
     height, width = first.shape
-    below, right = max(0, _LEAST - height), max(0, _LEAST - width)
+    below, right = max(0, _MIN_SIDE - height), max(0, _MIN_SIDE - width)
     if below or right:
         import cv2
 
-        def extended(part: Any) -> Any:
-            return cv2.copyMakeBorder(part, 0, below, 0, right, cv2.BORDER_REPLICATE)
+        def padded(image: Any) -> Any:
+            return cv2.copyMakeBorder(image, 0, below, 0, right, cv2.BORDER_REPLICATE)
 
-        first, second = extended(first), extended(second)
-        start = None if start is None else extended(start)
+        first, second = padded(first), padded(second)
+        start = None if start is None else padded(start)
     elif start is not None:
-        start = start.copy()  # which is overwritten
-    if workspace is None or start is not None or min(first.shape) < _KEPT_FROM:
+        start = start.copy()  # OpenCV overwrites it
+    if workspace is None or start is not None or min(first.shape) < _REUSE_FROM:
         calc = _METHODS[method](preset)
     else:
         key = method, preset, first.shape
-        calc = workspace.kept.get(key) or workspace.kept.setdefault(key, _METHODS[method](preset))
+        calc = workspace.cache.get(key) or workspace.cache.setdefault(key, _METHODS[method](preset))
     return calc(first, second, start)[:height, :width]
 
 
 @lru_cache(maxsize=4)
-def _places(height: int, width: int) -> tuple[FlowField, FlowField]:
+def _pixel_grid(height: int, width: int) -> tuple[FlowField, FlowField]:
     rows, columns = np.mgrid[:height, :width].astype(np.float32)
     return rows, columns
 
 
 def mismatch(first: Gray, second: Gray, flow: FlowField) -> FlowField:
-    """How far the second frame, seen by the flow, is from the first one: levels, float32 ``(H, W)``."""
+    """Return the absolute difference of the first frame and the second one warped by the flow, float32 ``(H, W)``."""
     import cv2
 
-    rows, columns = _places(*first.shape)
-    places = columns + flow[..., 0], rows + flow[..., 1]
-    seen = cv2.remap(second, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return np.asarray(cv2.absdiff(first, seen), np.float32)
+    rows, columns = _pixel_grid(*first.shape)
+    positions = columns + flow[..., 0], rows + flow[..., 1]
+    warped = cv2.remap(second, *positions, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(cv2.absdiff(first, warped), np.float32)

@@ -24,9 +24,9 @@ __all__ = ["FORMATS", "decode", "encode", "read", "write"]
 Field = npt.NDArray[np.float32]
 
 _MAGIC: Final = b"PIEH"  # 202021.25 as float32, little endian
-_UNKNOWN: Final = 1e10  # Middlebury: what is above 1e9 is unknown
+_UNKNOWN: Final = 1e10  # Middlebury: components above 1e9 are unknown
 _UNKNOWN_FROM: Final = 1e9
-_LARGEST: Final = 1 << 16  # pixels of a side; a header that says more is damaged
+_MAX_SIDE: Final = 1 << 16  # pixels; a larger size in a header counts as damage
 _KITTI_ONE, _KITTI_ZERO = 64.0, 32768.0
 
 
@@ -146,7 +146,7 @@ def _from_flo(content: bytes, source: str) -> Field:
     if len(content) < 12:
         raise _damaged(f"its header is cut off after {len(content)} of 12 bytes", source)
     width, height = struct.unpack("<ii", content[4:12])
-    if not (0 < width <= _LARGEST and 0 < height <= _LARGEST):
+    if not (0 < width <= _MAX_SIDE and 0 < height <= _MAX_SIDE):
         raise _damaged(f"its header says {width}×{height} vectors", source)
     wanted = 12 + width * height * 8
     if len(content) != wanted:
@@ -164,7 +164,7 @@ def _to_png(flow: Any) -> bytes:
 
     field = _one(flow, "png")
     known = np.isfinite(field[..., 0]) & np.isfinite(field[..., 1])
-    # half a step is lost at most; what is longer than 512 pixels is cut off, as KITTI's own tools do
+    # components are rounded to 1/64 pixel and clipped to ±512 pixels, as by KITTI's tools
     levels = np.rint(np.where(known[..., None], field, 0).astype(np.float64) * _KITTI_ONE + _KITTI_ZERO)
     levels = np.where(known[..., None], np.clip(levels, 0, 65535), 0).astype(np.uint16)
     done, coded = cv2.imencode(".png", np.dstack([known.astype(np.uint16), levels[..., 1], levels[..., 0]]))
@@ -211,8 +211,8 @@ def _to_npz(flow: Any) -> bytes:
 
 def _from_npz(content: bytes, source: str) -> Any:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as held:
-            fields = dict(held)
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            fields = dict(archive)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise _damaged(f"it is no .npz file that can be read ({error})", source) from error
     if "flow" not in fields:
@@ -234,7 +234,7 @@ def _from_npz(content: bytes, source: str) -> Any:
 
 
 class _Format(NamedTuple):
-    """How flow is turned into the content of a file, and back."""
+    """The encoder and decoder of a file format."""
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, str], Any]
@@ -246,7 +246,7 @@ _FORMATS: Final = {
     "npz": _Format(_to_npz, _from_npz),
 }
 FORMATS: Final = tuple(_FORMATS)
-"""The formats that hold flow, which are the endings of their files."""
+"""The file formats of flow, by file extension."""
 
 
 def _format(name: str) -> _Format:

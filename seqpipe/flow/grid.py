@@ -1,4 +1,4 @@
-"""The output grid: a vector for each cell of ``grid`` × ``grid`` pixels, centred in the middle of the cell."""
+"""The output grid: one vector for each cell of ``grid`` × ``grid`` pixels, at the cell's center."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ __all__ = ["GRIDS", "HINT_GRIDS", "cells", "dense", "grid_of", "upsample"]
 X = TypeVar("X")
 
 GRIDS: Final = (1, 2, 4)
-"""Sizes of a cell in pixels, of flow that is computed."""
+"""Cell sizes of computed flow in pixels."""
 HINT_GRIDS: Final = (1, 2, 4, 8)
-"""Those of hints."""
+"""Cell sizes of hints in pixels."""
 
 
 def cells(values: npt.NDArray[np.float32], grid: int) -> npt.NDArray[np.float32]:
-    """The mean of each cell of a dense field.
+    """Average a dense field over cells.
 
     Args:
         values: float32 ``(H, W)`` or ``(H, W, 2)``.
-        grid: pixels of a side of a cell; those that reach past the border take the pixels that they have, the last one
-            repeated.
+        grid: side of a cell in pixels; cells beyond the border repeat the edge pixels.
 
     Returns:
         float32 ``(⌈H / grid⌉, ⌈W / grid⌉, …)``.
@@ -46,15 +45,15 @@ def cells(values: npt.NDArray[np.float32], grid: int) -> npt.NDArray[np.float32]
 
 
 def grid_of(shape: tuple[int, int], size: tuple[int, int], source: str = "grid_of") -> int:
-    """The grid of a flow of some shape, for frames of some size.
+    """Determine the grid of a flow from its shape and the size of the frames.
 
     Args:
         shape: rows and columns of the flow.
         size: rows and columns of the frames.
-        source: for messages.
+        source: name of the calling function, for messages.
 
     Raises:
-        ParameterError: no grid gives a flow of that shape.
+        ParameterError: no grid results in a flow of that shape.
     """
     fitting = [g for g in HINT_GRIDS if all(-(-side // g) == n for side, n in zip(size, shape, strict=True))]
     if not fitting:
@@ -96,12 +95,14 @@ def _upsampled(flow: Array, size: tuple[int, int]) -> Array:
 
 
 def dense(flow: npt.NDArray[Any], grid: int, size: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """:func:`upsample` of what is known to fit, in main memory."""
+    """Upsample NumPy flow of a known grid; see :func:`upsample`."""
     import cv2
 
-    given = np.ascontiguousarray(flow, np.float32).reshape(-1, *flow.shape[-3:])
-    made = np.empty((len(given), *size, 2), np.float32)
-    for one, into in zip(given, made, strict=True):
-        whole = cv2.resize(one, (one.shape[1] * grid, one.shape[0] * grid), interpolation=cv2.INTER_LINEAR)
-        into[...] = whole[: size[0], : size[1]]
-    return made.reshape(*flow.shape[:-3], *size, 2)
+    fields = np.ascontiguousarray(flow, np.float32).reshape(-1, *flow.shape[-3:])
+    result = np.empty((len(fields), *size, 2), np.float32)
+    for field, out in zip(fields, result, strict=True):
+        full = cv2.resize(
+            field, (field.shape[1] * grid, field.shape[0] * grid), interpolation=cv2.INTER_LINEAR
+        )
+        out[...] = full[: size[0], : size[1]]
+    return result.reshape(*flow.shape[:-3], *size, 2)

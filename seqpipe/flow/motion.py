@@ -98,12 +98,12 @@ def _warped(frames: Array, flow: Array, fill_value: float | None) -> Array:
         )
     library: Any = namespace(frames)
     height, width, channels = frames.shape[-3:]
-    made = library.empty(frames.shape, frames.dtype)
+    result = library.empty(frames.shape, frames.dtype)
     flat = frames.reshape(-1, height, width, channels)
     for image, motion, out in zip(
-        flat, flow.reshape(-1, height, width, 2), made.reshape(flat.shape), strict=True
+        flat, flow.reshape(-1, height, width, 2), result.reshape(flat.shape), strict=True
     ):
-        values, inside = _taken(library, image, motion.astype(np.float32))
+        values, inside = _sample(library, image, motion.astype(np.float32))
         unknown = ~library.isfinite(motion).all(-1)[..., None]
         if fill_value is not None:
             values = library.where(inside[..., None], values, np.float32(fill_value))
@@ -115,11 +115,11 @@ def _warped(frames: Array, flow: Array, fill_value: float | None) -> Array:
             bounds = np.iinfo(frames.dtype)
             values = library.clip(library.rint(values), bounds.min, bounds.max)
         out[...] = values.astype(frames.dtype)
-    return made
+    return result
 
 
-def _taken(library: Any, image: Array, motion: Array) -> tuple[Array, Array]:
-    """The values of an image ``(H, W, C)`` at its pixels moved, float32, and which of these are in the image."""
+def _sample(library: Any, image: Array, motion: Array) -> tuple[Array, Array]:
+    """Sample an image ``(H, W, C)`` bilinearly at its displaced pixels; also return which of these lie inside."""
     height, width = image.shape[:2]
     rows = library.arange(height, dtype=np.float32)[:, None] + motion[..., 1]
     columns = library.arange(width, dtype=np.float32)[None, :] + motion[..., 0]
@@ -128,10 +128,10 @@ def _taken(library: Any, image: Array, motion: Array) -> tuple[Array, Array]:
     columns = library.clip(library.nan_to_num(columns), 0, width - 1)
     top, left = rows.astype(np.int32), columns.astype(np.int32)
     down, right = (rows - top)[..., None], (columns - left)[..., None]
-    below, beside = library.minimum(top + 1, height - 1), library.minimum(left + 1, width - 1)
+    next_row, next_column = library.minimum(top + 1, height - 1), library.minimum(left + 1, width - 1)
     values = image.astype(np.float32)
-    upper = values[top, left] * (1 - right) + values[top, beside] * right
-    lower = values[below, left] * (1 - right) + values[below, beside] * right
+    upper = values[top, left] * (1 - right) + values[top, next_column] * right
+    lower = values[next_row, left] * (1 - right) + values[next_row, next_column] * right
     return upper * (1 - down) + lower * down, inside
 
 
@@ -151,7 +151,7 @@ def occlusion(forward: Any, backward: Any, size: tuple[int, int] | None = None) 
         bool ``(…, h, w)``, NumPy or CuPy as the flow is.
 
     Raises:
-        ParameterError: they are no flow of one shape, or not of frames of that size.
+        ParameterError: the arguments are not flow of the same shape, or do not fit frames of that size.
     """
     first, second = flow_array(forward, "occlusion"), flow_array(backward, "occlusion")
     if first.shape != second.shape or device_of(first) != device_of(second):
@@ -163,11 +163,11 @@ def occlusion(forward: Any, backward: Any, size: tuple[int, int] | None = None) 
     shape = first.shape[-3:-1]
     grid = 1 if size is None else grid_of(shape, size, "occlusion")
     library: Any = namespace(first)
-    made = library.empty(first.shape[:-1], bool)
+    result = library.empty(first.shape[:-1], bool)
     flat = first.reshape(-1, *first.shape[-3:]), second.reshape(-1, *first.shape[-3:])
-    for there, back, out in zip(*flat, made.reshape(-1, *shape), strict=True):
-        met, inside = _taken(library, back, there.astype(np.float32) / grid)
-        apart = ((there + met) ** 2).sum(-1)
-        allowed = 0.01 * ((there**2).sum(-1) + (met**2).sum(-1)) + 0.5
-        out[...] = ~(apart <= allowed) | ~inside  # what is NaN is not allowed
-    return made
+    for f, backward_flow, out in zip(*flat, result.reshape(-1, *shape), strict=True):
+        b, inside = _sample(library, backward_flow, f.astype(np.float32) / grid)
+        error = ((f + b) ** 2).sum(-1)
+        threshold = 0.01 * ((f**2).sum(-1) + (b**2).sum(-1)) + 0.5
+        out[...] = ~(error <= threshold) | ~inside  # NaN counts as occluded
+    return result

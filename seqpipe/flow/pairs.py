@@ -1,4 +1,4 @@
-"""Pairs of frames and what is wanted of them; their flow on the CPU."""
+"""Pairs of frames with the settings of their flow; computation on the CPU."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .values import flow_array
 
 __all__ = ["LUMA", "FlowSettings", "Found", "Pairs", "flow_on_cpu"]
 
-SideBySide: TypeAlias = Callable[[Callable[[int], None], int], None]
+ParallelFor: TypeAlias = Callable[[Callable[[int], None], int], None]
 
 LUMA: Final = (9798, 19235, 3735)
-"""Of R, G and B for luma (BT.601) in 1/32768, as OpenCV's conversion to gray has it."""
+"""BT.601 luma weights of R, G and B in 1/32768, as in OpenCV's conversion to gray."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowSettings:
-    """What is computed for each pair.
+    """Settings of the flow of each pair.
 
     Attributes:
         preset: slow, medium or fast.
-        grid: pixels of a side of a cell.
-        forward: whether the flow from the first frame to the second is wanted.
-        backward: whether that from the second to the first is.
-        temporal_hints: whether a pair begins from the flow of the one before it.
-        cost: whether to tell how badly each vector fits.
-        hinted: the direction that hints are of.
+        grid: side of a cell in pixels.
+        forward: whether to compute flow from the first frame to the second.
+        backward: whether to compute flow from the second frame to the first.
+        temporal_hints: whether each pair starts from the flow of the pair before it.
+        cost: whether to compute the matching cost of each vector.
+        hinted: the direction of the hints.
     """
 
     preset: str
@@ -48,15 +48,15 @@ class FlowSettings:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of some samples.
+    """The pairs of frames of some samples.
 
     Attributes:
         frames: uint8 ``(N, F, H, W, C)``, NumPy or CuPy; C is 1 for gray, or 3.
-        stride: from the first frame of a pair to the second.
-        padded: ``(N, F)``, which frames are padding.
-        image_type: what 3 values of a pixel are: RGB, BGR or YCbCr.
-        settings: what is wanted.
-        hints: float32 ``(N, F - stride, h, w, 2)`` in pixels, on a grid of their own; or None.
+        stride: distance from the first frame of a pair to the second.
+        padded: ``(N, F)``, True for padding frames.
+        image_type: meaning of 3 channels: RGB, BGR or YCbCr.
+        settings: settings of the flow.
+        hints: float32 ``(N, F - stride, h, w, 2)`` in pixels, on any of the hint grids; or None.
     """
 
     frames: Array
@@ -68,7 +68,7 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """Pairs of a sample."""
+        """Number of pairs of a sample."""
         return int(self.frames.shape[1]) - self.stride
 
     @property
@@ -84,18 +84,18 @@ class Pairs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a field of all pairs, without the axis of its values."""
+        """Shape of a field of all pairs, without its last axis."""
         return (len(self.frames), self.count, *self.cells)
 
     def is_known(self, sample: int, pair: int) -> bool:
-        """Whether both frames of a pair are real."""
+        """Whether neither frame of a pair is padding."""
         return not (self.padded[sample, pair] or self.padded[sample, pair + self.stride])
 
     def with_hints(self, hints: Any, *, batched: bool, source: str) -> Pairs:
-        """These with hints.
+        """Return a copy with hints.
 
         Raises:
-            ParameterError: they have another shape than the flow on any grid, or lie elsewhere.
+            ParameterError: the hints do not have the shape of flow on any hint grid, or are on another device.
         """
         array = flow_array(hints, source)
         array = array if batched else array[None]
@@ -115,12 +115,12 @@ class Pairs:
         return replace(self, hints=array.astype(np.float32))
 
     def on_host(self) -> Pairs:
-        """These in main memory."""
+        """Return a copy in main memory."""
         hints = None if self.hints is None else to_numpy(self.hints)
         return replace(self, frames=to_numpy(self.frames), hints=hints)
 
     def gray(self, sample: int, frame: int) -> Array:
-        """One frame as gray, ``(H, W)`` and contiguous."""
+        """Convert one frame to gray, ``(H, W)`` and contiguous."""
         image = self.frames[sample, frame]
         library: Any = namespace(self.frames)
         if image.shape[2] == 1 or self.image_type == "YCbCr":
@@ -136,7 +136,7 @@ class Pairs:
 
 
 class Found(NamedTuple):
-    """Fields of all pairs, ``(N, F - stride, h, w, …)``; None for what is not wanted."""
+    """Computed fields of all pairs, ``(N, F - stride, h, w, …)``; None for those not requested."""
 
     forward: Array | None
     backward: Array | None
@@ -146,30 +146,30 @@ class Found(NamedTuple):
 
     @classmethod
     def empty(cls, pairs: Pairs, library: Any = np) -> Found:
-        """Memory for what is wanted; its values are not set."""
+        """Allocate the requested fields without initializing them."""
         settings, shape = pairs.settings, pairs.shape
         wanted = settings.forward, settings.backward
         flows = [library.empty((*shape, 2), np.float32) if each else None for each in wanted]
         costs = [library.empty((*shape, 1), np.uint8) if each and settings.cost else None for each in wanted]
         return cls(*flows, *costs)
 
-    def forget(self, place: tuple[int, int]) -> None:
-        """Make a pair unknown, by its sample and number: flows NaN, costs 0."""
+    def set_unknown(self, sample: int, pair: int) -> None:
+        """Set the flow of a pair to NaN and its costs to 0."""
         for flow in (self.forward, self.backward):
             if flow is not None:
-                flow[place] = np.nan
+                flow[sample, pair] = np.nan
         for cost in (self.cost, self.backward_cost):
             if cost is not None:
-                cost[place] = 0
+                cost[sample, pair] = 0
 
 
-def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
-    """The flow of pairs in main memory.
+def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
+    """Compute the flow of pairs in main memory.
 
     Args:
-        pairs: the pairs.
+        pairs: pairs in main memory.
         method: one of :data:`seqpipe.flow.params.METHODS`.
-        side_by_side: calls a function with each number below a count, by several threads.
+        parallel_for: calls a function with each number below a count, in several threads.
     """
     samples, count, settings = len(pairs.frames), pairs.count, pairs.settings
     found, workspace = Found.empty(pairs), FlowWorkspace()
@@ -181,7 +181,7 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
 
     def compute(sample: int, pair: int, starts: dict[str, Any]) -> None:
         if not pairs.is_known(sample, pair):
-            found.forget((sample, pair))
+            found.set_unknown(sample, pair)
             return
         images = grays[sample, pair], grays[sample, pair + pairs.stride]
         for name, wanted in (("forward", settings.forward), ("backward", settings.backward)):
@@ -203,18 +203,18 @@ def flow_on_cpu(pairs: Pairs, method: str, side_by_side: SideBySide) -> Found:
         for pair in range(count):
             compute(sample, pair, starts)
 
-    side_by_side(convert, samples * grays.shape[1])
-    if settings.temporal_hints:  # each pair waits for the one before it
-        side_by_side(sequence, samples)
+    parallel_for(convert, samples * grays.shape[1])
+    if settings.temporal_hints:  # each pair needs the flow of the one before it
+        parallel_for(sequence, samples)
     else:
-        side_by_side(lambda number: compute(*divmod(number, count), {}), samples * count)
+        parallel_for(lambda number: compute(*divmod(number, count), {}), samples * count)
     return found
 
 
 def _start(pairs: Pairs, sample: int, pair: int) -> npt.NDArray[np.float32] | None:
-    """The hint of a pair for each pixel; 0 where it is unknown."""
+    """Return the hint of a pair for each pixel; 0 where it is unknown."""
     if pairs.hints is None:
         return None
     hint = pairs.hints[sample, pair]
-    whole = dense(np.nan_to_num(hint), grid_of(hint.shape[:2], pairs.size), pairs.size)
-    return np.nan_to_num(whole)
+    upsampled = dense(np.nan_to_num(hint), grid_of(hint.shape[:2], pairs.size), pairs.size)
+    return np.nan_to_num(upsampled)

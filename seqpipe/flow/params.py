@@ -9,7 +9,7 @@ from ..param import Param, choice
 __all__ = ["BACKEND", "DIRECTION", "METHODS", "OUTPUT_GRID", "PRESET"]
 
 METHODS: Final = ("dis", "farneback")
-"""The methods for the CPU."""
+"""The methods on the CPU."""
 
 PRESET: Final = choice(
     "preset", "how much is done for exactness; slow is the most exact", ("slow", "medium", "fast")

@@ -1,4 +1,4 @@
-"""What functions on flow are given: arrays and Sequences, checked, and the way back."""
+"""Validation and conversion of the arguments and results of functions on flow."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ X = TypeVar("X")
 
 
 def flow_array(flow: Any, source: str) -> Array:
-    """A flow as a NumPy or CuPy array ``(…, h, w, 2)`` of floats; int16 as S10.5 becomes float32.
+    """Return flow as a NumPy or CuPy array ``(…, h, w, 2)`` of floats; int16 as S10.5 becomes float32.
 
     Args:
         flow: an array or a Sequence.
-        source: the function, for messages.
+        source: name of the calling function, for messages.
 
     Raises:
-        ParameterError: it is no flow.
+        ParameterError: the value is not a flow.
     """
     layout = layout_of(flow)
     array = as_native(flow.data if isinstance(flow, Sequence) else flow)
     if array.ndim < 3 or array.shape[-1] != 2 or layout[-1:] not in ("C", ""):
         raise ParameterError(
-            f"an array of shape {tuple(array.shape)}{layout and f' and layout {layout}'} is no flow",
+            f"an array of shape {tuple(array.shape)}{layout and f' and layout {layout}'} is not a flow",
             source=source,
             allowed="shapes (…, h, w, 2): x and y of each motion",
         )
@@ -45,38 +45,39 @@ def flow_array(flow: Any, source: str) -> Array:
 
 
 FIXED_ONE = 32
-"""What int16 (S10.5) has for a motion of one pixel."""
+"""The int16 (S10.5) value of one pixel of motion."""
 FIXED_UNKNOWN = -32768
-"""What int16 has where floats have NaN."""
+"""The int16 value of unknown vectors."""
 
 
 def layout_of(value: Any) -> str:
-    """The layout of a Sequence; "" of an array, of which it is not known."""
+    """Return the layout of a Sequence; "" for an array."""
     return value.layout if isinstance(value, Sequence) else ""
 
 
 def from_fixed(array: Array) -> Array:
-    """A flow of int16 (S10.5) in pixels, float32; NaN where it is unknown."""
-    made = array.astype("float32") / FIXED_ONE
-    made[array == FIXED_UNKNOWN] = float("nan")
-    return made
+    """Convert flow from int16 (S10.5) to float32 pixels; unknown vectors become NaN."""
+    result = array.astype("float32") / FIXED_ONE
+    result[array == FIXED_UNKNOWN] = float("nan")
+    return result
 
 
 def to_fixed(array: Array) -> Array:
-    """A flow in pixels as int16 (S10.5): rounded to 1/32 of a pixel, cut off at ±1023.97 pixels, unknown where NaN."""
+    """Convert flow in pixels to int16 (S10.5): rounded to 1/32 pixel, clipped to ±1023.97 pixels, NaN as unknown."""
     library: Any = namespace(array)
     known = library.isfinite(array)
     scaled = library.rint(library.where(known, array, 0) * FIXED_ONE)
-    made = library.clip(scaled, FIXED_UNKNOWN + 1, -FIXED_UNKNOWN - 1)
-    return library.where(known, made, FIXED_UNKNOWN).astype("int16")
+    clipped = library.clip(scaled, FIXED_UNKNOWN + 1, -FIXED_UNKNOWN - 1)
+    return library.where(known, clipped, FIXED_UNKNOWN).astype("int16")
 
 
 def apply_to(value: X, make: Callable[[Array], Array]) -> X:
-    """A function of arrays on what the user holds: an array of any library, or a Sequence, which keeps its clock."""
+    """Apply a function of native arrays to an array of any library or a Sequence; return the argument's type."""
+    result: Any
     if isinstance(value, Sequence):
-        made: Any = replace(value, data=make(value.data))
-        return made  # type: ignore[no-any-return]  # of the type of what was given
-    result: Any = make(as_native(value))
+        result = replace(value, data=make(value.data))
+        return result  # type: ignore[no-any-return]  # of the argument's type
+    result = make(as_native(value))
     if type(value).__module__.partition(".")[0] == "torch":
         result = to_torch(result)
     return result  # type: ignore[no-any-return]  # likewise

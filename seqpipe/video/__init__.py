@@ -1,10 +1,10 @@
-"""Videos: what is in a file, which packets a frame needs, decoding them, and turning surfaces into pixels.
+"""Videos: probing, packet indexes, decoding, and conversion of surfaces to pixels.
 
-Bottom up, each package importing only those before it: ``source`` (bytes), ``bitstream`` (what a packet tells
-without being decoded), ``probe`` (the stream), ``convert`` (output specification, surfaces to pixels on the CPU),
-``plan`` (which packets a frame needs), ``decode`` (packets to surfaces), ``index`` (packet indexes: build, cache,
-verify), ``nvdec`` and ``cuda`` (decoding and conversion on a GPU), ``engine`` (threads, processes, backends), and
-``reader`` (one video for a person).
+Bottom up, each package importing only those before it: ``source`` (bytes), ``bitstream`` (parsing of packets without
+decoding), ``probe`` (properties of streams), ``convert`` (output specification, conversion on the CPU), ``plan``
+(which packets a frame needs), ``decode`` (packets to surfaces), ``index`` (packet indexes: build, cache, verify),
+``nvdec`` and ``cuda`` (decoding and conversion on a GPU), ``engine`` (threads, processes, backends), and ``reader``
+(random access to one video).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packets and headers for libavcodec in memory that it may read on from: behind their bytes it expects zeros."""
+"""Packets and extradata for libavcodec with the zero padding that it expects after their bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from av.codec.context import CodecContext
 __all__ = ["av_packet", "set_extradata"]
 
 _PADDING: Final = bytes(64)
-"""AV_INPUT_BUFFER_PADDING_SIZE of them."""
+"""AV_INPUT_BUFFER_PADDING_SIZE zeros."""
 
 
 def av_packet(data: bytes) -> av.Packet[Any]:
-    """A packet with a copy of some bytes, and behind them the zeros that decoders read beyond the end.
+    """Return a packet with a copy of the bytes, followed by the zeros that decoders may read beyond the end.
 
-    ``Packet(data)`` would lend the bytes as they are: where nothing lies behind them, reading on ends the process.
+    ``Packet(data)`` would reference the bytes without padding, and a read beyond them may crash the process.
     """
     packet: av.Packet[Any] = av.Packet(len(data))
     packet.update(data)
@@ -24,8 +24,8 @@ def av_packet(data: bytes) -> av.Packet[Any]:
 
 
 def set_extradata(context: CodecContext, data: bytes) -> None:
-    """Give a decoder the headers that a container has for all packets, if it has any."""
+    """Set a decoder's extradata, if there is any, followed by zeros."""
     if data:
-        # PyAV leaves what was in that memory before behind them; made smaller, it keeps the zeros.
+        # PyAV does not clear the padding; assigning shorter data keeps the zeros of the first assignment.
         context.extradata = data + _PADDING
         context.extradata = data

@@ -1,4 +1,4 @@
-"""Streams of bytes that cannot seek: pipes, addresses and objects with ``read``, and the demuxer over them."""
+"""Byte streams that cannot seek: pipes, addresses and objects with ``read``; and their demuxers."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ _SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp:/
 
 
 class Waiting:
-    """How long to wait for data."""
+    """The longest wait for data, which differs between opening and reading."""
 
     def __init__(self, open_s: float, read_s: float) -> None:
         self.open_s, self.read_s = open_s, read_s
         self.now_s = open_s
 
     def opened(self) -> None:
-        """From now on the stream is read."""
+        """Switch to the timeout of reading."""
         self.now_s = self.read_s
 
 
 class _Pipe:
-    """A descriptor that is read from front to back, and not waited for forever."""
+    """A file descriptor that is read sequentially, with a timeout."""
 
     def __init__(self, descriptor: int, waiting: Waiting) -> None:
         self._descriptor, self._waiting = descriptor, waiting
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes, as soon as there are some; none at the end.
+        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
 
         Raises:
-            TimeoutError: there are none for too long.
+            TimeoutError: no data has arrived within the timeout.
         """
         limit = self._waiting.now_s
         if not select.select([self._descriptor], [], [], limit)[0]:
@@ -77,28 +77,28 @@ class _Pipe:
 
 
 class _Front:
-    """A file object that is read from front to back, whatever else it could do."""
+    """A file object of which only ``read`` is used, so that FFmpeg does not seek."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes."""
+        """Read at most ``size`` bytes."""
         data = self._file.read(size)
         if not isinstance(data, bytes):
-            raise ParameterError("the file object gives text", advice="Open it with mode 'rb'")
+            raise ParameterError("the file object returns text", advice="Open it with mode 'rb'")
         return data
 
 
 def source_name(source: Streamed) -> str:
-    """What messages and results call a source."""
+    """Return the name of a source for messages and results."""
     if isinstance(source, (str, os.PathLike)):
         return "<standard input>" if source == "-" else os.fspath(source)
     return f"<{getattr(source, 'name', None) or type(source).__name__}>"
 
 
 class HeardBytes:
-    """A stream of bytes that is looked at first; its end is noticed where its header promises more."""
+    """A byte stream whose head can be peeked at and whose size is compared with the one that its header declares."""
 
     def __init__(self, plain: Any) -> None:
         self._plain = plain
@@ -107,45 +107,45 @@ class HeardBytes:
         self._interrupt: KeyboardInterrupt | None = None
 
     def look(self) -> bytes:
-        """The first bytes, which are read again later."""
+        """Return the first bytes without consuming them."""
         while len(self._head) < HEAD and (data := self._plain.read(HEAD - len(self._head))):
             self._head += data
             self._looked += data
         return self._head
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Up to so many bytes; none at the end, and from an interrupt on."""
+        """Read at most ``size`` bytes; ``b""`` at the end and after an interrupt."""
         if self._interrupt is not None:
             return b""
         try:
             data: bytes = self._looked[:size] or self._plain.read(size)
-        except KeyboardInterrupt as interrupt:  # FFmpeg has called this, and lets only an Exception through
+        except KeyboardInterrupt as interrupt:  # PyAV's callback propagates subclasses of Exception only
             self._interrupt, data = interrupt, b""
         self._looked = self._looked[len(data) :]
         self._size += len(data)
         return data
 
     def check_interrupt(self) -> None:
-        """Raise the interrupt that has ended reading, if one has.
+        """Raise the interrupt that ended reading, if any.
 
         Raises:
-            KeyboardInterrupt: it.
+            KeyboardInterrupt: an interrupt ended reading.
         """
         if self._interrupt is not None:
             raise self._interrupt
 
     def missing(self) -> str:
-        """What does not come of what the header promises, or nothing."""
-        stated = declared_size(self._head)
-        while stated is not None and stated > self._size and self.read():
-            pass  # what stands behind the last packet
-        if stated is None or stated <= self._size:
+        """Describe how much shorter the stream is than its header declares; "" if it is complete."""
+        declared = declared_size(self._head)
+        while declared is not None and declared > self._size and self.read():
+            pass  # count the bytes after the last packet
+        if declared is None or declared <= self._size:
             return ""
-        return f"its header promises {stated} bytes, {self._size} came"
+        return f"its header declares {declared} bytes, it has {self._size}"
 
 
 def demuxer_over(file: Any, waiting: Waiting, stack: ExitStack) -> InputContainer:
-    """The demuxer over a path, an address, or an object that reads."""
+    """Open the demuxer for a path, an address, or a file object."""
     if isinstance(file, str):
         timeout = (waiting.open_s, waiting.read_s) if file.startswith(_SCHEMES) else None
         return stack.enter_context(av.open(file, timeout=timeout))
@@ -153,7 +153,7 @@ def demuxer_over(file: Any, waiting: Waiting, stack: ExitStack) -> InputContaine
 
 
 def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
-    """What ``av.open`` takes: a path or address, or an object that reads."""
+    """Return the argument for ``av.open``: a path, an address, or a file object."""
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
             raise ParameterError(
@@ -170,7 +170,7 @@ def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
         import fsspec
 
         return stack.enter_context(fsspec.open(name, "rb").open())
-    if S_ISFIFO(os.stat(name).st_mode) if os.path.exists(name) else False:  # noqa: PTH110, PTH116  names are texts here
+    if os.path.exists(name) and S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH110, PTH116  names are texts here
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
         return _Pipe(descriptor, waiting)
@@ -178,10 +178,10 @@ def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
 
 
 def seekable_if_needed(heard: HeardBytes, source: Source) -> Any:
-    """A stream as it is, or what is in it: MP4 with its index behind its data requires seeking.
+    """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged.
 
     Raises:
-        UnreadableSourceError: it requires seeking, and is too large to be held.
+        UnreadableSourceError: the stream requires seeking and is too large for memory.
     """
     behind = data_before_index(heard.look())
     if not behind:
@@ -197,7 +197,7 @@ def seekable_if_needed(heard: HeardBytes, source: Source) -> Any:
 
 
 def stalled(source: Source, error: TimeoutError) -> SourceError:
-    """The error for a stream without data for too long."""
+    """Return the error for a stream without data within the timeout."""
     return SourceError(
         f"the stream has stalled ({error})",
         source=source.name,

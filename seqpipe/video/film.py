@@ -1,4 +1,4 @@
-"""Films made of pictures: H.264 in MP4, each picture shown when its clock says."""
+"""Writing of frames as MP4 video (H.264), with the timestamps of their sequences."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from ..sequence import Sequence
 
 __all__ = ["write_film"]
 
-_TICKS: Final = 90_000  # of a second
-# of libx264; nearly without loss. With mbtree, the same pictures give other bytes from run to run.
+_TICKS_PER_S: Final = 90_000
+# libx264, visually nearly lossless. With mbtree, the same frames result in different bytes from run to run.
 _QUALITY: Final = {"crf": "18", "preset": "veryfast", "mbtree": "0"}
 
 
-def write_film(file: BinaryIO, pictures: Iterable[Sequence]) -> int:
-    """Write a film into a binary file that can be read and sought in.
+def write_film(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
+    """Write an MP4 video to a readable, seekable binary file.
 
     Args:
-        file: takes it; it stands at its end afterwards.
-        pictures: sequences ``FHWC`` of uint8 RGB with timestamps, one after the other, all of one size. An odd row or
-            column is repeated, for the film has even sides.
+        file: the file, whose position is at its end afterwards.
+        sequences: consecutive sequences ``FHWC`` of uint8 RGB with timestamps, all of one size. An odd last row or
+            column is repeated, as 4:2:0 video has even sides.
 
     Returns:
-        How many pictures it has.
+        The number of frames.
 
     Raises:
-        OutputError: there is no picture.
+        OutputError: there are no frames.
     """
     count, first_s, last = 0, 0.0, -1
     with av.open(file, "w", format="mp4") as container:
         stream: Any = None
-        for sequence in pictures:
+        for sequence in sequences:
             assert sequence.timestamps is not None
             for pixels, time_s in zip(sequence.numpy(), sequence.timestamps.tolist(), strict=True):
                 even = np.pad(pixels, [(0, side % 2) for side in pixels.shape[:2]] + [(0, 0)], mode="edge")
                 if stream is None:
                     stream, first_s = _stream(container, even.shape[1], even.shape[0]), time_s
                 frame = av.VideoFrame.from_ndarray(even, "rgb24")
-                last = max(last + 1, round((time_s - first_s) * _TICKS))
-                frame.pts, frame.time_base = last, Fraction(1, _TICKS)
+                last = max(last + 1, round((time_s - first_s) * _TICKS_PER_S))
+                frame.pts, frame.time_base = last, Fraction(1, _TICKS_PER_S)
                 container.mux(stream.encode(frame))
                 count += 1
         if stream is None:
-            raise OutputError("a film of no pictures", allowed="one or more")
+            raise OutputError("a video without frames cannot be written", allowed="one frame or more")
         container.mux(stream.encode(None))
     file.seek(0, 2)
     return count
@@ -58,7 +58,7 @@ def _stream(container: Any, width: int, height: int) -> Any:
     has_h264 = "libx264" in av.codec.codecs_available
     stream = container.add_stream("libx264" if has_h264 else "mpeg4", rate=30)
     stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-    stream.time_base = stream.codec_context.time_base = Fraction(1, _TICKS)
+    stream.time_base = stream.codec_context.time_base = Fraction(1, _TICKS_PER_S)
     if has_h264:
         stream.options = dict(_QUALITY)
     return stream

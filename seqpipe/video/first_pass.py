@@ -1,7 +1,7 @@
-"""The first pass over a video: its frames come from the first packet on, and its index is made of the packets.
+"""First pass over a video: frames are decoded from the first packet on while the index is built from the packets.
 
-Frames come as long as nothing about them is in doubt: each packet has a pts, they ascend, and everything decodes. What
-comes later is for those to give who know the whole index. Its numbers and times are the index's then, too.
+Frames are yielded as long as the finished index cannot contradict their numbers and times: each packet has a pts, the
+frames' pts ascend, and all packets decode. The caller reads later frames with the index.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["FirstFrame", "FirstPass", "first_pass"]
 
 _WITHOUT_PTS = ("avi",)
-_BESIDE = {"new_extradata", "palette", "unknown"}
+_STATEFUL = {"new_extradata", "palette", "unknown"}
+"""Side data that changes how later packets are decoded."""
 
 
 class FirstFrame(NamedTuple):
-    """A frame of a first pass.
+    """Frame of a first pass.
 
     Attributes:
-        frame: its pixels, number and time; layout ``HWC`` or ``CHW``.
-        pts: its timestamp in ticks.
+        frame: sequence with its pixels, number and time; layout ``HWC`` or ``CHW``.
+        pts: timestamp in ticks.
     """
 
     frame: Sequence
@@ -46,16 +47,16 @@ class FirstFrame(NamedTuple):
 
 @contextlib.contextmanager
 def first_pass(source: Source, *, output: OutputSpec, threads: int = 1) -> Iterator[FirstPass]:
-    """Begin to read a video.
+    """Start a first pass over a video.
 
     Args:
         source: the video.
         output: color, dtype and geometry of the pixels.
-        threads: how many decode.
+        threads: number of decoding threads.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with open_container(source) as container:
         with parsing(source):
@@ -64,16 +65,16 @@ def first_pass(source: Source, *, output: OutputSpec, threads: int = 1) -> Itera
 
 
 class FirstPass:
-    """A video whose packets are read for the first time.
+    """Decoding of a video during the pass that builds its index.
 
     Args:
         source: the video.
         packets: the pass over its packets.
         output: color, dtype and geometry of the pixels.
-        threads: how many decode.
+        threads: number of decoding threads.
 
     Attributes:
-        info: the facts of the stream; nothing is counted.
+        info: properties of the stream, before frames are counted.
     """
 
     def __init__(self, source: Source, packets: Scan, output: OutputSpec, threads: int) -> None:
@@ -90,7 +91,7 @@ class FirstPass:
         self._count, self._last = 0, -(1 << 63)
 
     def frames(self) -> Iterator[FirstFrame]:
-        """The frames from the first one on, up to the first one that is in doubt, or the last one.
+        """Yield frames from the first one on, up to the last one or the first whose number or time is uncertain.
 
         Raises:
             SourceError: the source cannot be read.
@@ -110,15 +111,15 @@ class FirstPass:
                         self._count, self._last = self._count + 1, pts
 
     def index(self, *, rest: bool = True) -> PacketIndex:
-        """The index of the video; as :meth:`seqpipe.video.index.build.Scan.index`."""
+        """Return the index of the video, see :meth:`seqpipe.video.index.build.Scan.index`."""
         with parsing(self._source):
             return self._scan.index(rest=rest)
 
     def _decoded(self, times: dict[int, int]) -> Iterator[DecodeResult]:
-        """What decoding gives, up to a packet that is in doubt; notes the pts of packets."""
+        """Yield decode results up to an uncertain packet, and store the pts of packets in ``times``."""
         for number, packet in enumerate(chain(self._head, self._scan.packets())):
-            doubtful = packet.pts is None or packet.is_corrupt or packet.is_discard
-            if doubtful or (not number and not packet.is_keyframe) or _BESIDE & set(side_data(packet)):
+            uncertain = packet.pts is None or packet.is_corrupt or packet.is_discard
+            if uncertain or (not number and not packet.is_keyframe) or _STATEFUL & set(side_data(packet)):
                 return
             times[number] = int(packet.pts or 0)
             yield from self._decoder.feed([FedPacket(number, bytes(packet), packet.is_keyframe, wanted=True)])

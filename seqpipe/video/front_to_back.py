@@ -1,7 +1,7 @@
-"""A video that is read from front to back: its frames as they come, in constant memory.
+"""Sequential decoding of a stream: yields frames as they arrive, in constant memory.
 
-Nothing is indexed, and the source is never sought. Frames are numbered from the first one that can be decoded; numbers,
-times and pixels are those of a file of the same bytes.
+No index is built, and the source is never seeked. Frames are numbered from the first one that can be decoded; numbers,
+times and pixels equal those of a file of the same bytes.
 """
 
 from __future__ import annotations
@@ -50,21 +50,22 @@ from .source.source import Source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
-_INSIDE: Final = 256  # packets of which a decoder may still give a picture
-_REORDERED: Final = 32  # packets that may come between one and those that are shown before it, and more
+_INSIDE: Final = 256  # packets that a decoder reads at most before it returns the frame of an earlier one
+_REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
 class StreamFrame:
-    """A frame of a stream, not converted yet.
+    """A decoded frame of a stream, before its conversion.
 
     Attributes:
-        number: its number, counted from the first frame that can be decoded.
-        pts: its timestamp in ticks of the stream's time base.
-        seconds: the same in seconds.
-        key: whether decoding can start at it; for :class:`FrameStream` with ``look_ahead`` or ``keys`` alone.
-        surface: gives its pixels as the codec has them, by its number.
+        number: frame number, counted from the first frame that can be decoded.
+        pts: presentation timestamp in ticks of the stream's time base.
+        seconds: presentation timestamp in seconds.
+        key: whether decoding can start here; exact only with ``look_ahead`` or ``keys`` of :class:`FrameStream`,
+            otherwise the container's flag.
+        surface: returns the decoded surface for the frame number.
     """
 
     number: int
@@ -75,15 +76,15 @@ class StreamFrame:
 
 
 class FramePainter:
-    """Converts frames of one stream.
+    """Converts the frames of one stream.
 
     Args:
-        info: the facts of the stream.
+        info: properties of the stream.
         output: color, dtype and geometry of the pixels.
 
     Attributes:
-        shape: of the pixels of one frame.
-        dtype: of the pixels.
+        shape: shape of one converted frame.
+        dtype: dtype of the converted frames.
     """
 
     def __init__(self, info: StreamInfo, output: OutputSpec) -> None:
@@ -93,27 +94,28 @@ class FramePainter:
         self.shape, self.dtype = self._converter.shape, self._converter.dtype
 
     def pixels(self, number: int, surface: Callable[[int], AnySurface]) -> Array:
-        """A new array with the pixels of one frame."""
+        """Convert one frame to a new array."""
         pixels = self._painter.allocate(self.shape, self.dtype)
         self._painter.put(surface(number), [(self._converter, pixels)])
         return pixels
 
     def sequence(self, number: int, seconds: float, surface: Callable[[int], AnySurface]) -> Sequence:
-        """One frame as a sequence of layout ``HWC`` or ``CHW``."""
+        """Convert one frame to a sequence of layout ``HWC`` or ``CHW``."""
         pixels = self.pixels(number, surface)
         numbers, times = np.array([number]), np.array([seconds])
         return Sequence(pixels, self._output.frame_layout, self._source, numbers, times)
 
 
 class _Packet(NamedTuple):
-    """A packet.
+    """A demuxed packet.
 
     Attributes:
-        data: its bytes.
-        key: whether decoding can start at it.
-        shown: whether its picture is shown.
-        pts: when its picture is shown; of untimed ones, when the next picture of an untimed one is.
-        timed: whether the container has times of presentation; else they follow from the order of decoding.
+        data: the packet's bytes.
+        key: whether decoding can start here.
+        shown: whether the packet's frame is presented.
+        pts: presentation timestamp. Without ``timed``, the timestamps of packets in decoding order are those of
+            frames in presentation order.
+        timed: whether the container stores presentation timestamps.
     """
 
     data: bytes
@@ -127,23 +129,23 @@ class FrameStream:
     """An open stream.
 
     Args:
-        source: what is read.
-        timeouts: longest waits for data in seconds, while it is opened and afterwards; not applied to objects with
+        source: the source to read.
+        timeouts: longest waits for data in seconds, during opening and afterwards; not applied to objects with
             ``read``.
-        stack: closes it.
-        stream: which stream of the container, by its number; None for the best video.
-        look_ahead: how many frames :meth:`upcoming` tells; so many packets are held before they are decoded, as far as
-            64 MiB hold them.
-        keys: whether frames are told from which decoding can start.
-        threads: how many decode, until damage is met.
+        stack: exit stack that closes the stream.
+        stream: index of the container's stream; None for the best video stream.
+        look_ahead: number of frames whose times :meth:`upcoming` returns; as many packets, up to 64 MiB, are buffered
+            before they are decoded.
+        keys: whether to determine exactly at which frames decoding can start.
+        threads: number of decoding threads, until damage is found.
 
     Attributes:
-        info: the facts of the stream; nothing is counted.
-        error: why it ended too early, once it has.
+        info: properties of the stream, without frame counts.
+        error: the reason if the stream has ended too early.
 
     Raises:
         UnreadableSourceError: the source is not a video, or its container requires seeking.
-        SourceError: there is no data for too long.
+        SourceError: no data has arrived within the timeout.
         ParameterError: the source cannot be streamed, or has no such stream.
     """
 
@@ -186,7 +188,7 @@ class FrameStream:
             self._check_interrupt()
             found = unreadable(self._source, error)
             if self._heard is not None and data_before_index(self._heard.look()):
-                found.advice = f"It may be cut, for its index comes last. {INDEX_FIRST}"
+                found.advice = f"It may be truncated: its index comes last. {INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
         self._late = _REORDERED if self.info.has_b_frames else 0
@@ -199,7 +201,7 @@ class FrameStream:
         self._waiting.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
-        """Its frames, in the order in which they are shown.
+        """Iterate over the frames in presentation order.
 
         Raises:
             DamagedSourceError: a frame cannot be decoded.
@@ -240,7 +242,7 @@ class FrameStream:
             if self._run is None:
                 raise given.damaged(str(error)) from error
             results = []
-        # several threads are silent about what they could not decode of the last packets
+        # frame threads do not report errors in the last packets
         missing = self._inside.keys() - {number for result in results for number in result.decoded}
         if self._run is not None and (missing or any(result.damaged for result in results)):
             yield from self._by_one_thread(given)
@@ -250,24 +252,24 @@ class FrameStream:
             yield from given.frames(result, self._inside)
 
     def _by_one_thread(self, given: _Given) -> Iterator[StreamFrame]:
-        """Decode once more what may be lost with a damaged packet, for several threads tell of damage late."""
+        """Decode the last packets again by one thread, because several threads report damage late."""
         run, self._run = self._run, None
         self._decoder = CpuDecoder(self._index)
         for number, packet in run or ():
             yield from self._decoded(number, packet, given)
 
     def upcoming(self, seconds: float) -> FloatArray:
-        """The times of frames that come after a time, in seconds, ascending, as far as they were looked ahead for."""
+        """Return the times of later frames in seconds, ascending, as far as the look-ahead reaches."""
         base = self.info.time_base
         packets = (*self._inside.values(), *self._held)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
-        # of the last ones, others may come that are shown before them
+        # later packets may have timestamps before the last ones
         known = ticks if self._all_read else ticks[: max(0, len(ticks) - self._late)]
         times = np.array([pts * base.numerator / base.denominator for pts in known], np.float64)
         return times[times > seconds]
 
     def _described(self) -> PacketIndex:
-        """What a decoder needs to know of the stream."""
+        """Return an index without packets, which configures the decoder."""
         context = self._stream.codec_context
         return PacketIndex(
             info=self.info,
@@ -280,7 +282,7 @@ class FrameStream:
         )
 
     def _ahead(self) -> Iterator[_Packet]:
-        """The packets, some of them held until those after them are known."""
+        """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
         held, size = self._held, 0
         for packet in self._data():
             held.append(packet)
@@ -293,7 +295,7 @@ class FrameStream:
             yield held.popleft()
 
     def _data(self) -> Iterator[_Packet]:
-        """The packets from the first one on; says in ``error`` why there are no more."""
+        """Iterate over all packets; sets ``error`` if they end too early."""
         yield from self._first
         self._first = []
         try:
@@ -315,11 +317,11 @@ class FrameStream:
             self._heard.check_interrupt()
 
     def _ended(self, reason: str) -> SourceError:
-        return SourceError(f"the stream ends in the middle ({reason})", source=self._source.name)
+        return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
 
 
 class _Run:
-    """The last packets that were fed, from the key packet before the last one on."""
+    """The last packets that were fed, from the second-last key packet."""
 
     def __init__(self) -> None:
         self._before: list[tuple[int, _Packet]] = []
@@ -327,11 +329,11 @@ class _Run:
         self._size = 0
 
     def __iter__(self) -> Iterator[tuple[int, _Packet]]:
-        """Each packet with its number, in the order of decoding."""
+        """Iterate over numbers and packets in decoding order."""
         return chain(self._before, self._since)
 
     def hold(self, number: int, packet: _Packet) -> None:
-        """Take the next packet; more than can be held are forgotten, up to the next key packet."""
+        """Add the next packet; a run that exceeds the memory limit is dropped until the next key packet."""
         if packet.key:
             self._before, self._since = self._since, []
             self._size = sum(len(one.data) for _, one in self._before)
@@ -343,7 +345,7 @@ class _Run:
 
 
 class _Reading:
-    """Packets as they are demuxed, on one clock.
+    """Converts demuxed packets, with timestamps on one continuous clock.
 
     Args:
         index: describes the stream.
@@ -355,7 +357,7 @@ class _Reading:
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
         self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
-        # AVI has no place for times of presentation; what FFmpeg gives for them is a guess
+        # AVI stores no presentation timestamps; FFmpeg's are guesses
         self._timed: bool | None = False if info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self._count, self._shift = 0, 0
@@ -363,7 +365,7 @@ class _Reading:
         self._last_key: int | None = None
 
     def packet(self, packet: av.Packet[Any]) -> _Packet:
-        """The next packet."""
+        """Convert the next packet."""
         data, key, shown = bytes(packet), packet.is_keyframe, not packet.is_discard
         if self._timed is None and key:
             self._timed = packet.pts is not None
@@ -378,7 +380,7 @@ class _Reading:
         return _Packet(data, key, shown, ticks, bool(self._timed))
 
     def _on_one_clock(self, pts: int, *, key: bool) -> int:
-        """Let a clock that starts again go on from where it was, as where two recordings were joined."""
+        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
         pts += self._shift
         if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
             before, last = self._latest
@@ -391,7 +393,7 @@ class _Reading:
 
 
 class _Given:
-    """The frames that were given so far."""
+    """Numbers the decoded frames and assigns their timestamps."""
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
@@ -399,19 +401,19 @@ class _Given:
         self._untimed: deque[int] = deque()
 
     def feed(self, packet: _Packet) -> None:
-        """Note a packet that is being decoded."""
+        """Record a packet that is fed to the decoder."""
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
 
     def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
-        """The frames of what a decoder gave; damaged ones before the first sound one are none."""
+        """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
         for picture in result.frames:
             if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
-                # each of its packets has a picture, and they come in the packets' order
-                raise self.damaged("the decoder gave no picture of it")
+                # each AV1 packet has one frame, in the order of the packets
+                raise self.damaged("the decoder returned no frame")
             packet = inside.pop(picture.packet, None)
             if packet is None or not packet.shown:
-                continue  # the second picture of a packet, or what an edit list leaves out
+                continue  # the second frame of a packet, or one outside the edit list
             pts = packet.pts if packet.timed else self._untimed.popleft()
             if picture.packet in result.damaged:
                 if not self.count:
@@ -421,10 +423,10 @@ class _Given:
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
             yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
         for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
-            del inside[number]  # hidden, or not decoded
+            del inside[number]  # not shown, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:
-        """The error for the next frame."""
+        """Return the error for the next frame."""
         return DamagedSourceError(
             f"frame {self.count} cannot be decoded ({reason})",
             source=self._info.source,

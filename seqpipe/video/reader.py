@@ -32,7 +32,7 @@ from .engine.engine import available_cores
 from .engine.executors import reader_context
 from .engine.fill import fill
 from .index.learned import Learned
-from .index.open import kept_index, open_index, reindexed
+from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
 from .plan.frame_numbers import check_frame_number, check_frame_numbers, check_time_s, resolve_slice
 from .plan.jobs import PlannedVideo
@@ -43,7 +43,7 @@ from .source.blocks import CountedSource
 from .source.source import Origin, open_source
 
 if TYPE_CHECKING:
-    from .index.by_cues import CuedFilm
+    from .index.by_cues import CuedVideo
 
 __all__ = ["VideoReader"]
 
@@ -90,8 +90,8 @@ class VideoReader:
         cache_dir: str | os.PathLike[str] | None = None,
         register: str | os.PathLike[str] | None = None,
     ) -> None:
-        # Elsewhere, as in a loader's worker, it is opened anew: file, decoders and streams are this process's.
-        self._again = partial(
+        # Copies, such as those of a DataLoader's workers, open the video again: files and decoders cannot be shared.
+        self._reopen = partial(
             type(self),
             origin,
             device=device,
@@ -105,7 +105,7 @@ class VideoReader:
         self._threads = THREADS.check(threads) or available_cores()
         self._output = check_output(output)
         self._source = CountedSource(open_source(origin, stream=STREAM.check(stream)))
-        # the painter's buffers, the stream ahead and the opening of an index are one thread's at a time
+        # Held while the painter's buffers, the stream ahead or the opening of the index are used.
         self._lock = threading.RLock()
         self._needed = 0
         self._cache_dir = cache_dir
@@ -115,13 +115,13 @@ class VideoReader:
 
             self._register = find_register(register, None)
         self._learned = Learned(cache_dir)
-        self._numbered: PlannedVideo | None = None
-        self._film = self._cued_film()
-        if self._film is None:
-            self._numbered = self._opened()
-        self._place = reader_context(parse_device(device), decode=DECODE.check(decode))
-        with self._place.active():
-            converter = self._place.painter.converter(self.info, self._output)
+        self._indexed: PlannedVideo | None = None
+        self._by_cues = self._open_by_cues()
+        if self._by_cues is None:
+            self._indexed = self._open()
+        self._context = reader_context(parse_device(device), decode=DECODE.check(decode))
+        with self._context.active():
+            converter = self._context.painter.converter(self.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
@@ -129,14 +129,14 @@ class VideoReader:
         reset_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._again, ()
+        return self._reopen, ()
 
     @property
     def _video(self) -> PlannedVideo:
-        if self._numbered is None:
+        if self._indexed is None:
             with self._lock:
-                self._numbered = self._numbered or self._opened()
-        return self._numbered
+                self._indexed = self._indexed or self._open()
+        return self._indexed
 
     @property
     def _index(self) -> PacketIndex:
@@ -145,7 +145,7 @@ class VideoReader:
     @property
     def info(self) -> StreamInfo:
         """Facts of the stream; the number of frames is exact, except for a remote Matroska file opened by its cues."""
-        return self._film.info if self._numbered is None and self._film is not None else self._index.info
+        return self._by_cues.info if self._indexed is None and self._by_cues is not None else self._index.info
 
     @property
     def index(self) -> PacketIndex:
@@ -171,19 +171,19 @@ class VideoReader:
         )
 
     @overload
-    def __getitem__(self, place: int) -> Sequence: ...
+    def __getitem__(self, frames: int) -> Sequence: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence: ...
-    def __getitem__(self, place: int | slice) -> Sequence:
+    def __getitem__(self, frames: slice) -> Sequence: ...
+    def __getitem__(self, frames: int | slice) -> Sequence:
         """Return one frame (layout ``HWC``) or a slice of frames (``FHWC``); negative numbers count from the end.
 
         Raises:
             FrameRangeError: the video has no such frame.
             DamagedSourceError: a frame cannot be decoded.
         """
-        if isinstance(place, slice):
-            return self.frames(resolve_slice(place, len(self)))
-        number = int(self._index.check([check_frame_number(place)])[0])
+        if isinstance(frames, slice):
+            return self.frames(resolve_slice(frames, len(self)))
+        number = int(self._index.check([check_frame_number(frames)])[0])
         with self._lock:
             return self._next_frame(number)
 
@@ -202,9 +202,9 @@ class VideoReader:
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         wanted = self._index.check(check_frame_numbers(numbers))
-        place = self._place
-        with self._lock, place.active():
-            pixels = place.painter.allocate((len(wanted), *self._shape), self._dtype)
+        context = self._context
+        with self._lock, context.active():
+            pixels = context.painter.allocate((len(wanted), *self._shape), self._dtype)
             lost = self._paint(wanted.tolist(), pixels)
         if lost:
             raise lost_error(self._index, lost)
@@ -226,7 +226,7 @@ class VideoReader:
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         times = [check_time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
-        if self._numbered is None and (found := self._at_by_cues(times)) is not None:
+        if self._indexed is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])
 
@@ -302,17 +302,17 @@ class VideoReader:
 
     def close(self) -> None:
         """Close the file and release the decoders."""
-        if self._numbered is not None:
-            self._learned.keep(self._numbered.index)
+        if self._indexed is not None:
+            self._learned.save(self._indexed.index)
         with self._lock:
             self._expected, self._ahead = -1, None
-            self._place.close()
+            self._context.close()
             self._source.close()
 
     def after_fork(self) -> None:
-        """Begin anew in a forked process: another thread may have held the lock, and a stream shares file positions."""
+        """Reset in a forked process: another thread may have held the lock, and a stream shares file positions."""
         self._lock = threading.RLock()
-        # Kept: taking down a decoder whose threads are another process's could hang.
+        # Referenced forever: destroying a decoder whose threads belong to the parent process could hang.
         self._expected, self._ahead, self._inherited = -1, None, self._ahead
 
     def __enter__(self) -> VideoReader:
@@ -323,51 +323,51 @@ class VideoReader:
     ) -> None:
         self.close()
 
-    def _cued_film(self) -> CuedFilm | None:
-        """The film by its cues, where numbering its frames would need all of what is far away."""
-        source, stamp = self._source, self._source.stamp() if self._source.slow else None
+    def _open_by_cues(self) -> CuedVideo | None:
+        """Open a remote Matroska file by its cues, unless its index is cached; None for other sources."""
+        source = self._source
         if not source.slow:
             return None
-        if stamp is not None:
-            kept = kept_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
-            if kept is not None:
+        if (stamp := source.stamp()) is not None:
+            cached = cached_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
+            if cached is not None:
                 return None
-        from .index.by_cues import cued_film
+        from .index.by_cues import open_by_cues
 
-        film = cued_film(source)
-        if film is not None:
-            source.held = None  # the film keeps what it needs
-        return film
+        video = open_by_cues(source)
+        if video is not None:
+            source.held = None  # the video holds the blocks that it needs
+        return video
 
-    def _opened(self) -> PlannedVideo:
-        """The video with its index, for which a film far away may have to be read through."""
+    def _open(self) -> PlannedVideo:
+        """Open the index, for which a remote file may have to be read as a whole."""
         source, stamp = self._source, self._source.stamp()
         index = open_index(source, cache_dir=self._cache_dir, register=self._register)
-        self._learned.note(index, stamp)
+        self._learned.add(index, stamp)
         return PlannedVideo(source, index)
 
     def _at_by_cues(self, times: Seq[float]) -> Sequence | None:
-        """The frames on screen at some times, by the film's cues; None where they do not tell."""
+        """Return the frames displayed at the given times by the cues; None where these do not suffice."""
         from .tables.gate import Distrusted
 
-        place, stamps = self._place, np.empty(len(times))
-        assert self._film is not None
-        with self._lock, place.active():
-            pixels = place.painter.allocate((len(times), *self._shape), self._dtype)
-            pictures = place.painter.frame_targets(pixels)
+        context, stamps = self._context, np.empty(len(times))
+        assert self._by_cues is not None
+        with self._lock, context.active():
+            pixels = context.painter.allocate((len(times), *self._shape), self._dtype)
+            frames = context.painter.frame_targets(pixels)
             try:
-                for part, places, numbers in self._film.parts(times):
-                    targets = self._targets(part, numbers.tolist(), [pictures[at] for at in places.tolist()])
+                for part, positions, numbers in self._by_cues.parts(times):
+                    targets = self._targets(part, numbers.tolist(), [frames[i] for i in positions.tolist()])
                     if self._fill(part, targets, self._threads_for(part, numbers)):
-                        return None  # the whole index has more to decode them from, and their numbers
-                    stamps[places] = part.index.timestamps[numbers]
+                        return None  # the full index allows decoding from an earlier key frame, and names lost frames
+                    stamps[positions] = part.index.timestamps[numbers]
             except (Distrusted, RefutedError):
                 return None
         return Sequence(pixels, self._output.layout, self.info.source, None, stamps)
 
     def _paint(self, numbers: Seq[int], pixels: Array) -> dict[int, str]:
-        """Decode frames and paint them; returns those that are lost, with the reason for each."""
-        targets = self._targets(self._video, numbers, self._place.painter.frame_targets(pixels))
+        """Decode frames into an array; returns the reason for each lost frame."""
+        targets = self._targets(self._video, numbers, self._context.painter.frame_targets(pixels))
         threads = self._threads_for(self._video, np.array(numbers, dtype=np.int64))
         try:
             return self._fill(self._video, targets, threads)
@@ -375,21 +375,21 @@ class VideoReader:
             self._reindex()
             return self._fill(self._video, targets, threads)
 
-    def _targets(self, video: PlannedVideo, numbers: Seq[int], pictures: Seq[Any]) -> Targets:
-        converter = self._place.painter.converter(video.index.info, self._output)
+    def _targets(self, video: PlannedVideo, numbers: Seq[int], frames: Seq[Any]) -> Targets:
+        converter = self._context.painter.converter(video.index.info, self._output)
         targets: Targets = {}
-        for number, picture in zip(numbers, pictures, strict=True):
-            targets.setdefault(number, []).append((converter, picture))
+        for number, frame in zip(numbers, frames, strict=True):
+            targets.setdefault(number, []).append((converter, frame))
         return targets
 
     def _fill(self, video: PlannedVideo, targets: Targets, threads: int) -> dict[int, str]:
-        backend, painter = self._place.backend, self._place.painter
+        backend, painter = self._context.backend, self._context.painter
         reader = partial(self._open_packets, video)
-        return fill(video, targets, backend, painter, _nothing_noted, reader=reader, threads=threads)
+        return fill(video, targets, backend, painter, _count_nothing, reader=reader, threads=threads)
 
     def _reindex(self) -> None:
-        """Go on by a scan where the container's tables were refuted."""
-        self._numbered = PlannedVideo(
+        """Index the video by a scan, after a packet has contradicted the container's tables."""
+        self._indexed = PlannedVideo(
             self._source, reindexed(self._source, self._index, cache_dir=self._cache_dir)
         )
 
@@ -402,49 +402,49 @@ class VideoReader:
     def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
         lost: dict[int, str] = {}
         early: set[int] = set()
-        layout, place = self._output.frame_layout, self._place
-        # A stream may be left open while other frames are asked for, so it has packets and a painter of its own.
-        painter = place.new_painter()
+        layout, context = self._output.frame_layout, self._context
+        # A stream may stay open while other frames are requested, so it has its own packet reader and painter.
+        painter = context.new_painter()
         packets = self._open_packets(self._video)
         items = self._decoded(packets, wanted)
-        # No context: whoever abandons a stream closes it thus, and Python loses a Ctrl-C that falls into its end.
-        for begin in range(0, len(wanted), place.stream_batch):
-            numbers = wanted[begin : begin + place.stream_batch].tolist()
-            with place.active():
+        # No `with packets`: Python loses a Ctrl-C that arrives while it runs the cleanup of an abandoned generator.
+        for begin in range(0, len(wanted), context.stream_batch):
+            numbers = wanted[begin : begin + context.stream_batch].tolist()
+            with context.active():
                 pixels = painter.allocate((len(numbers), *self._shape), self._dtype)
                 self._paint_next(items, painter, numbers, pixels, lost, early)
             if host:
                 pixels = to_numpy(pixels)
-            for picture, number in zip(pixels, numbers, strict=True):
+            for frame, number in zip(pixels, numbers, strict=True):
                 if number not in lost:
-                    yield self._sequence(picture, np.array([number]), layout)
-        with place.active():
-            next(items, None)  # to its end, after which its decoder can be used again
+                    yield self._sequence(frame, np.array([number]), layout)
+        with context.active():
+            next(items, None)  # runs the iterator to its end, which returns the decoder to the pool
         packets.close()
         if lost:
-            raise lost_error(self._index, lost, "The frames before were given; leave the lost ones out")
+            raise lost_error(self._index, lost, "All other frames were returned; leave the lost ones out")
 
     def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
-        """What decoding gives, ascending; a stream that the way cannot decode goes to its fallback as a whole."""
-        backend, threads = self._place.backend, self._threads_for(self._video, wanted)
-        left = dict.fromkeys(wanted.tolist())
-        try:
-            for item in Decoding(self._index, packets, backend.decoders, wanted, threads=threads):
-                left.pop(item.number, None)
-                yield item
-                del item  # as in fill: no picture is held on to
-        except RefutedError:
-            self._reindex()
-            with contextlib.closing(self._open_packets(self._video)) as others:
-                yield from Decoding(
-                    self._index, others, backend.decoders, np.array(list(left)), threads=threads
-                )
-        except BackendError:
-            if not left:
-                return  # it only failed to make ready for the next run
-            if backend.fallback is None:
-                raise
-            yield from Decoding(self._index, packets, backend.fallback, np.array(list(left)), threads=threads)
+        """Decode frames in ascending order; frames left by a backend that fails are decoded by its fallback."""
+        backend, threads = self._context.backend, self._threads_for(self._video, wanted)
+        decoders, left = backend.decoders, dict.fromkeys(wanted.tolist())
+        reopened: PacketReader | None = None
+        while left:
+            frames = np.array(list(left), np.int64)
+            try:
+                for item in Decoding(self._index, reopened or packets, decoders, frames, threads=threads):
+                    left.pop(item.number, None)
+                    yield item
+                    del item  # as in fill.py: a referenced frame buffer is not reused
+            except RefutedError:
+                self._reindex()
+                reopened = self._open_packets(self._video)
+            except BackendError:
+                if left and (backend.fallback is None or decoders is backend.fallback):
+                    raise
+                decoders = backend.fallback or decoders  # with no frames left, only the flush failed
+        if reopened is not None:
+            reopened.close()
 
     def _paint_next(
         self,
@@ -455,12 +455,12 @@ class VideoReader:
         lost: dict[int, str],
         early: set[int],
     ) -> None:
-        """Take from a decoding what it gives for the next frames; the fallback is asked about those that it loses.
+        """Convert the next frames of a decoding, and decode those that it loses with the fallback.
 
-        Early ones, which it gave before their turn, are decoded again by themselves: there the timestamps contradict
-        the codec's order.
+        Frames that arrive before their turn (``early``), where timestamps contradict the codec's order, are decoded
+        again when it is their turn.
         """
-        backend, converter = self._place.backend, painter.converter(self._index.info, self._output)
+        backend, converter = self._context.backend, painter.converter(self._index.info, self._output)
         left = dict(zip(numbers, painter.frame_targets(pixels), strict=True))
         while left.keys() - lost.keys() - early:
             item = next(items)
@@ -470,7 +470,7 @@ class VideoReader:
                 painter.put(item, [(converter, left.pop(item.number))])
             else:
                 early.add(item.number)
-            del item  # as in fill: no picture is held on to
+            del item  # as in fill.py: a referenced frame buffer is not reused
         again = left.keys() & early if backend.fallback is None else left.keys()
         if again:
             targets: Targets = {number: [(converter, left[number])] for number in again}
@@ -481,11 +481,11 @@ class VideoReader:
                 if backend.fallback is None
                 else replace(backend, decoders=backend.fallback, fallback=None)
             )
-            lost.update(fill(self._video, targets, second, painter, _nothing_noted))
+            lost.update(fill(self._video, targets, second, painter, _count_nothing))
         painter.finish()
 
     def _next_frame(self, number: int) -> Sequence:
-        """One frame; whoever walks through a video by number gets a stream behind the scenes."""
+        """Return one frame; consecutive calls with ascending numbers read from an internal stream."""
         follows, self._expected = number == self._expected, number + 1
         if not follows:
             self._ahead = None
@@ -496,7 +496,7 @@ class VideoReader:
             frame = next(self._ahead, None)
             if frame is not None and frame.frames is not None and int(frame.frames[0]) == number:
                 return frame
-        # The stream has left out a lost frame, or is at its end: asked for alone, the frame tells what is wrong.
+        # The stream has skipped a lost frame or has ended: reading the frame alone raises the error.
         self._ahead = None
         return self._single(number)
 
@@ -505,7 +505,7 @@ class VideoReader:
         return self._sequence(found.data[0], np.array([number]), self._output.frame_layout)
 
     def _threads_for(self, video: PlannedVideo, wanted: IntArray) -> int:
-        """Frame threads only pay for a long run: they hold back as many frames as there are threads."""
+        """Return the number of frame threads: 1 for short segments, as each thread delays one frame."""
         table = video.index.packets
         plan = make_plan(table, table.frame_packet[wanted])
         longest = max((len(segment.packets) for segment in plan.segments), default=0)
@@ -515,19 +515,19 @@ class VideoReader:
         return Sequence(pixels, layout, self.info.source, numbers, self.timestamps[numbers])
 
 
-def _nothing_noted(_name: str, _frames: int, _reason: str) -> None:
-    """A single reader keeps no statistics."""
+def _count_nothing(_name: str, _frames: int, _reason: str) -> None:
+    """Ignore the counts: a single reader has no statistics of frames."""
 
 
 class _CountedPackets:
-    """Reads packets, and has their size counted."""
+    """PacketReader that counts the bytes of the packets read."""
 
-    def __init__(self, plain: PacketReader, reader: VideoReader, index: PacketIndex) -> None:
-        self._plain, self._need, self._size = plain, reader._need, index.packets.size
+    def __init__(self, direct: PacketReader, reader: VideoReader, index: PacketIndex) -> None:
+        self._direct, self._need, self._size = direct, reader._need, index.packets.size
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         self._need(int(self._size[numbers].sum()))
-        return self._plain.read(numbers)
+        return self._direct.read(numbers)
 
     def close(self) -> None:
-        self._plain.close()
+        self._direct.close()

@@ -1,12 +1,11 @@
-"""Streaming of sources that can only be read from front to back, in order and in constant memory.
+"""Streaming of sources that can only be read sequentially, in constant memory.
 
-For pipes, standard input and live addresses: nothing is indexed, and the source is never sought. Frames are numbered
+For pipes, standard input and live addresses: no index is built, and the source is never seeked. Frames are numbered
 from the first one that can be decoded; their pixels equal those that a reader returns for a file of the same bytes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -76,41 +75,42 @@ def stream(
     Raises:
         ParameterError: a parameter is out of bounds.
         UnreadableSourceError: the source is not a video, or its container requires seeking.
-        SourceError: the stream is cut off, or a timeout has passed; raised after the sequences before were returned.
+        SourceError: the stream is truncated, or a timeout has passed; raised after the sequences before were returned.
         DamagedSourceError: a frame cannot be decoded; raised after the sequences before were returned.
     """
     windows = Windows(sequence_length=sequence_length, stride=stride, step=step, pad_mode=pad_mode)
-    chosen = _Chosen(_START_S.check(start_s), _DURATION_S.check(duration_s))
+    span = _Span(_START_S.check(start_s), _DURATION_S.check(duration_s))
     spec = check_output(output)
     timeouts = tuple(
         float(Param(name=name, doc="", kind=float, lo=1e-3, unit="s").check(value))
         for name, value in (("open_timeout_s", open_timeout_s), ("read_timeout_s", read_timeout_s))
     )
-    made = _sequences(source, windows, chosen, spec, fill, cast("tuple[float, float]", timeouts))
+    sequences = _sequences(source, windows, span, spec, fill, cast("tuple[float, float]", timeouts))
     if operators is None:
-        return made
-    return (operators(sequence, index=number) for number, sequence in enumerate(made))
+        return sequences
+    return (operators(sequence, index=number) for number, sequence in enumerate(sequences))
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """The seconds after the first frame that are taken."""
+class _Span:
+    """The span of time to read, in seconds after the first frame."""
 
     start_s: float
     duration_s: float | None
 
-    def place(self, seconds: float) -> int:
-        """-1 before them, 0 inside, 1 behind."""
-        if seconds < self.start_s - EQUAL_S:
-            return -1
-        end = math.inf if self.duration_s is None else self.start_s + self.duration_s
-        return int(seconds >= end - EQUAL_S)
+    def is_before(self, seconds: float) -> bool:
+        """Whether a time lies before the span."""
+        return seconds < self.start_s - EQUAL_S
+
+    def is_after(self, seconds: float) -> bool:
+        """Whether a time lies after the span."""
+        return self.duration_s is not None and seconds >= self.start_s + self.duration_s - EQUAL_S
 
 
 def _sequences(
     source: Streamed,
     windows: Windows,
-    chosen: _Chosen,
+    span: _Span,
     output: OutputSpec,
     fill: float,
     timeouts: tuple[float, float],
@@ -119,7 +119,7 @@ def _sequences(
         opened = FrameStream(source, timeouts, stack)
         painter = FramePainter(opened.info, output)
         rolling: RollingWindows[tuple[float, Array]] | None = None
-        begin = None
+        first_s = None
 
         def sequence(clip: FrameClip) -> Sequence:
             assert rolling is not None
@@ -131,16 +131,17 @@ def _sequences(
             return Sequence(pixels, output.layout, opened.info.source, frames, times)
 
         for frame in opened.frames():
-            begin = frame.seconds if begin is None else begin
-            place = chosen.place(frame.seconds - begin)
-            if place > 0:
+            first_s = frame.seconds if first_s is None else first_s
+            seconds = frame.seconds - first_s
+            if span.is_before(seconds):
+                continue
+            if span.is_after(seconds):
                 break
-            if place == 0:
-                rolling = rolling or RollingWindows(windows, frame.number)
-                if rolling.needs(frame.number):
-                    pixels = painter.pixels(frame.number, frame.surface)
-                    rolling.held[frame.number] = frame.seconds, pixels
-                yield from map(sequence, rolling.passed(frame.number))
+            rolling = rolling or RollingWindows(windows, frame.number)
+            if rolling.needs(frame.number):
+                pixels = painter.pixels(frame.number, frame.surface)
+                rolling.held[frame.number] = frame.seconds, pixels
+            yield from map(sequence, rolling.passed(frame.number))
         if rolling is not None:
             yield from map(sequence, rolling.rest())
         if opened.error is not None:

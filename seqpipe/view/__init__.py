@@ -1,7 +1,7 @@
-"""HTML pages of volumes, videos and samples, and of what operators do to them.
+"""HTML pages of volumes, videos and samples, and of the effect of operators on them.
 
-This package may import the vocabulary, ``flow``, ``video`` and ``volume``; ``cli`` alone imports it. ``Sequence.show``
-and its like find it by name.
+This package may import the vocabulary, ``flow``, ``video`` and ``volume``; only ``cli`` imports it. ``Sequence.show``
+and similar methods import it by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a page shows of whatever the user holds: a path, a reader, a sequence, a batch, a sample of several parts."""
+"""Panels of paths, readers, sequences, batches and samples of several parts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .page import Page
 from .panel import PagePanel
 from .params import FRAMES, MAX_VOXELS, TIME
 from .planes import one_volume, volume_panel
-from .strip import chosen, clip_panel, frames_panel
+from .strip import clip_panel, frames_panel, spread
 
-__all__ = ["Showing", "shared_voxels", "show", "told"]
+__all__ = ["PanelBuilder", "format_history", "shared_voxels", "show"]
 
 PAGE_VOXELS: Final = 1 << 25
-"""How many voxels all volumes of a page have together, at most."""
+"""Largest number of voxels of all volumes of a page together."""
 MOST_SAMPLES: Final = 8
-"""How many samples of a batch are shown."""
+"""Largest number of samples shown of a batch."""
 _LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
 
 
@@ -44,24 +44,24 @@ def show(
     layout: str | None = None,
     title: str = "",
 ) -> Page:
-    """A page that shows volumes as three orthogonal planes, and videos and clips as frames with their times.
+    """Create a page that shows volumes as three orthogonal planes, and videos and clips as frames with their times.
 
-    A page is one HTML file that needs no network. In a notebook it appears where it is the result of a cell.
+    A page is one HTML file that needs no network. A notebook displays it as the result of a cell.
 
     Args:
         *shown: paths and URLs of videos and volumes, readers, sequences, batches (8 samples at most), arrays, and
             mappings of names to parts, as :mod:`seqpipe.parts` has them.
-        label: labels that are laid over the images: as ``shown``, one for all or a list with one for each; for
-            mappings, the name of a part that is not marked as labels.
-        names: of classes, by their numbers.
-        window: the ends of the range of values that volumes are shown with first; by default the file's own
-            window, else percentiles 0.5 to 99.5.
-        time: which volume of a series is shown.
-        frames: how many frames of a video or clip are shown, spread evenly.
-        max_voxels: how many voxels of each volume the page holds; a larger volume is shown on a coarser grid. All
+        label: labels overlaid on the images: as ``shown``, one for all or a list with one for each; for mappings, the
+            name of a part that is not marked as labels.
+        names: names of classes, by class number.
+        window: lower and upper end of the initial display range of volumes; by default the file's window, otherwise
+            percentiles 0.5 to 99.5.
+        time: index of the volume shown of a series.
+        frames: number of frames shown of a video or clip, spread evenly.
+        max_voxels: largest number of voxels stored for each volume; a larger volume is shown on a coarser grid. All
             volumes of a page share 32 Mi voxels.
-        layout: of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
-        title: of the page.
+        layout: layout of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
+        title: title of the page.
 
     Raises:
         ParameterError: there is nothing to show, or labels do not fit.
@@ -74,33 +74,33 @@ def show(
         raise ParameterError(
             f"{len(labels)} labels for {len(shown)} to show", allowed="one for all, or one for each"
         )
-    if window is not None and not window[0] < window[1]:
-        raise ParameterError(f"window={window!r} is empty", allowed="a lower end below the upper one")
-    how = Showing(
+    builder = PanelBuilder(
         names=names,
         window=window,
         time=TIME.check(time),
         frames=FRAMES.check(frames),
-        max_voxels=MAX_VOXELS.check(max_voxels),
+        max_voxels=shared_voxels(MAX_VOXELS.check(max_voxels), len(shown)),
         layout=layout,
     )
-    how = replace(how, max_voxels=shared_voxels(how.max_voxels, len(shown)))
-    panels = [panel for one, its in zip(shown, labels, strict=True) for panel in how.panels(one, its)]
+    panels = [panel for one, its in zip(shown, labels, strict=True) for panel in builder.panels(one, its)]
     return Page(title or " · ".join(dict.fromkeys(panel.title for panel in panels[:3])), panels)
 
 
 def shared_voxels(max_voxels: int, count: int) -> int:
-    """How many voxels each of some volumes on one page may have."""
+    """Return the largest number of voxels for each of ``count`` volumes of one page."""
     return max(8, min(max_voxels, PAGE_VOXELS // max(1, count)))
 
 
 @dataclass(frozen=True)
-class Showing:
-    """How things are shown; arguments as :func:`show` has them.
+class PanelBuilder:
+    """Builds panels; see :func:`show` for the other parameters.
 
     Attributes:
-        group: panels of one group show the same place.
-        history: what operators did to what is shown, a line each.
+        group: name of a group of panels that show the same position.
+        history: descriptions of the applied operators, one line each.
+
+    Raises:
+        ParameterError: the window is empty.
     """
 
     names: Mapping[int, str] | None = None
@@ -112,42 +112,48 @@ class Showing:
     group: str = ""
     history: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if self.window is not None and not self.window[0] < self.window[1]:
+            raise ParameterError(
+                f"window={self.window!r} is empty", allowed="a lower end below the upper one"
+            )
+
     def panels(self, one: Any, label: Any = None, title: str = "") -> list[PagePanel]:
-        """The panels of one thing.
+        """Build the panels of one value.
 
         Args:
-            one: as :func:`show` takes it.
-            label: of it.
-            title: by default its source.
+            one: a value that :func:`show` accepts.
+            label: its labels.
+            title: title of the panels; by default the source.
 
         Raises:
-            ParameterError: it cannot be shown.
+            ParameterError: the value cannot be shown.
         """
         if isinstance(one, Mapping):
-            return self._of_sample(one, label, title)
+            return self._sample_panels(one, label, title)
         with ExitStack() as opened:
             if isinstance(one, (str, os.PathLike, bytes)):
                 reader = (VolumeReader if is_volume(one) else VideoReader)(one)
                 one = opened.enter_context(reader)
             if isinstance(one, VideoReader):
-                return [self._of_video(one, title)]
+                return [self._video_panel(one, title)]
             if isinstance(one, VolumeReader):
-                return [self._of_file(one, label, title)]
+                return [self._file_panel(one, label, title)]
         if isinstance(one, Part):
-            return self._of_sample({title or type(one).__name__.lower(): one}, label, "")
+            return self._sample_panels({title or type(one).__name__.lower(): one}, label, "")
         if isinstance(one, Batch):
-            return self._of_batch(one, label, title)
-        return [self._of_sequence(self._sequence(one), label, title)]
+            return self._batch_panels(one, label, title)
+        return [self._sequence_panel(self._sequence(one), label, title)]
 
     def sample(self, one: Any, label: Any = None) -> Mapping[str, Any]:
-        """Whatever is given as a sample of parts, in memory; arguments as :meth:`panels` has them."""
+        """Convert a value to a sample of parts in memory; see :meth:`panels` for the parameters."""
         if isinstance(one, Mapping):
             return one
         parts = {"image": self._sequence(one)}
         return parts if label is None else {**parts, "label": Labels(self._sequence(label))}
 
     def _sequence(self, one: Any) -> Sequence:
-        """A sequence, or an array as one."""
+        """Convert a sequence, reader, path or array to a sequence."""
         if isinstance(one, Sequence):
             return one
         if isinstance(one, VolumeReader):
@@ -172,28 +178,27 @@ class Showing:
             array, letters = array[0], letters[1:]
         return Sequence(array, letters)
 
-    def _of_video(self, reader: VideoReader, title: str) -> PagePanel:
-        numbers = chosen(len(reader), self.frames)
-        pictures, times = [], []
+    def _video_panel(self, reader: VideoReader, title: str) -> PagePanel:
+        numbers = spread(len(reader), self.frames)
+        frames, times = [], []
         for frame in reader.stream(numbers, host=True):
-            pictures.append(colors(frame.numpy()[None])[0])
+            frames.append(colors(frame.numpy()[None])[0])
             times.append(float(np.ravel(frame.timestamps)[0]) if frame.timestamps is not None else None)
-        left = len(reader) - len(numbers)
+        is_partial = len(numbers) < len(reader)
         return frames_panel(
             title or reader.info.source,
-            pictures,
+            frames,
             numbers=numbers,
             times=times,
             facts=reader.info.describe(),
-            notes=[f"{len(numbers)} of {len(reader):,} frames are shown"] if left else [],
+            notes=[f"{len(numbers)} of {len(reader):,} frames are shown"] if is_partial else [],
             group=self.group,
             history=self.history,
         )
 
-    def _of_file(self, reader: VolumeReader, label: Any, title: str) -> PagePanel:
+    def _file_panel(self, reader: VolumeReader, label: Any, title: str) -> PagePanel:
         info = reader.info
-        series = info.frames > 1
-        notes = [f"shown is volume {self.time} of {info.frames}"] if series else []
+        notes = [f"shown is volume {self.time} of {info.frames}"] if info.frames > 1 else []
         return volume_panel(
             title or info.source,
             one_volume(self._sequence(reader)),
@@ -208,16 +213,15 @@ class Showing:
             history=self.history,
         )
 
-    def _of_sequence(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
+    def _sequence_panel(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
         title = title or one.source or ("volume" if "D" in one.layout else "clip")
         label = None if label is None else self._sequence(label)
         more = {"facts": one.describe(), "group": self.group, "history": self.history, "marks": marks}
         if "D" not in one.layout:
             return clip_panel(title, one, label=label, names=self.names, frames=self.frames, **more)
-        whole = one_volume(one, self.time)
         return volume_panel(
             title,
-            whole,
+            one_volume(one, self.time),
             label=None if label is None else one_volume(label, self.time),
             names=self.names,
             window=self.window,
@@ -225,18 +229,18 @@ class Showing:
             **more,
         )
 
-    def _of_batch(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
+    def _batch_panels(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
         shown = batch.sequences[:MOST_SAMPLES]
         labels = label.sequences if isinstance(label, Batch) else [label] * len(shown)
-        how = replace(self, max_voxels=shared_voxels(self.max_voxels // len(shown), 1))
+        builder = replace(self, max_voxels=shared_voxels(self.max_voxels // len(shown), 1))
         return [
-            how._of_sequence(
+            builder._sequence_panel(
                 one, its, f"{title} {number}".strip() if title else one.source and f"{one.source} {number}"
             )
             for number, (one, its) in enumerate(zip(shown, labels, strict=False))
         ]
 
-    def _of_sample(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:
+    def _sample_panels(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:
         if isinstance(label, str):
             if label not in sample:
                 raise ParameterError(
@@ -246,58 +250,49 @@ class Showing:
             sample = {**sample, label: value if isinstance(value, Labels) else Labels(value)}
             label = None
         parts = {name: as_part(value) for name, value in sample.items()}
-        how = replace(self, history=self.history or told(getattr(sample, "history", ())))
+        builder = replace(self, history=self.history or format_history(getattr(sample, "history", ())))
         batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
-        if batches:
-            singles = range(min(MOST_SAMPLES, *map(len, batches), MOST_SAMPLES))
-            how = replace(how, max_voxels=shared_voxels(self.max_voxels // len(singles), 1))
-            return [
-                panel
-                for n in singles
-                for panel in how._of_parts(
-                    {
-                        name: part.with_data(part.data[n]) if isinstance(part.data, Batch) else part
-                        for name, part in parts.items()
-                    },
-                    label,
-                    f"{title} {n}".strip(),
-                )
-            ]
-        return how._of_parts(parts, label, title)
-
-    def _of_parts(self, parts: Mapping[str, Part], label: Any, title: str) -> list[PagePanel]:
-        """A panel for each image, with the labels, points and boxes of the sample."""
-        marks = {name: part for name, part in parts.items() if isinstance(part, (Points, Boxes))}
-        masks = [part.data for part in parts.values() if isinstance(part, Labels)]
-        images = {name: part.data for name, part in parts.items() if isinstance(part, (Image, Flow))}
-        over = label if label is not None else masks[0] if masks else None
-        if not images and over is not None:
-            alone = self._sequence(over)
-            empty = np.zeros(alone.shape, np.uint8)
-            images = {
-                next(n for n, p in parts.items() if isinstance(p, Labels)): alone.with_pixels(
-                    empty, alone.layout
-                )
+        if not batches:
+            return builder._part_panels(parts, label, title)
+        count = min(MOST_SAMPLES, *map(len, batches))
+        builder = replace(builder, max_voxels=shared_voxels(self.max_voxels // count, 1))
+        panels = []
+        for n in range(count):
+            singles = {
+                name: part.with_data(part.data[n]) if isinstance(part.data, Batch) else part
+                for name, part in parts.items()
             }
+            panels += builder._part_panels(singles, label, f"{title} {n}".strip())
+        return panels
+
+    def _part_panels(self, parts: Mapping[str, Part], label: Any, title: str) -> list[PagePanel]:
+        """Build a panel for each image, with the labels, points and boxes of the sample."""
+        marks = {name: part for name, part in parts.items() if isinstance(part, (Points, Boxes))}
+        masks = {name: part.data for name, part in parts.items() if isinstance(part, Labels)}
+        images = {name: part.data for name, part in parts.items() if isinstance(part, (Image, Flow))}
+        over = label if label is not None else next(iter(masks.values()), None)
+        if not images and masks:  # labels alone are shown on black
+            mask = self._sequence(over)
+            images = {next(iter(masks)): mask.with_pixels(np.zeros(mask.shape, np.uint8), mask.layout)}
         if not images:
             raise ParameterError(
                 f"a sample of {', '.join(parts) or 'no parts'} has no image", allowed="images or labels"
             )
         return [
-            self._of_sequence(self._sequence(data), over, f"{title} {name}".strip(), marks)
+            self._sequence_panel(self._sequence(data), over, f"{title} {name}".strip(), marks)
             for name, data in images.items()
         ]
 
 
-def told(history: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A history of operators, a line each: the name, and what was drawn."""
+def format_history(history: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Describe a history of operators, one line each: the name and the random draws."""
     lines = []
     for entry in history:
         drawn = dict(entry["drawn"])
         acts = drawn.pop("acts", True)
-        known = {name: value for name, value in drawn.items() if value is not None}
-        given = {name: value for name, value in known.items() if name in entry["op"]} or known
-        values = ", ".join(f"{name} = {_short(value)}" for name, value in given.items())
+        drawn = {name: value for name, value in drawn.items() if value is not None}
+        parameters = {name: value for name, value in drawn.items() if name in entry["op"]} or drawn
+        values = ", ".join(f"{name} = {_short(value)}" for name, value in parameters.items())
         lines.append(f"{entry['op']['op']}: {values or 'nothing drawn' if np.any(acts) else 'did not act'}")
     return lines
 

@@ -1,4 +1,4 @@
-"""Voxels and pixels as 8-bit pictures, and pictures as texts inside of a page."""
+"""Conversion of voxels and pixels to 8-bit images, and of images to data URIs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..volume.pictures import window_of, windowed
 __all__ = [
     "LEVELS",
     "Pixels",
-    "area_averaged",
+    "as_real",
     "colors",
-    "encoded",
+    "downsample_mean",
+    "downsample_nearest",
     "jpeg",
     "level_values",
     "mosaic",
-    "nearest_taken",
-    "plain",
     "png",
+    "quantize",
 ]
 
 Pixels = npt.NDArray[np.uint8]
@@ -36,18 +36,18 @@ _QUALITY: Final = 90
 
 
 def png(picture: Pixels) -> str:
-    """A gray ``(H, W)``, RGB ``(H, W, 3)`` or RGBA ``(H, W, 4)`` picture as a data URI; lossless."""
+    """Encode a gray ``(H, W)``, RGB ``(H, W, 3)`` or RGBA ``(H, W, 4)`` image as a PNG data URI."""
     import cv2
 
-    turned = picture
+    bgr = picture
     if picture.ndim == 3:
-        turned = picture[..., [2, 1, 0, 3] if picture.shape[2] == 4 else [2, 1, 0]]
-    _, data = cv2.imencode(".png", np.ascontiguousarray(turned))
+        bgr = picture[..., [2, 1, 0, 3] if picture.shape[2] == 4 else [2, 1, 0]]
+    _, data = cv2.imencode(".png", np.ascontiguousarray(bgr))
     return f"data:image/png;base64,{base64.b64encode(data.data).decode('ascii')}"
 
 
 def jpeg(picture: Pixels) -> str:
-    """An RGB picture ``(H, W, 3)`` as a data URI, of quality 90 with full color resolution."""
+    """Encode an RGB image ``(H, W, 3)`` as a JPEG data URI of quality 90 and 4:4:4 chroma."""
     import simplejpeg
 
     data = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), _QUALITY, "RGB", "444", fastdct=False)
@@ -55,17 +55,18 @@ def jpeg(picture: Pixels) -> str:
 
 
 def colors(frames: npt.NDArray[Any]) -> Pixels:
-    """Frames ``(F, H, W, C)`` of any type as RGB: two channels as flow, other numbers by percentiles 0.5 to 99.5.
+    """Convert frames ``(F, H, W, C)`` of any type to 8-bit RGB.
 
-    Floats from 0 to 1 and whole numbers of 8 and 16 bits are shown by the range of their type.
+    Two channels are optical flow. 8- and 16-bit unsigned integers and floats from 0 to 1 keep the range of their type;
+    other values are windowed to percentiles 0.5 to 99.5.
     """
     if frames.shape[-1] == 2:
-        made: Pixels = to_rgb(frames.astype(np.float32))
-        return made
+        wheel: Pixels = to_rgb(frames.astype(np.float32))
+        return wheel
     rgb = frames[..., :3] if frames.shape[-1] >= 3 else np.repeat(frames[..., :1], 3, axis=-1)
     if rgb.dtype == np.uint8:
         return rgb
-    rgb = plain(rgb)
+    rgb = as_real(rgb)
     if rgb.dtype == np.uint16:
         window = (0.0, 65535.0)
     elif rgb.dtype.kind == "f" and rgb.size and np.nanmin(rgb) >= 0 and np.nanmax(rgb) <= 1:
@@ -75,8 +76,8 @@ def colors(frames: npt.NDArray[Any]) -> Pixels:
     return windowed(rgb, window)
 
 
-def plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values that can be compared: the magnitude of complex ones, 0 and 1 for booleans."""
+def as_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert complex values to magnitudes and booleans to 0 and 1; return others unchanged."""
     if values.dtype.kind == "c":
         magnitudes: npt.NDArray[Any] = np.abs(values)
         return magnitudes
@@ -84,14 +85,14 @@ def plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> FloatArray:
-    """The values, ascending, that levels 0, 1, … stand for; at most 256.
+    """Return the values of the quantization levels, ascending, at most 256.
 
-    Whole numbers of no more than 256 values have a level each. Else three quarters of the levels are spread evenly in
-    the window, the rest over what lies outside of it.
+    Integers of at most 256 distinct values get one level each. Otherwise three quarters of the levels are spaced evenly
+    inside the window, the rest outside of it.
 
     Args:
-        values: of the volume.
-        window: the ends of what is shown first.
+        values: voxels of the volume.
+        window: lower and upper end of the initial display range.
     """
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     if not finite.size:
@@ -115,12 +116,12 @@ def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> Float
     return np.concatenate(parts)
 
 
-def encoded(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
-    """The level that is nearest to each value; NaN has level 0.
+def quantize(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
+    """Quantize values to the index of the nearest level; NaN becomes 0.
 
     Args:
-        values: of any shape.
-        levels: the values of the levels, ascending.
+        values: values of any shape.
+        levels: values of the levels, ascending.
     """
     middles = ((levels[1:] + levels[:-1]) / 2).astype(
         np.float32 if values.dtype.itemsize <= 4 else np.float64
@@ -131,52 +132,53 @@ def encoded(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
     return found
 
 
-def area_averaged(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
-    """A volume ``DHWC`` on a coarser grid over the same extent: the mean of what each voxel covers, in float32.
+def downsample_mean(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
+    """Downsample a volume ``DHWC`` over the same extent by area averaging, to float32.
 
     Args:
-        values: of any real type.
+        values: voxels of any real type.
         size: D, H and W of the result, none larger than before.
     """
     import cv2
 
     depth, height, width, channels = values.shape
     step = depth / size[0]
-    made = np.empty((*size, channels), np.float32)
-    flat = (size[2], size[1])
-    for place in range(size[0]):
-        start, stop = place * step, (place + 1) * step
+    result = np.empty((*size, channels), np.float32)
+    for index in range(size[0]):
+        start, stop = index * step, (index + 1) * step
         total = np.zeros((size[1], size[2], channels), np.float64)
         for source in range(math.floor(start), min(depth, math.ceil(stop - 1e-9))):
-            share = min(stop, source + 1) - max(start, source)
-            one = values[source].astype(np.float32)
+            overlap = min(stop, source + 1) - max(start, source)
+            plane = values[source].astype(np.float32)
             if (height, width) != (size[1], size[2]):
-                one = cv2.resize(one, flat, interpolation=cv2.INTER_AREA).reshape(total.shape)
-            total += one * (share / step)
-        made[place] = total
-    return made
+                plane = cv2.resize(plane, (size[2], size[1]), interpolation=cv2.INTER_AREA).reshape(
+                    total.shape
+                )
+            total += plane * (overlap / step)
+        result[index] = total
+    return result
 
 
-def nearest_taken(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
-    """A volume ``DHW`` on a coarser grid over the same extent: the voxel at the center of each."""
-    places: list[IntArray] = [
-        np.floor((np.arange(n) + 0.5) * have / n).astype(np.int64)
-        for n, have in zip(size, values.shape, strict=True)
+def downsample_nearest(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
+    """Downsample a volume ``DHW`` over the same extent by the nearest voxel."""
+    indices: list[IntArray] = [
+        np.floor((np.arange(n) + 0.5) * full / n).astype(np.int64)
+        for n, full in zip(size, values.shape, strict=True)
     ]
-    return values[np.ix_(*places)]
+    return values[np.ix_(*indices)]
 
 
 def mosaic(levels: Pixels, columns: int) -> Pixels:
-    """The slices of a volume ``DHW`` or ``DHWC`` side by side in rows, the rest black.
+    """Arrange the slices of a volume ``DHW`` or ``DHWC`` in a grid, padded with 0.
 
     Args:
         levels: the volume.
-        columns: slices in a row.
+        columns: number of slices in a row.
     """
     depth, height, width = levels.shape[:3]
     rows = math.ceil(depth / columns)
     sheet = np.zeros((rows * columns, *levels.shape[1:]), np.uint8)
     sheet[:depth] = levels
     grid = sheet.reshape(rows, columns, height, width, -1).swapaxes(1, 2)
-    made: Pixels = np.ascontiguousarray(grid).reshape(rows * height, columns * width, *levels.shape[3:])
-    return made
+    image: Pixels = np.ascontiguousarray(grid).reshape(rows * height, columns * width, *levels.shape[3:])
+    return image

@@ -1,4 +1,4 @@
-"""Legend: the classes of a label volume or of masks, their colors and sizes."""
+"""Legends: the classes of label volumes and masks, with colors and sizes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Class:
     """A class of a label volume.
 
     Attributes:
-        value: its number.
-        color: such as ``"#ff2030"``.
-        voxels: how many there are.
-        milliliters: what they fill; None without a spacing.
-        name: as the caller has it, or "".
+        value: class number.
+        color: color such as ``"#ff2030"``.
+        voxels: number of voxels.
+        milliliters: volume; None without a spacing.
+        name: name of the class, or "".
     """
 
     value: int
@@ -37,23 +37,23 @@ class Class:
     name: str
 
     def __str__(self) -> str:
-        """Such as ``liver (3): 1,204 voxels, 5.13 ml``."""
+        """Format as ``liver (3): 1,204 voxels, 5.13 ml``."""
         size = "" if self.milliliters is None else f", {self.milliliters:.4g} ml"
-        called = f"{self.name} ({self.value})" if self.name else str(self.value)
-        return f"{called}: {self.voxels:,} voxels{size}"
+        label = f"{self.name} ({self.value})" if self.name else str(self.value)
+        return f"{label}: {self.voxels:,} voxels{size}"
 
 
 class Legend:
-    """The classes of labels but for 0, the background.
+    """The classes of labels, without 0, the background.
 
     Args:
-        labels: whole numbers, of any shape.
-        source: for messages.
-        voxel_mm3: the volume of a voxel, None where it is not known.
-        names: of classes, by their numbers.
+        labels: integers of any shape.
+        source: name of the source, for messages.
+        voxel_mm3: volume of a voxel, None if unknown.
+        names: names of classes, by class number.
 
     Raises:
-        ParameterError: they are no labels: not whole numbers, or of more than 255 classes.
+        ParameterError: the values are not integers, or have more than 255 classes.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Legend:
             labels.dtype.kind == "f" and (labels != np.rint(labels)).any()
         ):
             raise ParameterError(
-                f"labels of {labels.dtype} that are no whole numbers",
+                f"labels of {labels.dtype} that are not integers",
                 source=source,
                 allowed="the number of a class for each voxel",
                 advice="Show it as an image instead",
@@ -96,22 +96,22 @@ class Legend:
             for value in sorted(found)
         ]
 
-    def places(self, labels: npt.NDArray[Any]) -> Pixels:
-        """Each label as its place in the legend, counted from 1; 0 for the background."""
-        whole = labels.astype(np.int64)
-        place = np.searchsorted(self._values, whole).astype(np.uint8) + np.uint8(1)
-        place[whole == 0] = 0
-        return place
+    def indices(self, labels: npt.NDArray[Any]) -> Pixels:
+        """Map labels to their indices in the legend, counted from 1; 0 for the background."""
+        numbers = labels.astype(np.int64)
+        indices = np.searchsorted(self._values, numbers).astype(np.uint8) + np.uint8(1)
+        indices[numbers == 0] = 0
+        return indices
 
-    def painted(self, labels: npt.NDArray[Any]) -> Pixels:
-        """A mask ``(H, W)`` in the colors of its classes, RGBA; the background is transparent."""
+    def colorize(self, labels: npt.NDArray[Any]) -> Pixels:
+        """Color a mask ``(H, W)`` by its classes, as RGBA with a transparent background."""
         table = np.zeros((LEVELS, 4), np.uint8)
         for number, one in enumerate(self.classes, 1):
             table[number] = *bytes.fromhex(one.color[1:]), 255
-        return table[self.places(labels)]
+        return table[self.indices(labels)]
 
 
 def _color(value: int) -> str:
-    """The same for a number on every page; neighbors differ."""
+    """Return the color of a class number, the same on every page."""
     red, green, blue = colorsys.hsv_to_rgb((value * _GOLDEN) % 1.0, 0.85 if value % 2 else 0.6, 1.0)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"

@@ -1,10 +1,10 @@
 "use strict";
-// Volumes: one picture of all slices becomes an array; planes are cut from it, with window, level and labels.
-// An index is (d, h, w) of what is shown, and the center of a voxel is a whole number.
+// Volume viewer: decodes a mosaic of all slices to an array and draws planes of it, with window, level and labels.
+// An index is (d, h, w) in the displayed grid; voxel centers lie at integers.
 
 const viewers = [];
 
-async function levelsOf(uri, data, channels) {
+async function decodeLevels(uri, data, channels) {
   const image = new Image();
   image.src = uri;
   await image.decode();
@@ -28,11 +28,11 @@ async function levelsOf(uri, data, channels) {
   return levels;
 }
 
-function times(rows, [d, h, w]) {
+function toPosition(rows, [d, h, w]) {
   return rows.map((row) => row[0] * d + row[1] * h + row[2] * w + row[3]);
 }
 
-function solved(rows, place) {  // the index whose image under the affine is a place
+function toIndex(rows, place) {  // the inverse of toPosition
   const [a, b, c] = rows, right = rows.map((row, n) => place[n] - row[3]);
   const det = (x, y, z) => x[0] * (y[1] * z[2] - y[2] * z[1]) - x[1] * (y[0] * z[2] - y[2] * z[0])
     + x[2] * (y[0] * z[1] - y[1] * z[0]);
@@ -61,17 +61,17 @@ class Viewer {
   }
 
   async start() {
-    this.levels = await levelsOf(this.data.image, this.data, this.data.channels);
+    this.levels = await decodeLevels(this.data.image, this.data, this.data.channels);
     if (this.data.label) {
-      this.labels = await levelsOf(this.data.label, this.data, 1);
+      this.labels = await decodeLevels(this.data.label, this.data, 1);
       this.colors = this.data.colors.map((c) => [1, 3, 5].map((n) => parseInt(c.slice(n, n + 2), 16)));
     }
     for (const plane of this.planes) this.listen(plane);
     for (const name of ["center", "width"])
-      this.section.querySelector(`.${name}`)?.addEventListener("input", () => this.typed());
+      this.section.querySelector(`.${name}`)?.addEventListener("input", () => this.readWindow());
     this.section.querySelector(".reset")?.addEventListener("click", () => {
       this.window = [...this.data.window];
-      this.tellWindow();
+      this.showWindow();
       this.draw();
     });
     this.section.querySelector(".opacity")?.addEventListener("input", (event) => {
@@ -83,7 +83,7 @@ class Viewer {
         this.hidden[box.checked ? "delete" : "add"](Number(box.dataset.class));
         this.draw();
       });
-    this.tellWindow();
+    this.showWindow();
     this.draw();
   }
 
@@ -116,20 +116,20 @@ class Viewer {
   follow(other) {
     const both = this.data.affine && other.data.affine;
     const place = both
-      ? solved(this.data.affine, times(other.data.affine, other.at))
+      ? toIndex(this.data.affine, toPosition(other.data.affine, other.at))
       : other.at.map((n, axis) => ((n + 0.5) / other.data.shape[axis]) * this.data.shape[axis] - 0.5);
     this.at = place.map((n, axis) => Math.min(this.data.shape[axis] - 1, Math.max(0, Math.round(n))));
     this.draw();
   }
 
-  typed() {
+  readWindow() {
     const [center, width] = ["center", "width"].map((name) => Number(this.section.querySelector(`.${name}`).value));
     if (!(width > 0) || !Number.isFinite(center)) return;
     this.window = [center - width / 2, center + width / 2];
     this.draw();
   }
 
-  tellWindow() {
+  showWindow() {
     const [low, high] = this.window, short = (value) => Number(value.toPrecision(6));
     const center = this.section.querySelector(".center");
     if (!center) return;
@@ -145,7 +145,7 @@ class Viewer {
     const [low, high] = this.window;
     const gray = Uint8Array.from(this.data.values, (v) => Math.min(255, Math.max(0, Math.round((255 * (v - low)) / (high - low)))));
     for (const plane of this.planes) this.drawPlane(plane, gray);
-    this.tellPlace();
+    this.showPosition();
   }
 
   drawPlane(plane, gray) {
@@ -197,29 +197,29 @@ class Viewer {
     }
   }
 
-  tellPlace() {
+  showPosition() {
     const { data, at } = this, from = this.offset(...at);
     const value = data.channels === 1
       ? Number(data.values[this.levels[from]].toPrecision(5))
       : [0, 1, 2].map((c) => this.levels[3 * from + c]).join(", ");
-    const stored = times(data.stored, at).map((n) => Math.round(n)).join(", ");
-    const place = data.affine ? ` · ${times(data.affine, at).map((n) => n.toFixed(1)).join(", ")} mm` : "";
+    const stored = toPosition(data.stored, at).map((n) => Math.round(n)).join(", ");
+    const place = data.affine ? ` · ${toPosition(data.affine, at).map((n) => n.toFixed(1)).join(", ")} mm` : "";
     const label = this.labels && this.labels[from] ? ` · label ${data.classes[this.labels[from] - 1].split(":")[0]}` : "";
     this.section.querySelector(".place").value = `voxel [${stored}]${place} · value ${value}${label}`;
   }
 }
 
-async function begin() {
+async function start() {
   for (const section of document.querySelectorAll("section.volume")) {
     const viewer = new Viewer(section, JSON.parse(section.querySelector("script").textContent));
     try {
       await viewer.start();
       viewers.push(viewer);
     } catch (error) {
-      const told = document.createElement("p");
-      told.className = "failed";
-      told.textContent = `This browser cannot show the volume: ${error}`;
-      section.append(told);
+      const message = document.createElement("p");
+      message.className = "failed";
+      message.textContent = `This browser cannot show the volume: ${error}`;
+      section.append(message);
     }
   }
   for (const section of document.querySelectorAll("section.frames")) {
@@ -232,4 +232,4 @@ async function begin() {
   document.body.dataset.ready = "yes";
 }
 
-begin();
+start();

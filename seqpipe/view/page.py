@@ -1,4 +1,4 @@
-"""Page: one self-contained HTML file of panels."""
+"""HTML pages as one self-contained file of panels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NOTEBOOK_HEIGHT = 640
 
 @dataclass(frozen=True)
 class Page:
-    """An HTML page that holds all it shows; nothing is fetched.
+    """A self-contained HTML page; it fetches nothing.
 
     Attributes:
-        title: its heading.
-        panels: its sections.
+        title: heading of the page.
+        panels: sections of the page.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Page:
 
     @property
     def html(self) -> str:
-        """The page."""
+        """The page as HTML."""
         return string.Template(_file("page.html")).substitute(
             title=_text(self.title),
             style=_file("page.css"),
@@ -44,22 +44,22 @@ class Page:
         )
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Write the page to a file, whole or not at all; a file that is there is replaced.
+        """Write the page to a file atomically, replacing an existing file.
 
         Returns:
             The file's size in bytes.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: the file cannot be written.
         """
-        place = Path(path)
+        file = Path(path)
         data = self.html.encode("utf-8")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(place, data)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(file, data)
         except OSError as error:
             raise OutputError(
-                f"cannot write {printable(str(place))} ({error.strerror or error})",
+                f"cannot write {printable(str(file))} ({error.strerror or error})",
                 advice="Name a file in a folder that you may write to",
             ) from error
         return len(data)
@@ -68,11 +68,9 @@ class Page:
         return f"Page({self.title!r}, {len(self.panels)} panels)"
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
-        inside = html.escape(self.html, quote=True)
-        return (
-            f'<iframe srcdoc="{inside}" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
-        )
+        """The page in an iframe, for notebooks."""
+        page = html.escape(self.html, quote=True)
+        return f'<iframe srcdoc="{page}" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
 
 
 @cache
@@ -96,7 +94,7 @@ def _section(panel: PagePanel) -> str:
 
 
 def _json(values: object) -> str:
-    """JSON that may stand in a page's script element."""
+    """Encode JSON for a script element."""
     return json.dumps(values, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

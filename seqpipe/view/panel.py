@@ -1,4 +1,4 @@
-"""PagePanel: what a page shows of one volume, video or clip."""
+"""Sections of a page, each of one volume, video or clip."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class PagePanel:
     """One section of a page.
 
     Attributes:
-        title: its heading.
-        body: HTML of the pictures.
-        facts: names and texts of what is known of it.
-        classes: of its labels.
-        notes: what the reader of the page must know, such as that voxels were left out.
-        history: what operators did to it, a line each.
-        data: what the page's script is given, as JSON knows it; None where it has nothing to do.
-        group: panels of one group show the same place; empty for none.
+        title: heading of the section.
+        body: HTML of the images.
+        facts: names and values of its properties.
+        classes: classes of its labels.
+        notes: remarks such as that voxels were left out.
+        history: descriptions of the applied operators, one line each.
+        data: JSON data for the page's script; None for panels without one.
+        group: name of a group of panels that show the same position; empty for none.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The parameters of pages, declared once for Python and the command line."""
+"""Parameters of pages, declared once for Python and the command line."""
 
 from __future__ import annotations
 

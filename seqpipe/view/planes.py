@@ -1,8 +1,8 @@
-"""A volume as a panel of three orthogonal planes.
+"""Panels of volumes as three orthogonal planes.
 
-The voxels are in the page once, as 8-bit levels in one lossless PNG of all slices; the page's script cuts the planes,
-and applies window, level and labels. A volume of more voxels than the limit is shown on a coarser grid of the same
-extent: means of images, the voxel at the center of labels.
+The page stores the voxels once, as 8-bit levels in one PNG of all slices; its script draws the planes with window,
+level and labels. A volume with more voxels than the limit is downsampled over the same extent: images by area
+averaging, labels by the nearest voxel.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..volume.info import VolumeInfo
 from ..volume.pictures import window_of
 from ..volume.resampling.regrid import reorient, resample
 from ..volume.space import grids_agree, moved
-from .encoding import area_averaged, encoded, level_values, mosaic, nearest_taken, plain, png
+from .encoding import as_real, downsample_mean, downsample_nearest, level_values, mosaic, png, quantize
 from .legend import Legend
 from .panel import PagePanel
 
 __all__ = ["one_volume", "volume_panel"]
 
 MOST_ALONG: Final = 512
-"""Voxels along an axis, so that the picture of all slices is one that browsers decode."""
+"""Largest number of voxels along an axis, so that browsers can decode the image of all slices."""
 
-_TURNED: Final = "LPS"
-# name, axes of slices, rows and columns, whether rows run backwards; what lies left, right, at the top, at the bottom
+_ORIENTATION: Final = "LPS"
+# name; axes of slices, rows and columns; whether rows are flipped; letters of the left, right, top and bottom sides
 _PLANES: Final = (
     ("axial", 0, 1, 2, False, "RLAP"),
     ("coronal", 1, 0, 2, True, "RLSI"),
@@ -48,10 +48,10 @@ _STORED: Final = (
 
 
 def one_volume(sequence: Sequence, time: int = 0) -> Sequence:
-    """A volume as ``DHWC`` in main memory, scaled; of a series, one of its volumes.
+    """Convert a volume, or one volume of a series, to ``DHWC`` in main memory, with intensity scaling applied.
 
     Raises:
-        ParameterError: there is no such volume in the series.
+        ParameterError: the series has no volume ``time``.
     """
     data = to_numpy(sequence.data)
     layout = sequence.layout
@@ -65,8 +65,8 @@ def one_volume(sequence: Sequence, time: int = 0) -> Sequence:
         data, layout = data.transpose(1, 2, 3, 0), "DHWC"
     if layout == "DHW":
         data, layout = data[..., None], "DHWC"
-    alone = replace(sequence, data=data, layout=layout, frames=None, timestamps=None)
-    return alone.scaled()
+    volume = replace(sequence, data=data, layout=layout, frames=None, timestamps=None)
+    return volume.scaled()
 
 
 def volume_panel(
@@ -81,41 +81,40 @@ def volume_panel(
     max_voxels: int = 1 << 22,
     **more: Any,
 ) -> PagePanel:
-    """The panel of a volume.
+    """Build the panel of a volume.
 
     Args:
-        title: its heading.
+        title: heading of the panel.
         image: ``DHWC``, scaled; see :func:`one_volume`.
-        label: a number of a class for each voxel, on any grid that lies where the image does.
-        names: of classes, by their numbers.
-        window: the ends of the range of values that is shown first; by default the file's own, else percentiles.
-        info: of the file.
-        marks: points and boxes in voxels or mm, by their names.
-        max_voxels: how many the page may hold.
+        label: a class number for each voxel, on any grid in the same space.
+        names: names of classes, by class number.
+        window: lower and upper end of the initial display range; by default the file's window, otherwise percentiles.
+        info: properties of the file.
+        marks: points and boxes in voxels or mm, by name.
+        max_voxels: largest number of voxels of the page.
         **more: facts, notes, history and group of the panel.
 
     Raises:
-        ParameterError: the labels are none, or on no grid that can be brought onto the image's.
+        ParameterError: the labels are not labels, or cannot be resampled to the image's grid.
     """
     notes = list(more.pop("notes", ()))
-    values, affine = _turned(image)
+    values, affine = _reoriented(image)
     spacing = image.spacing_mm and replace(image, data=values, affine=affine).spacing_mm
-    legend, places = None, None
+    legend, classes = None, None
     if label is not None:
         fitted = _on_grid(label, image, notes)
-        places, _ = _turned(fitted)
+        classes, _ = _reoriented(fitted)
         voxel = None if spacing is None else math.prod(spacing)
-        legend = Legend(places[..., 0], label.source or title, voxel, names)
-    size = _coarser(values.shape[:3], spacing or (1.0, 1.0, 1.0), max_voxels)
-    data = _picture(values, size, window, info, notes)
+        legend = Legend(classes[..., 0], label.source or title, voxel, names)
+    size = _grid_size(values.shape[:3], spacing or (1.0, 1.0, 1.0), max_voxels)
+    data = _encode_voxels(values, size, window, info, notes)
     columns = math.ceil(math.sqrt(size[0]))
-    if legend is not None and places is not None:
-        taken = nearest_taken(places[..., 0], size)
-        data["label"] = png(mosaic(legend.places(taken), columns))
+    if legend is not None and classes is not None:
+        data["label"] = png(mosaic(legend.indices(downsample_nearest(classes[..., 0], size)), columns))
         data["colors"] = [one.color for one in legend.classes]
         data["classes"] = [str(one) for one in legend.classes]
-    data |= _space(image, values.shape[:3], affine, size)
-    data["marks"] = _marks(marks or {}, data["from_stored"], affine is not None and data["affine"])
+    data |= _geometry(image, values.shape[:3], affine, size)
+    data["marks"] = _mark_boxes(marks or {}, data["from_stored"], affine is not None and data["affine"])
     data["columns"] = columns
     planes = _PLANES if affine is not None else _STORED
     data["planes"] = [
@@ -131,21 +130,21 @@ def volume_panel(
     )
 
 
-def _turned(sequence: Sequence) -> tuple[Any, FloatArray | None]:
-    """The voxels in the order of the planes, and their affine."""
+def _reoriented(sequence: Sequence) -> tuple[Any, FloatArray | None]:
+    """Return the voxels in LPS orientation and their affine; without an affine, as they are stored."""
     if sequence.affine is None:
-        return plain(sequence.numpy()), None
-    turned = reorient(sequence, _TURNED)
-    return plain(turned.numpy()), turned.affine
+        return as_real(sequence.numpy()), None
+    result = reorient(sequence, _ORIENTATION)
+    return as_real(result.numpy()), result.affine
 
 
 def _on_grid(label: Sequence, image: Sequence, notes: list[str]) -> Sequence:
-    """The labels on the image's grid."""
+    """Resample labels to the image's grid."""
     same = label.shape[:3] == image.shape[:3]
     if label.affine is None or image.affine is None:
         if not same:
             raise ParameterError(
-                f"labels of {_by(label.shape[:3])} voxels for an image of {_by(image.shape[:3])}",
+                f"labels of {_dimensions(label.shape[:3])} voxels for an image of {_dimensions(image.shape[:3])}",
                 source=label.source,
                 allowed="one grid, or an affine for both",
             )
@@ -153,13 +152,13 @@ def _on_grid(label: Sequence, image: Sequence, notes: list[str]) -> Sequence:
     if same and grids_agree(label.affine, image.affine, image.shape[:3]):
         return label
     notes.append(
-        f"labels are on another grid, of {_by(label.shape[:3])} voxels: shown is the one that is nearest to each voxel"
+        f"labels are on another grid, of {_dimensions(label.shape[:3])} voxels; resampled by nearest neighbor"
     )
     return resample(label, like=image, interp="nearest", fill_value=0)
 
 
-def _coarser(shape: Seq[int], spacing: Seq[float], limit: int) -> tuple[int, int, int]:
-    """D, H and W of a grid of the same extent with few enough voxels, as even in mm as can be."""
+def _grid_size(shape: Seq[int], spacing: Seq[float], limit: int) -> tuple[int, int, int]:
+    """Return D, H and W of a grid within the limits, with voxels as isotropic as possible."""
     size = [min(n, MOST_ALONG) for n in shape]
     step = min(n * s / m for n, s, m in zip(shape, spacing, size, strict=True))
     while math.prod(size) > limit:
@@ -168,10 +167,10 @@ def _coarser(shape: Seq[int], spacing: Seq[float], limit: int) -> tuple[int, int
     return size[0], size[1], size[2]
 
 
-def _picture(
+def _encode_voxels(
     values: Any, size: tuple[int, int, int], window: Any, info: VolumeInfo | None, notes: list[str]
 ) -> dict[str, Any]:
-    """The voxels as one picture, and what its levels mean."""
+    """Encode the voxels as one image, with the values of its levels."""
     channels = values.shape[3]
     colored = channels >= 3 and values.dtype == np.uint8
     if channels > 1:
@@ -183,14 +182,16 @@ def _picture(
     values = values[..., :3] if colored else values[..., :1]
     ends = window or ((0.0, 255.0) if colored else window_of(values, info))
     if size != values.shape[:3]:
-        notes.append(f"{_by(values.shape[:3])} voxels are shown as {_by(size)}: means of what each covers")
-        values = area_averaged(values, size)
+        notes.append(
+            f"{_dimensions(values.shape[:3])} voxels are shown as {_dimensions(size)}, by area averaging"
+        )
+        values = downsample_mean(values, size)
         values = values.round().astype(np.uint8) if colored else values
     if values.dtype.kind == "f" and (lost := np.count_nonzero(~np.isfinite(values))):
         notes.append(f"{lost:,} voxels are NaN or infinite; NaN is black")
     columns = math.ceil(math.sqrt(size[0]))
     levels = np.arange(256.0) if colored else level_values(values, ends)
-    shown = values if colored else encoded(values, levels)[..., 0]
+    shown = values if colored else quantize(values, levels)[..., 0]
     return {
         "image": png(mosaic(shown, columns)),
         "channels": 3 if colored else 1,
@@ -199,10 +200,10 @@ def _picture(
     }
 
 
-def _space(
+def _geometry(
     image: Sequence, shape: Seq[int], affine: FloatArray | None, size: tuple[int, int, int]
 ) -> dict[str, Any]:
-    """Where the shown voxels lie: in mm, and in the array as it is stored."""
+    """Return the geometry of the displayed grid: its spacing, and its transforms to mm and to stored voxels."""
     steps = [n / m for n, m in zip(shape, size, strict=True)]
     start = [(step - 1) / 2 for step in steps]
     own = np.eye(4) if affine is None else affine
@@ -222,31 +223,31 @@ def _rows(matrix: Any) -> list[list[float]]:
     return [[float(f"{value:.9g}") for value in row] for row in matrix[:3]]
 
 
-def _marks(marks: Mapping[str, Points | Boxes], from_stored: Any, affine: Any) -> list[dict[str, Any]]:
-    """Points and the corners of boxes in voxels of what is shown."""
-    into = np.array([*from_stored, [0, 0, 0, 1]])
-    found = []
+def _mark_boxes(marks: Mapping[str, Points | Boxes], from_stored: Any, affine: Any) -> list[dict[str, Any]]:
+    """Return the bounds of points and boxes in voxels of the displayed grid."""
+    to_grid = np.array([*from_stored, [0, 0, 0, 1]])
+    bounds = []
     for name, part in marks.items():
         numbers = np.asarray(to_numpy(part.array), np.float64)
-        matrix, order = into, [0, 1, 2]
+        matrix = to_grid
         if isinstance(part, Points) and part.unit == "mm":
             if not affine:
                 continue
             matrix = np.linalg.inv(np.array([*affine, [0, 0, 0, 1]]))
         for row in numbers.reshape(-1, 3 if isinstance(part, Points) else 6):
-            ends = [(matrix @ [*row[at : at + 3][order], 1.0])[:3] for at in range(0, len(row), 3)]
+            ends = [(matrix @ [*row[at : at + 3], 1.0])[:3] for at in range(0, len(row), 3)]
             low, high = np.min(ends, axis=0), np.max(ends, axis=0)
-            found.append({"name": name, "low": low.round(3).tolist(), "high": high.round(3).tolist()})
-    return found
+            bounds.append({"name": name, "low": low.round(3).tolist(), "high": high.round(3).tolist()})
+    return bounds
 
 
-def _by(shape: Seq[int]) -> str:
+def _dimensions(shape: Seq[int]) -> str:
     return "×".join(map(str, shape))
 
 
 def _figure(number: int, plane: tuple[Any, ...], data: Mapping[str, Any]) -> str:
-    """HTML of one plane."""
-    name, along, row, column, _, letters = plane
+    """Return the HTML of one plane."""
+    name, slices, row, column, _, letters = plane
     shape, spacing = data["shape"], data["spacing"]
     wide, high = shape[column] * spacing[column], shape[row] * spacing[row]
     sides = "".join(
@@ -260,6 +261,6 @@ def _figure(number: int, plane: tuple[Any, ...], data: Mapping[str, Any]) -> str
         f'aria-label="{name} plane of {html.escape(printable(str(data.get("title", "the volume"))))}"></canvas>'
         f'<i class="row"></i><i class="column"></i>{sides}</div>'
         f"<figcaption><label>{name} "
-        f'<input type="range" min="0" max="{shape[along] - 1}" value="{shape[along] // 2}"></label>'
+        f'<input type="range" min="0" max="{shape[slices] - 1}" value="{shape[slices] // 2}"></label>'
         "<output></output></figcaption></figure>\n"
     )

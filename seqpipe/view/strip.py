@@ -1,4 +1,4 @@
-"""Frames of a video or a clip as a panel: small pictures with their numbers and times."""
+"""Panels of videos and clips: thumbnails of frames with their numbers and times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .encoding import Pixels, colors, jpeg, png
 from .legend import Legend
 from .panel import PagePanel
 
-__all__ = ["chosen", "clip_panel", "frames_panel"]
+__all__ = ["clip_panel", "frames_panel", "spread"]
 
 WIDTH: Final = 320
-"""Columns of a picture in pixels, at most."""
+"""Largest width of a thumbnail in pixels."""
 
 
-def chosen(count: int, most: int) -> list[int]:
-    """At most so many of the numbers from 0 on, spread evenly, the first and the last among them."""
+def spread(count: int, most: int) -> list[int]:
+    """Return at most ``most`` of the numbers below ``count``, spread evenly, including the first and the last."""
     return (
         np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist() if count else []
     )
@@ -40,22 +40,22 @@ def clip_panel(
     frames: int = 24,
     **more: Any,
 ) -> PagePanel:
-    """The panel of a clip, or of one image.
+    """Build the panel of a clip or an image.
 
     Args:
-        title: its heading.
-        clip: frames in any layout of pictures.
+        title: heading of the panel.
+        clip: frames in any layout without depth.
         label: masks of as many frames, or one for all.
-        names: of classes, by their numbers.
-        marks: points and boxes in pixels, by their names.
-        frames: how many are shown.
+        names: names of classes, by class number.
+        marks: points and boxes in pixels, by name.
+        frames: number of frames shown.
         **more: facts, notes, history and group of the panel.
 
     Raises:
         ParameterError: masks do not fit the frames.
     """
     array = _frames_of(clip)
-    places = chosen(len(array), frames)
+    places = spread(len(array), frames)
     if len(places) < len(array):
         more["notes"] = [*more.get("notes", ()), f"{len(places)} of {len(array)} frames are shown"]
     pictures = colors(array[places])
@@ -70,7 +70,7 @@ def clip_panel(
                 allowed=f"{array.shape[0]} frames of {array.shape[2]}×{array.shape[1]} pixels, as the images",
             )
         legend = Legend(full, label.source or title, names=names)
-        masks = [legend.painted(full[place]) for place in places]
+        masks = [legend.colorize(full[place]) for place in places]
     numbers = None if clip.frames is None else np.atleast_1d(clip.frames)[places]
     times = None if clip.timestamps is None else np.atleast_1d(clip.timestamps)[places]
     return frames_panel(
@@ -79,7 +79,7 @@ def clip_panel(
         numbers=places if numbers is None else numbers.tolist(),
         times=[None] * len(places) if times is None else times.tolist(),
         masks=masks,
-        drawings=[_drawn(marks or {}, place, len(array)) for place in places],
+        drawings=[_svg_marks(marks or {}, place, len(array)) for place in places],
         classes=[] if legend is None else legend.classes,
         **more,
     )
@@ -95,16 +95,16 @@ def frames_panel(
     drawings: Seq[str] | None = None,
     **more: Any,
 ) -> PagePanel:
-    """The panel of some frames.
+    """Build the panel of some frames.
 
     Args:
-        title: its heading.
-        pictures: RGB.
-        numbers: of the frames.
-        times: in seconds, None and NaN where there are none.
-        masks: RGBA, one for each picture.
-        drawings: SVG in pixels, one for each picture.
-        **more: of the panel.
+        title: heading of the panel.
+        pictures: RGB images of the frames.
+        numbers: frame numbers.
+        times: timestamps in seconds, None or NaN if unknown.
+        masks: RGBA masks, one for each frame.
+        drawings: SVG elements in pixels, one string for each frame.
+        **more: facts, notes, history, classes and group of the panel.
     """
     figures = [
         _figure(
@@ -120,7 +120,7 @@ def frames_panel(
 
 
 def _frames_of(clip: Sequence) -> Any:
-    """The pixels as ``FHWC`` in main memory."""
+    """Return the pixels as ``FHWC`` in main memory."""
     data, layout = to_numpy(clip.data), clip.layout
     if "F" not in layout:
         data, layout = data[None], f"F{layout}"
@@ -129,38 +129,37 @@ def _frames_of(clip: Sequence) -> Any:
     return np.moveaxis(data, layout.index("C"), -1)
 
 
-def _shrunk(picture: Pixels, *, masked: bool) -> Pixels:
+def _downscaled(picture: Pixels, *, masked: bool) -> Pixels:
     import cv2
 
     height, width = picture.shape[:2]
     if width <= WIDTH:
         return picture
     size = (WIDTH, max(1, round(height * WIDTH / width)))
-    made: Pixels = cv2.resize(
-        np.ascontiguousarray(picture), size, interpolation=cv2.INTER_NEAREST if masked else cv2.INTER_AREA
-    )
-    return made
+    method = cv2.INTER_NEAREST if masked else cv2.INTER_AREA
+    result: Pixels = cv2.resize(np.ascontiguousarray(picture), size, interpolation=method)
+    return result
 
 
 def _figure(picture: Pixels, number: int, time: float | None, mask: Pixels | None, drawing: str) -> str:
     height, width = picture.shape[:2]
     padded = number < 0
     when = "" if time is None or not np.isfinite(time) else clock_text(time)
-    called = "padding" if padded else f"frame {number}"
-    shown = f'<img src="{jpeg(_shrunk(picture, masked=False))}" alt="{called}{when and f" at {when}"}" loading="lazy">'
+    alt = ("padding" if padded else f"frame {number}") + (when and f" at {when}")
+    images = f'<img src="{jpeg(_downscaled(picture, masked=False))}" alt="{alt}" loading="lazy">'
     if mask is not None:
-        shown += f'<img class="mask" src="{png(_shrunk(mask, masked=True))}" alt="">'
+        images += f'<img class="mask" src="{png(_downscaled(mask, masked=True))}" alt="">'
     if drawing:
-        shown += f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none">{drawing}</svg>'
+        images += f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none">{drawing}</svg>'
     return (
-        f'<figure><div class="picture" style="aspect-ratio:{width}/{height}">{shown}</div>'
+        f'<figure><div class="picture" style="aspect-ratio:{width}/{height}">{images}</div>'
         f"<figcaption><b>{'padding' if padded else number}</b><span>{when}</span></figcaption></figure>\n"
     )
 
 
-def _drawn(marks: Mapping[str, Points | Boxes], frame: int, count: int) -> str:
-    """Points and boxes of a frame as SVG."""
-    found = []
+def _svg_marks(marks: Mapping[str, Points | Boxes], frame: int, count: int) -> str:
+    """Return the points and boxes of a frame as SVG."""
+    elements = []
     for part in marks.values():
         numbers = np.asarray(to_numpy(part.array), np.float64)
         rows = numbers[frame] if numbers.ndim == 3 and len(numbers) == count else numbers
@@ -168,10 +167,10 @@ def _drawn(marks: Mapping[str, Points | Boxes], frame: int, count: int) -> str:
             if not np.isfinite(row).all():
                 continue
             if isinstance(part, Points):
-                found.append(f'<circle cx="{row[0]:.2f}" cy="{row[1]:.2f}" r="3"/>')
+                elements.append(f'<circle cx="{row[0]:.2f}" cy="{row[1]:.2f}" r="3"/>')
             else:
                 x, y, right, bottom = row
-                found.append(
+                elements.append(
                     f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(0, right - x):.2f}" height="{max(0, bottom - y):.2f}"/>'
                 )
-    return "".join(found)
+    return "".join(elements)

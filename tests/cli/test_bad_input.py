@@ -16,8 +16,8 @@ from .written import files, lines, numbers
 UNREADABLE = {
     "empty": "the file is empty (0 bytes)",
     "text": "this is not a video that FFmpeg can open",
-    "audio_only": "there is no video stream in it (it holds audio)",
-    "audio_cover": "there is no video stream in it",
+    "audio_only": "the file has no video stream (it has audio)",
+    "audio_cover": "the file has no video stream",
     "header_cut_mkv": "this is not a video that FFmpeg can open",
     "data_cut_moov": "this is not a video that FFmpeg can open",
 }
@@ -119,8 +119,8 @@ def test_damage_loses_frames_by_name_and_never_gives_wrong_ones(run, tmp_path, n
         assert f"{len(lost)} lost" in result.stderr
         assert "cannot be decoded" in result.stderr
     if len(rows) - len(done) - len(lost):
-        assert "is cut" in result.stderr
-    assert missing == set(lost) or "is cut" in result.stderr
+        assert "is truncated" in result.stderr
+    assert missing == set(lost) or "is truncated" in result.stderr
 
 
 def test_a_sequence_with_a_lost_frame_is_lost(run, tmp_path):

@@ -24,7 +24,7 @@ def test_a_folder_is_indexed_once(run, tmp_path, jobs):
     assert summary == {"type": "summary", "built": 3, "fresh": 0, "failed": 0}
     by_name = {line["source"].rpartition("/")[2]: line for line in told}
     assert (by_name["h264.mp4"]["frames"], by_name["h264.mp4"]["status"]) == (48, "built")
-    assert "the file is cut" in by_name["data_cut_mp4.mp4"]["error"]
+    assert "the file is truncated" in by_name["data_cut_mp4.mp4"]["error"]
     assert "Warning: " in first.stderr
     assert len(files(tmp_path / "cache")) == 3
     assert lines(run(*arguments, "--json").stdout)[-1] == summary | {"built": 0, "fresh": 3}

@@ -84,7 +84,7 @@ def test_an_export_advises_its_own_options(tmp_path):
     ]
     said = " ".join(CliRunner().invoke(main, given).output.split())
     assert (
-        "it holds no video packets. The file may be cut or damaged: fetch it again, or leave it out with"
+        "it holds no video packets. The file may be truncated or damaged: fetch it again, or leave it out with"
         in said
     )
     assert "--on-error skip" in said

@@ -86,7 +86,7 @@ def test_lengths_that_are_none(length):
 
 
 def test_what_is_no_flow():
-    with pytest.raises(ParameterError, match=r"to_rgb: an array of shape \(3, 4, 3\) is no flow"):
+    with pytest.raises(ParameterError, match=r"to_rgb: an array of shape \(3, 4, 3\) is not a flow"):
         flow.to_rgb(np.zeros((3, 4, 3), np.float32))
     with pytest.raises(ParameterError, match="to_rgb: a flow of type uint8; allowed: float16"):
         flow.to_rgb(np.zeros((3, 4, 2), np.uint8))

@@ -149,7 +149,7 @@ X, FLOW = np.zeros((2, 8, 8, 1), np.uint8), np.zeros((2, 8, 8, 2), np.float32)
             r"occlusion: forward flow of shape \(2, 8, 8, 2\) and backward",
         ),
         (lambda: flow.upsample(FLOW, (50, 50)), "upsample: a flow of 8×8 vectors for frames of 50×50 pixels"),
-        (lambda: flow.statistics(X), r"statistics: an array of shape \(2, 8, 8, 1\) is no flow"),
+        (lambda: flow.statistics(X), r"statistics: an array of shape \(2, 8, 8, 1\) is not a flow"),
     ],
 )
 def test_refusals(call, said):

@@ -227,7 +227,7 @@ def test_an_old_driver_and_none_at_all(fake, monkeypatch):
 def test_a_forked_process_knows_none_of_its_parents_sessions(fake):
     fn.optical_flow(levels(1, 2), backend="nvofa", output_grid=4)
     kept = [*engine.POOL._idle]
-    engine.POOL.forget()
+    engine.POOL.reset_after_fork()
     assert not engine.POOL._idle
     for one in kept:
         one.close()

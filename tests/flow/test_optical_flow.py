@@ -151,7 +151,7 @@ def test_memory_that_is_kept_from_pair_to_pair_changes_nothing(preset):
         start = rng.normal(0, 5, (*size, 2)).astype(np.float32) if seed % 4 == 3 else None
         found = dense_flow("dis", preset, first, second, start, workspace)
         assert (found == dense_flow("dis", preset, first, second, start)).all(), (seed, size)
-    assert {shape for *_, shape in workspace.kept} == {(256, 288), (270, 480), (300, 257)}
+    assert {shape for *_, shape in workspace.cache} == {(256, 288), (270, 480), (300, 257)}
 
 
 @pytest.mark.parametrize("method", ["dis", "farneback"])
@@ -341,7 +341,7 @@ HINTS = np.zeros((1, 20, 20, 2), np.float32)
             lambda: fn.optical_flow(clip(3), hints=HINTS),
             r"hints of shape \(1, 20, 20, 2\); allowed: \(2, h, w, 2\)",
         ),
-        (lambda: fn.optical_flow(clip(2), hints=HINTS[..., 0]), "is no flow; allowed: shapes"),
+        (lambda: fn.optical_flow(clip(2), hints=HINTS[..., 0]), "is not a flow; allowed: shapes"),
         (lambda: fn.optical_flow([clip(2)], hints=HINTS), "hints for a list. Call it for each sample"),
     ],
 )

@@ -219,7 +219,7 @@ def test_kinds_of_flow(torch):
             np.zeros((4, 8, 10, 2)),
             r"flip: flow of shape \(4, 8, 10, 2\) for 3 frames; allowed: \(F",
         ),
-        (ops.Flip(), np.zeros((2, 8, 10, 3)), r"flip: an array of shape \(2, 8, 10, 3\) is no flow"),
+        (ops.Flip(), np.zeros((2, 8, 10, 3)), r"flip: an array of shape \(2, 8, 10, 3\) is not a flow"),
         (ops.Flip(), np.zeros((2, 7, 10, 2)), "flip: a flow of 7×10 vectors for frames of 8×10 pixels"),
         (ops.Reverse(), np.zeros((2, 8, 10, 2)), "reverse: flow with an operator that moves frames"),
     ],

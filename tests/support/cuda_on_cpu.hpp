@@ -160,7 +160,7 @@ static inline void product(float (&to)[4], const unsigned (&left)[WORDS], const 
 // products of matrices of bytes, as byte_product.cuh says which thread has what; what is given stays there for one more
 // call, which threads that are behind do not need
 template <int N>
-static inline void product(unsigned (&sums)[N][4], const unsigned (&left)[4], const unsigned (&right)[N][2]) {
+static inline void multiply_bytes(unsigned (&sums)[N][4], const unsigned (&left)[4], const unsigned (&right)[N][2]) {
     static unsigned lefts[2][MOST_THREADS][4], rights[2][MOST_THREADS][N][2], times[MOST_THREADS];
     const unsigned thread = threadIdx.x, first = thread / 32 * 32, turn = times[thread]++ % 2;
     memcpy(lefts[turn][thread], left, sizeof left), memcpy(rights[turn][thread], right, sizeof right);

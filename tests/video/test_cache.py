@@ -107,7 +107,7 @@ def test_a_damaged_entry_is_built_anew_never_trusted(video, tmp_path, part, capl
     path.write_bytes(data)
     with caplog.at_level(logging.WARNING):
         assert load_index(cache, open_source(video).stamp()) is None
-    assert "built anew" in caplog.text
+    assert "rebuilt" in caplog.text
     same(open_index(video, cache_dir=cache), index)
     same(load_index(cache, open_source(video).stamp()), index)
 
@@ -121,7 +121,7 @@ def test_an_index_that_lacks_what_others_have_is_built_anew(video, tmp_path, nam
     rewrite_header(path, lambda header: header.pop(name))
     with caplog.at_level(logging.WARNING):
         same(open_index(video, cache_dir=cache), index)
-    assert f"cannot be read (KeyError('{name}')): it is built anew" in caplog.text
+    assert f"cannot be read (KeyError('{name}')): it is rebuilt" in caplog.text
     same(load_index(cache, open_source(video).stamp()), index)
 
 

@@ -194,7 +194,7 @@ def test_a_cut_file_says_so_beyond_its_end(name):
     ):
         video[entry.frames - 1]
     # A transport stream states no length, and its last packet may well be its last.
-    assert ("The file is cut" in str(raised.value)) == (name != "data_cut_ts")
+    assert ("The file is truncated" in str(raised.value)) == (name != "data_cut_ts")
 
 
 @pytest.mark.parametrize("name", [name for name in media.names("unreadable") if "cut" in name])
@@ -267,7 +267,7 @@ def test_an_overwritten_chunk_of_avi_is_missed(tmp_path):
     path = _overwritten(twin, tmp_path, offset - 8, 8)
     index = build_index(open_source(path))
     assert len(index) == 47
-    assert index.cut == "the file is cut or damaged: its header promises 48 frames, 47 are in it"
+    assert index.cut == "the file is truncated or damaged: its header states 48 frames, it has 47"
 
 
 @pytest.mark.parametrize("packet", [6, 13, 15, 30])

@@ -115,7 +115,7 @@ def test_a_header_of_another_form_is_built_anew(tmp_path, caplog, change):
     save_index(tmp_path, source.stamp(), open_index(source))
     _rewrite_header(cache_file(tmp_path, source.stamp()), lambda header: change(header["info"]))
     assert load_facts(tmp_path, source.stamp()) is None
-    assert "built anew" in caplog.text
+    assert "rebuilt" in caplog.text
 
 
 def test_there_are_no_facts_without_a_fresh_index(tmp_path):

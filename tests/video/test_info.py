@@ -275,7 +275,7 @@ def test_a_file_that_may_not_be_read_is_not_called_no_video(monkeypatch):
 
     monkeypatch.setattr(av, "open", refuse)
     with pytest.raises(
-        UnreadableSourceError, match=r"h264\.mp4: cannot be opened \(Permission denied\)\. Give a file"
+        UnreadableSourceError, match=r"h264\.mp4: cannot be opened \(Permission denied\)\. Pass a file"
     ):
         probe(media.made("h264"))
 

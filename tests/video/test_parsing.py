@@ -40,7 +40,7 @@ def test_one_file_without_packets_does_not_end_a_data_set(tmp_path):
 @pytest.mark.parametrize(
     "error",
     [
-        BitstreamError("8 bits asked for, 3 left"),
+        BitstreamError("8 bits requested, 3 left"),
         IndexError("list index out of range"),
         KeyError("x"),
         ValueError("not enough values"),
@@ -82,6 +82,6 @@ def test_a_broken_set_up_of_hevc_is_an_error_of_the_source():
 def test_a_clock_beyond_64_bits_is_an_error_of_the_source():
     """Its times wrapped around, with a warning of NumPy's."""
     pts, key = np.array([0, 1 << 61, -5, 6]), np.array([True, False, True, False])
-    with pytest.raises(ValueError, match="its clock goes beyond 64 bits"):
+    with pytest.raises(ValueError, match="its clock exceeds 64 bits"):
         _one_clock(pts, key)
     assert _one_clock(np.array([0, 10, -5, 5]), key).tolist() == [0, 10, 20, 30]

@@ -280,8 +280,8 @@ def test_damage_gives_what_comes_before_it_and_names_the_rest():
 
 def test_a_cut_file_says_so():
     with VideoReader(made("data_cut_mp4")) as reader:
-        assert reader.index.cut.startswith("the file is cut: its header promises 48 frames")
-        with pytest.raises(FrameRangeError, match=r"frame 40 is not in the video.*The file is cut"):
+        assert reader.index.cut.startswith("the file is truncated: its header states 48 frames")
+        with pytest.raises(FrameRangeError, match=r"frame 40 is not in the video.*The file is truncated"):
             reader[40]
         assert numbers(reader[3]) == [entry("h264").numbers[3]]
 
@@ -291,10 +291,10 @@ def test_a_cut_file_says_so():
     [
         ("empty", r"empty \(0 bytes\)"),
         ("text", "not a video that FFmpeg can open"),
-        ("audio_only", r"no video stream in it \(it holds audio\)"),
-        ("audio_cover", r"no video stream in it \(it holds a cover picture, audio\)"),
+        ("audio_only", r"no video stream \(it has audio\)"),
+        ("audio_cover", r"no video stream \(it has a cover image, audio\)"),
         ("no_frames", "no video packets"),
-        ("header_cut_mp4", "no video stream in it.*cut"),
+        ("header_cut_mp4", "no video stream.*truncated"),
         ("header_cut_mkv", "not a video that FFmpeg can open"),
         ("data_cut_moov", "not a video that FFmpeg can open"),
         ("unknown_codec_mp4", "codec is unknown to FFmpeg.*Convert the file"),
@@ -336,7 +336,7 @@ def test_a_change_of_size_inside_is_scaled_to_the_first_size():
 
 def idle(reader):
     """The decoders that wait for the next run."""
-    return [decoder for decoders in reader._place.backend.decoders._idle.values() for decoder in decoders]
+    return [decoder for decoders in reader._context.backend.decoders._idle.values() for decoder in decoders]
 
 
 @pytest.mark.parametrize("name", ["h264", "h264_ts"])

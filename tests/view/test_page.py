@@ -16,7 +16,7 @@ from seqpipe.errors import OutputError, ParameterError
 from seqpipe.ops import Chain, Flip3d, GaussianNoise3d
 from seqpipe.parts import Boxes, Labels, Points
 from seqpipe.view import compare, show
-from seqpipe.view.encoding import area_averaged, encoded, level_values, mosaic, nearest_taken
+from seqpipe.view.encoding import downsample_mean, downsample_nearest, level_values, mosaic, quantize
 from seqpipe.volume import reorient
 from tests.support.media import made
 from tests.support.volumes import phantom_path
@@ -229,7 +229,7 @@ def test_what_cannot_be_shown_is_refused():
             volume((5, 6, 10)),
             label=volume((5, 6, 10)).with_pixels(np.arange(1, 301).reshape(5, 6, 10, 1), "DHWC"),
         )
-    with pytest.raises(ParameterError, match="no whole numbers"):
+    with pytest.raises(ParameterError, match="not integers"):
         show(image, label=image.with_pixels(image.data + 0.5, "DHWC"))
     with pytest.raises(ParameterError, match="labels of 4×6×7 voxels for an image of 5×6×7"):
         show(image, label=volume((4, 6, 7), affine=None))
@@ -278,7 +278,7 @@ def test_levels_are_the_nearest(data):
     levels = level_values(values, (ends[0], ends[1]))
     assert len(levels) <= 256
     assert (np.diff(levels) > 0).all()
-    found = levels[encoded(values, levels)]
+    found = levels[quantize(values, levels)]
     best = np.abs(values.astype(float)[:, None] - levels).min(axis=1)
     assert np.allclose(np.abs(values - found), best, atol=1e-3 * span / 256)
     if np.dtype(kind).kind in "iu" and span <= 200:
@@ -290,7 +290,7 @@ def test_levels_are_the_nearest(data):
 def test_coarser_grids_are_means_of_the_same_extent(shape, data):
     size = tuple(data.draw(st.integers(1, n)) for n in shape)
     values = np.random.default_rng(1).random((*shape, 1))
-    made = area_averaged(values, size)
+    made = downsample_mean(values, size)
     assert made.shape == (*size, 1)
     assert made.mean() == pytest.approx(values.mean(), abs=1e-5)
     if all(n % m == 0 for n, m in zip(shape, size, strict=True)):
@@ -298,7 +298,8 @@ def test_coarser_grids_are_means_of_the_same_extent(shape, data):
         assert np.allclose(made[..., 0], values.reshape(steps).mean(axis=(1, 3, 5)), atol=1e-6)
     places = np.indices(shape)[0]
     assert np.array_equal(
-        nearest_taken(places, size)[:, 0, 0], [int((i + 0.5) * shape[0] / size[0]) for i in range(size[0])]
+        downsample_nearest(places, size)[:, 0, 0],
+        [int((i + 0.5) * shape[0] / size[0]) for i in range(size[0])],
     )
     levels = np.random.default_rng(2).integers(0, 256, shape, np.uint8)
     columns = data.draw(st.integers(1, 5))
@@ -307,3 +308,14 @@ def test_coarser_grids_are_means_of_the_same_extent(shape, data):
         row, column = divmod(d, columns)
         cut = sheet[row * shape[1] : (row + 1) * shape[1], column * shape[2] : (column + 1) * shape[2]]
         assert np.array_equal(cut, levels[d])
+
+
+def test_a_part_that_an_operator_adds_is_shown_after():
+    sample = {"image": volume()}
+    page = compare(lambda x, **_: {**x, "more": volume()}, sample)
+    assert [panel.title for panel in page.panels] == ["before: image", "after: image", "after: more"]
+
+
+def test_a_window_for_a_comparison_is_checked():
+    with pytest.raises(ParameterError, match="is empty"):
+        compare(lambda x, **_: x, {"image": volume()}, window=(3, 1))

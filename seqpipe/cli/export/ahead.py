@@ -20,7 +20,7 @@ import numpy as np
 from ...errors import OutputError, SeqpipeError
 from ...sampling.clock import EQUAL_S
 from ...video.engine.engine import available_cores
-from ...video.index.open import index_without_scan, keep_index
+from ...video.index.open import index_without_scan, store_index
 from ...video.packet_index import NO_PACKETS, PacketIndex
 from ...video.source.source import open_source
 from ..input.files import InputFile
@@ -143,7 +143,7 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
         # nothing is written yet: the planned export meets and reports the same error
         return Ahead(item, error, rows) if rows else None
     if not work.reached_end:
-        keep_index(stamp, index, cache_dir=options.cache_dir)
+        store_index(stamp, index, cache_dir=options.cache_dir)
     return Ahead(item, index, rows)
 
 

@@ -1,7 +1,7 @@
-"""NVIDIA's optical-flow engine (NVOFA), by the driver's own library. May import flow and the vocabulary.
+"""NVIDIA's optical-flow engine (NVOFA) through the driver's library. May import flow and the vocabulary.
 
-``abi`` declares the library's structures, ``library`` loads it, ``session`` is one of its sessions with its buffers,
-``pool`` keeps sessions for the next call, ``engine`` computes the flow of pairs.
+``abi`` declares the library's structures, ``library`` loads it, ``session`` wraps a session with its buffers, ``pool``
+reuses idle sessions, ``engine`` computes the flow of pairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The structures and constants of the NVOFA interface 5.0, of which 2.0 to 4.0 are the beginnings.
+"""Structures and constants of the NVOFA interface 5.0, which extends those of 2.0 to 4.0.
 
 A test compiles the same declarations in C and compares sizes and offsets.
 """
@@ -176,7 +176,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
 
 
 class FunctionList(ctypes.Structure):
-    """NV_OF_CUDA_API_FUNCTION_LIST, with room behind it for what newer drivers may write."""
+    """NV_OF_CUDA_API_FUNCTION_LIST, followed by spare memory for functions of newer drivers."""
 
     _fields_ = (*((name, _pointer) for name in FUNCTIONS), ("spare", _pointer * 32))
 

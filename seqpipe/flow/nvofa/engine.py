@@ -1,4 +1,4 @@
-"""The flow of pairs by the engine: what it takes, and how frames go in and vectors come out."""
+"""Computation of the flow of pairs by the engine."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .session import Buffer, EngineKind, FlowSession, caps_of
 
 __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
-# Pairs that are begun before the first of them is waited for. The engine works on them while this thread waits for
-# Python, which threads that decode hold for milliseconds, and while it begins with the next batch. Of large frames,
-# which take the engine longer and need more memory, there are fewer.
+# Pairs that are enqueued before the first of them is waited for. The engine works on them while this thread waits for
+# the GIL, which decoding threads hold for milliseconds, and while it enqueues the next batch. Large frames, which take
+# the engine longer and need more memory, have fewer.
 _IN_FLIGHT: Final = 8
 _IN_FLIGHT_LARGE: Final = 4
 _LARGE: Final = 4096 * 2304  # pixels
-_BOTH_SINCE: Final = 0x30  # the interface that gives both directions at once
+_BOTH_SINCE: Final = 0x30  # the first interface version that computes both directions in one execution
 
 
 def check_engine(pairs: Pairs, source: str) -> None:
-    """See that there is an engine, and that it takes these pairs.
+    """Check that the GPU has an engine that supports the pairs.
 
     Args:
-        pairs: in main memory, or on the GPU whose engine is meant.
-        source: the operator, for messages.
+        pairs: pairs in main memory, or on the GPU whose engine computes them.
+        source: name of the operator, for messages.
 
     Raises:
-        BackendError: there is none, or it cannot be used.
-        ParameterError: it takes no frames of that size, or has no such grid.
+        BackendError: there is no engine, or it cannot be used.
+        ParameterError: the engine does not support the size of the frames or the grid.
     """
     caps = engine_caps(_device_of(pairs.frames), source)
     height, width = pairs.size
@@ -65,14 +65,14 @@ def check_engine(pairs: Pairs, source: str) -> None:
 
 
 def engine_caps(device: int, source: str) -> dict[str, list[int]]:
-    """What the engine of a device can do, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
 
     Args:
-        device: the number of the GPU.
-        source: who asks, for messages.
+        device: index of the GPU.
+        source: name of the caller, for messages.
 
     Raises:
-        BackendError: there is none, or it cannot be used.
+        BackendError: there is no engine, or it cannot be used.
     """
     try:
         return _caps(device)
@@ -85,7 +85,7 @@ def engine_caps(device: int, source: str) -> dict[str, list[int]]:
 
 @cache
 def _caps(device: int) -> dict[str, list[int]]:
-    load_cupy()  # whose absence is told before that of the library
+    load_cupy()  # a missing CuPy is reported before a missing library
     return caps_of(device)
 
 
@@ -94,21 +94,21 @@ def _device_of(frames: Array) -> int:
 
 
 def flow_on_gpu(pairs: Pairs) -> Found:
-    """The flow of pairs by the engine, which :func:`check_engine` has looked at.
+    """Compute the flow of pairs that :func:`check_engine` accepted.
 
     Args:
-        pairs: in main memory, whose frames are copied to the first GPU, or on a GPU.
+        pairs: pairs on a GPU, or in main memory, whose frames are copied to the first GPU.
 
     Returns:
-        CuPy's arrays. Work on the current stream waits for them.
+        CuPy arrays, valid in the order of the current stream.
 
     Raises:
-        BackendError: the engine refuses; the message has its code.
+        BackendError: the engine returned an error, whose code is in the message.
     """
     cupy, settings = load_cupy(), pairs.settings
     device = _device_of(pairs.frames)
     with cupy.cuda.Device(device):
-        cupy.cuda.runtime.free(0)  # which makes the context
+        cupy.cuda.runtime.free(0)  # creates the context
         found = Found.empty(pairs, cupy)
         height, width = pairs.size
         kind = EngineKind(
@@ -127,66 +127,65 @@ def flow_on_gpu(pairs: Pairs) -> Found:
 
 
 def _hint_grid(pairs: Pairs) -> int:
-    """That of hints for the engine, which is no finer than that of its output."""
+    """Return the grid of the engine's hints, which must not be finer than the output grid."""
     if pairs.hints is None:
         return 0
     return max(grid_of(pairs.hints.shape[2:4], pairs.size), pairs.settings.grid)
 
 
 class _EngineRun:
-    """The pairs of a call on their way through a session.
+    """Runs the pairs of a call through a session.
 
-    At most :data:`_IN_FLIGHT` pairs, fewer of large frames, are begun and not waited for. There are more buffers than
-    these take, and the one that was used longest ago is taken next; so none is written to while the engine has a use
-    for it.
+    At most :data:`_IN_FLIGHT` pairs, fewer of large frames, are enqueued and not completed. The least recently used of
+    more buffers than these need is written next, so no buffer is written while the engine uses it.
     """
 
     def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, found: Found) -> None:
         self._cupy, self._session, self._pairs, self._found = cupy, session, pairs, found
-        # frames of the pairs in flight, of the next one, and those that are first frames later on
-        self._in_flight = _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE else _IN_FLIGHT
+        # frames of the pairs in flight, of the next pair, and second frames that are first frames of later pairs
+        self._most_in_flight = _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE else _IN_FLIGHT
         later = min(pairs.stride, max(0, pairs.count - pairs.stride))
-        self._inputs = session.buffers(INPUT, 2 * (self._in_flight + 1) + later)
+        self._inputs = session.buffers(INPUT, 2 * (self._most_in_flight + 1) + later)
         self._written: OrderedDict[tuple[int, int], Buffer] = OrderedDict()
-        self._begun: deque[Any] = deque()
+        self._in_flight: deque[Any] = deque()
         self._executions = 0
 
     def all(self) -> None:
-        """Begin everything that is wanted; the current stream waits for it."""
-        session, pairs, here = self._session, self._pairs, self._cupy.cuda.get_current_stream()
-        ready = here.record()
+        """Enqueue all pairs; the current stream waits for the results."""
+        session, pairs, current = self._session, self._pairs, self._cupy.cuda.get_current_stream()
+        ready = current.record()
         for stream in (session.inputs, session.outputs):
             stream.wait_event(ready)
         if session.last is not None:
             session.inputs.wait_event(session.last)
         for sample in range(len(pairs.frames)):
-            before = False  # whether the pair before it was computed
+            previous_known = False
             for pair in range(pairs.count):
                 known = pairs.is_known(sample, pair)
                 if known:
-                    self._begin(sample, pair, temporal=before and pairs.settings.temporal_hints)
+                    self._enqueue(sample, pair, temporal=previous_known and pairs.settings.temporal_hints)
                 else:
-                    self._found.forget((sample, pair))
-                before = known
+                    self._found.set_unknown(sample, pair)
+                previous_known = known
         session.last = session.outputs.record()
-        here.wait_event(session.last)
+        current.wait_event(session.last)
 
-    def _begin(self, sample: int, pair: int, *, temporal: bool) -> None:
-        while len(self._begun) >= self._in_flight:
-            self._begun.popleft().synchronize()
+    def _enqueue(self, sample: int, pair: int, *, temporal: bool) -> None:
+        while len(self._in_flight) >= self._most_in_flight:
+            self._in_flight.popleft().synchronize()
         first, second = (self._input(sample, frame) for frame in (pair, pair + self._pairs.stride))
         self._directions(sample, pair, (first, second), temporal=temporal)
-        self._begun.append(self._session.outputs.record())
+        self._in_flight.append(self._session.outputs.record())
 
     def _input(self, sample: int, frame: int) -> Buffer:
-        """The input buffer that holds a frame."""
+        """Return an input buffer with a frame."""
         buffer = self._written.pop((sample, frame), None)
         if buffer is None:
             full = len(self._written) == len(self._inputs)
             buffer = self._written.popitem(last=False)[1] if full else self._inputs[len(self._written)]
             with self._session.inputs:
                 self._write(buffer.pixels, sample, frame)
-        self._written[sample, frame] = buffer  # as the one that was used last
+        self._written[sample, frame] = buffer  # now the most recently used
         return buffer
 
     def _directions(self, sample: int, pair: int, buffers: tuple[Buffer, Buffer], *, temporal: bool) -> None:
@@ -194,7 +193,7 @@ class _EngineRun:
         if settings.forward:
             self._execute(sample, pair, buffers, forward=True, temporal=temporal)
         if settings.backward and not both:
-            # a session remembers the flow of one direction
+            # a session stores the previous flow of one direction only
             alone = temporal and not settings.forward
             self._execute(sample, pair, buffers[::-1], forward=False, temporal=alone)
 
@@ -204,7 +203,7 @@ class _EngineRun:
         session, found, settings = self._session, self._found, self._pairs.settings
         both, count = (
             session.kind.both,
-            2 * self._in_flight,
+            2 * self._most_in_flight,
         )  # a pair may have an execution for each direction
         turn = self._executions % count
         self._executions += 1
@@ -227,7 +226,7 @@ class _EngineRun:
                     self._read(buffer.pixels, field[sample, pair])
 
     def _hint(self, sample: int, pair: int, turn: int, *, known: bool) -> Any:
-        """A buffer with the hint of a pair, 0 where there is none."""
+        """Return a buffer with the hint of a pair, 0 where unknown."""
         buffer = self._session.buffers(HINT, turn + 1)[turn]
         with self._session.inputs:
             if not known or self._pairs.hints is None:
@@ -240,7 +239,7 @@ class _EngineRun:
         return buffer
 
     def _write(self, pixels: Array, sample: int, frame: int) -> None:
-        """One frame as gray into an input buffer."""
+        """Write one frame as gray to an input buffer."""
         pairs = self._pairs
         if isinstance(pairs.frames, np.ndarray):
             pixels[...] = self._cupy.asarray(pairs.gray(sample, frame))
@@ -253,7 +252,7 @@ class _EngineRun:
         _luma()(image[..., red], image[..., 1], image[..., blue], pixels)
 
     def _read(self, pixels: Array, out: Array) -> None:
-        """Vectors in pixels, or costs, out of an output buffer."""
+        """Read vectors, converted to pixels, or costs from an output buffer."""
         if pixels.ndim == 3:
             self._cupy.multiply(pixels, np.float32(1 / FIXED_ONE), out=out)
         else:
@@ -262,7 +261,7 @@ class _EngineRun:
 
 @lru_cache(maxsize=1)
 def _luma() -> Any:
-    """Gray of red, green and blue, as :meth:`seqpipe.flow.pairs.Pairs.gray` has it, written where it belongs."""
+    """Return the kernel of :meth:`seqpipe.flow.pairs.Pairs.gray`, which writes to its last argument."""
     red, green, blue = LUMA
     return load_cupy().ElementwiseKernel(
         "uint8 r, uint8 g, uint8 b",

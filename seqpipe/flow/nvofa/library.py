@@ -1,4 +1,4 @@
-"""The driver's library: found, loaded once, and asked for the newest interface that it has."""
+"""Loading of the driver's optical-flow library, with the newest supported interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ADVICE", "Api", "api", "interface", "load_library", "status_name"]
 
 ADVICE: Final = "Give backend='auto' or backend='dis', which compute it on the CPU"
 _NAME: Final = "libnvidia-opticalflow"
-_NEEDED: Final = "libnvcuvid"  # which the library opens by itself, from where the loader looks
+_DEPENDENCY: Final = "libnvcuvid"  # the library loads it by name only, from the loader's search path
 _FOLDERS: Final = (
     "/usr/local/nvidia/lib64/",
     "/usr/local/nvidia/lib/",
@@ -26,16 +26,16 @@ _FOLDERS: Final = (
 
 
 class Api:
-    """The library's functions, by their names, in one version of the interface.
+    """The library's functions, as attributes, in one version of the interface.
 
     Args:
-        library: the library.
+        library: the loaded library.
 
     Attributes:
-        version: of the interface, 0x20 to 0x50.
+        version: version of the interface, 0x20 to 0x50.
 
     Raises:
-        BackendError: it has no interface that is known here.
+        BackendError: the library supports none of the known interfaces.
     """
 
     def __init__(self, library: Any) -> None:
@@ -57,7 +57,7 @@ class Api:
                 advice=f"Update the NVIDIA driver. {ADVICE}",
             )
         self.version = version
-        self._library = library  # as long as its functions
+        self._library = library  # its functions require it to stay loaded
         for name, (returned, arguments) in FUNCTIONS.items():
             setattr(self, name, ctypes.CFUNCTYPE(returned, *arguments)(getattr(table, name)))
 
@@ -66,45 +66,45 @@ class Api:
 
 
 def status_name(code: int) -> str:
-    """The name of what a function returned."""
+    """Return the name of a status code."""
     return STATUS[code] if 0 <= code < len(STATUS) else f"NV_OF_STATUS_{code}"
 
 
 def interface() -> str:
-    """The version of the library's interface that is used, such as 5.0.
+    """Return the version of the interface in use, such as 5.0.
 
     Raises:
-        BackendError: the library is not there, or too old.
+        BackendError: the library is missing or too old.
     """
     return f"{api().version >> 4}.{api().version & 15}"
 
 
 @cache
 def api() -> Api:
-    """The functions of the driver's library.
+    """Return the functions of the driver's library, loaded once.
 
     Raises:
-        BackendError: it is not there, or too old.
+        BackendError: the library is missing or too old.
     """
     return Api(load_library())
 
 
 def load_library() -> ctypes.CDLL:
-    """The driver's library.
+    """Load the driver's library.
 
     Raises:
-        BackendError: it is not there.
+        BackendError: the library is missing.
     """
-    for place in _places(_NEEDED):
+    for path in _candidates(_DEPENDENCY):
         try:
-            ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
             break
         except OSError:
-            continue  # the library may find it in a place of its own
+            continue  # the library may still find it by its own search path
     reasons = []
-    for place in _places(_NAME):
+    for path in _candidates(_NAME):
         try:
-            return ctypes.CDLL(place)
+            return ctypes.CDLL(path)
         except OSError as error:
             reasons.append(str(error))
     raise BackendError(
@@ -113,14 +113,14 @@ def load_library() -> ctypes.CDLL:
     )
 
 
-def _places(stem: str) -> list[str]:
-    """Where to look for a library: as the loader finds it, then in the folders that containers mount."""
+def _candidates(stem: str) -> list[str]:
+    """Return names and paths of a library: in the loader's search path, then in folders that containers mount."""
     found = [path for folder in _FOLDERS for path in sorted(glob.glob(f"{folder}{stem}.so*"))]  # noqa: PTH207  text
     return [f"{stem}.so.1", f"{stem}.so", *found]
 
 
 def _newest(library: Any) -> int | None:
-    """The newest version of the interface that the library says it has; None if it does not say."""
+    """Return the newest interface version that the library reports; None if it reports none."""
     function = getattr(library, "NvOFGetMaxSupportedApiVersion", None)
     if function is None:
         return None

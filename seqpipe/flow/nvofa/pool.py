@@ -1,4 +1,4 @@
-"""Sessions that wait for the next pairs of their kind."""
+"""A pool of idle sessions for reuse."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .session import EngineKind, FlowSession
 __all__ = ["MOST_IDLE", "POOL", "Pool"]
 
 MOST_IDLE: Final = 8
-"""How many sessions wait at most; each holds some frames of its size."""
+"""Largest number of idle sessions; each holds buffers for some frames."""
 
 
 class Pool:
-    """Sessions by their kinds; each is used by one thread at a time, and those that failed are destroyed.
+    """Reusable sessions by kind; each is used by one thread at a time, and destroyed after a failure.
 
     Args:
-        make: makes a session.
-        most_idle: how many wait at most; those that were used longest ago are destroyed first.
+        make: creates a session.
+        most_idle: largest number of idle sessions; the least recently used ones are destroyed first.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class Pool:
 
     @contextmanager
     def session(self, kind: EngineKind) -> Iterator[FlowSession]:
-        """A session of a kind for the length of a block; the context of its device must be current.
+        """Lease a session of a kind to a ``with`` block; the context of its device must be current.
 
         Raises:
-            BackendError: the engine refuses to make one.
+            BackendError: the engine cannot create a session.
         """
         with self._lock:
             session = next((one for one, known in reversed(self._idle.items()) if known == kind), None)
@@ -55,23 +55,23 @@ class Pool:
             self._idle[session] = kind
             spare = [self._idle.popitem(last=False)[0] for _ in range(len(self._idle) - self._most_idle)]
         for one in spare:
-            _close_there(one)
+            _close(one)
 
     def clear(self) -> None:
-        """Destroy all that wait."""
+        """Destroy all idle sessions."""
         with self._lock:
             spare = list(self._idle)
             self._idle.clear()
         for one in spare:
-            _close_there(one)
+            _close(one)
 
-    def forget(self) -> None:
-        """Know none of them any more: in a process that was forked they belong to its parent."""
+    def reset_after_fork(self) -> None:
+        """Drop all sessions without destroying them: after a fork they belong to the parent process."""
         self._lock = threading.Lock()
         self._idle.clear()
 
 
-def _close_there(session: FlowSession) -> None:
+def _close(session: FlowSession) -> None:
     """Destroy a session in the context of its device."""
     with load_cupy().cuda.Device(session.kind.device):
         session.close()
@@ -79,4 +79,4 @@ def _close_there(session: FlowSession) -> None:
 
 POOL: Final = Pool()
 atexit.register(POOL.clear)
-os.register_at_fork(after_in_child=POOL.forget)
+os.register_at_fork(after_in_child=POOL.reset_after_fork)

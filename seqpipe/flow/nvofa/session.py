@@ -1,4 +1,4 @@
-"""A session of the engine, and its buffers: made, used, and always destroyed."""
+"""Sessions of the engine and their buffers."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _ELEMENTS: Final = {GRAY8: ("uint8", 1), SHORT2: ("int16", 2), UINT8: ("uint8", 
 
 
 class EngineKind(NamedTuple):
-    """What a session is made for.
+    """The parameters of a session.
 
     Attributes:
-        device: the number of the GPU.
-        width: columns of frames.
-        height: rows of frames.
-        grid: pixels of a side of a cell of the output.
+        device: index of the GPU.
+        width: width of frames.
+        height: height of frames.
+        grid: side of an output cell in pixels.
         preset: slow, medium or fast.
-        both: whether one execution gives both directions.
-        cost: whether it gives costs, too.
-        hint_grid: pixels of a side of a cell of hints; 0 for none.
-        format: of frames.
+        both: whether one execution computes both directions.
+        cost: whether costs are computed.
+        hint_grid: side of a cell of hints in pixels; 0 without hints.
+        format: buffer format of frames.
     """
 
     device: int
@@ -70,17 +70,17 @@ class Buffer:
     """A buffer of a session.
 
     Attributes:
-        handle: for the engine.
-        pixels: its memory as a CuPy array ``(rows, columns)``, or ``(rows, columns, 2)`` of vectors.
+        handle: the engine's handle.
+        pixels: the memory as a CuPy array ``(rows, columns)``, or ``(rows, columns, 2)`` for vectors.
     """
 
     def __init__(self, session: FlowSession, usage: int, form: int, width: int, height: int) -> None:
         self._session = session
-        described, handle = BufferDescriptor(width, height, usage, form), ctypes.c_void_p()
+        descriptor, handle = BufferDescriptor(width, height, usage, form), ctypes.c_void_p()
         functions = session.functions
         session.check(
             functions.nvOFCreateGPUBufferCuda(
-                session.handle, ctypes.byref(described), DEVICE_POINTER, ctypes.byref(handle)
+                session.handle, ctypes.byref(descriptor), DEVICE_POINTER, ctypes.byref(handle)
             ),
             f"nvOFCreateGPUBufferCuda({width}×{height})",
         )
@@ -98,14 +98,14 @@ class Buffer:
             raise
 
     def destroy(self) -> None:
-        """Give its memory back; a failure is told to the log, for there is nothing to do about it."""
+        """Free the buffer; a failure is only logged."""
         code = self._session.functions.nvOFDestroyGPUBufferCuda(self.handle)
         if code:
             _log.warning("nvOFDestroyGPUBufferCuda returned %s", status_name(code))
 
 
 def _view(address: int, shape: tuple[int, int, int], dtype: str, pitch: int, owner: Buffer) -> Array:
-    """Memory of the driver as an array whose rows are ``pitch`` bytes apart; one lane has no axis."""
+    """Wrap driver memory as an array with rows ``pitch`` bytes apart; a single lane has no axis."""
     cupy = load_cupy()
     height, width, lanes = shape
     size = cupy.dtype(dtype).itemsize
@@ -120,15 +120,15 @@ class FlowSession:
     """An open session with its streams; the device's context must be current.
 
     Args:
-        kind: what it is made for.
+        kind: parameters of the session.
 
     Attributes:
-        inputs: the stream that frames are written on.
-        outputs: the stream that results are read on.
-        last: an event behind what was asked of it last; None if nothing was.
+        inputs: the stream that writes frames.
+        outputs: the stream that reads results.
+        last: an event recorded after the last call's work; None before the first call.
 
     Raises:
-        BackendError: the engine refuses; the message has its code.
+        BackendError: the engine returned an error, whose code is in the message.
     """
 
     def __init__(self, kind: EngineKind) -> None:
@@ -146,7 +146,7 @@ class FlowSession:
 
     def _open(self) -> None:
         cuda = load_cupy().cuda
-        self.handle = _created(self.functions)
+        self.handle = _create(self.functions)
         self.inputs, self.outputs = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
         self.check(
             self.functions.nvOFSetIOCudaStreams(self.handle, self.inputs.ptr, self.outputs.ptr),
@@ -169,7 +169,7 @@ class FlowSession:
         self._initialized = True
 
     def buffers(self, usage: int, count: int) -> list[Buffer]:
-        """Buffers for one use, at least so many, each of the size that this use has."""
+        """Return at least ``count`` buffers of a usage."""
         ring = self._rings.setdefault(usage, [])
         while len(ring) < count:
             ring.append(Buffer(self, usage, *self._shape_of(usage)))
@@ -191,45 +191,45 @@ class FlowSession:
         hint: Buffer | None = None,
         temporal: bool = False,
     ) -> None:
-        """Begin with a pair; what is enqueued on :attr:`outputs` afterwards sees its results.
+        """Enqueue the computation of a pair; later work on :attr:`outputs` sees its results.
 
         Args:
             first: the first frame.
-            second: the second one.
-            results: for the flow, the backward flow, the cost and the backward cost.
-            hint: a flow to begin from.
-            temporal: whether to begin from the flow of the pair before it.
+            second: the second frame.
+            results: buffers for the flow, the backward flow, the cost and the backward cost.
+            hint: initial flow.
+            temporal: whether to start from the flow of the previous pair.
 
         Raises:
-            BackendError: the engine refuses.
+            BackendError: the engine returned an error.
         """
         flow, backward, cost, backward_cost = (None if b is None else b.handle for b in results)
-        taken = ExecuteInput(
+        inputs = ExecuteInput(
             inputFrame=first.handle,
             referenceFrame=second.handle,
             externalHints=None if hint is None else hint.handle,
             disableTemporalHints=int(not temporal),
         )
-        given = ExecuteOutput(
+        outputs = ExecuteOutput(
             outputBuffer=flow,
             outputCostBuffer=cost,
             bwdOutputBuffer=backward,
             bwdOutputCostBuffer=backward_cost,
         )
-        code = self.functions.nvOFExecute(self.handle, ctypes.byref(taken), ctypes.byref(given))
+        code = self.functions.nvOFExecute(self.handle, ctypes.byref(inputs), ctypes.byref(outputs))
         self.check(code, f"nvOFExecute({self.kind})")
 
     def check(self, code: int, call: str) -> None:
-        """See that a call was done.
+        """Check the status code of a call.
 
         Raises:
-            BackendError: it was not.
+            BackendError: the call failed.
         """
         if code:
             raise _refused(code, call, _last_error(self.functions, self.handle))
 
     def close(self) -> None:
-        """Destroy the session with all that belongs to it; a second time does nothing."""
+        """Destroy the session with its buffers; a second call does nothing."""
         if self.handle is None:
             return
         handle, self.handle = self.handle, None
@@ -243,11 +243,11 @@ class FlowSession:
         _destroy(self.functions, handle, initialized=self._initialized)
 
 
-def _created(functions: Api) -> int:
-    """A handle in the current context.
+def _create(functions: Api) -> int:
+    """Create a handle in the current context.
 
     Raises:
-        BackendError: the device has no engine, or gives no session.
+        BackendError: the device has no engine, or cannot create a session.
     """
     context = load_cupy().cuda.driver.ctxGetCurrent()
     handle = ctypes.c_void_p()
@@ -283,18 +283,18 @@ def _refused(code: int, call: str, text: str) -> BackendError:
 
 
 def caps_of(device: int) -> dict[str, list[int]]:
-    """What the engine of a device can do, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
 
     Args:
-        device: the number of the GPU, whose context is made current.
+        device: index of the GPU.
 
     Raises:
-        BackendError: there is no engine.
+        BackendError: the device has no engine.
     """
     functions = api()
     with load_cupy().cuda.Device(device):
-        load_cupy().cuda.runtime.free(0)  # which makes the context
-        handle = _created(functions)
+        load_cupy().cuda.runtime.free(0)  # creates the context
+        handle = _create(functions)
         try:
             return {name: _cap(functions, handle, number) for number, name in enumerate(CAPS)}
         finally:
@@ -302,7 +302,7 @@ def caps_of(device: int) -> dict[str, list[int]]:
 
 
 def _cap(functions: Api, handle: int, number: int) -> list[int]:
-    """The values of one; none if the driver does not know it."""
+    """Return the values of a capability; none if the driver does not support it."""
     size = ctypes.c_uint32(0)
     if functions.nvOFGetCaps(handle, number, None, ctypes.byref(size)) or not 0 < size.value <= 256:
         return []

@@ -1,6 +1,6 @@
-"""What a compressed packet tells without being decoded: is it a reference, is it shown, can decoding start.
+"""Packet headers: whether a packet is a reference, is shown, and can start decoding; read without decoding.
 
-Nothing is decoded: the first bytes of a packet's units are read, as the codecs' specifications describe them.
+The first bytes of a packet's units are parsed, as described by the codecs' specifications.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class _Obu(NamedTuple):
 
 
 class _FrameHeader(NamedTuple):
-    """One frame header: `slot` is the slot shown again, -1 for a coded frame."""
+    """Fields of a frame header: `slot` is the slot shown again, -1 for a coded frame."""
 
     slot: int
     frame_type: int
@@ -59,7 +59,7 @@ class Av1Classifier:
         self._slots: list[int | None] = [None] * 8
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; a reference that is shown, if it cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         try:
             return self._read(packet)
         except BitstreamError:
@@ -88,7 +88,7 @@ class Av1Classifier:
         )
 
     def _frame(self, bits: BitReader, unit: _Obu) -> _FrameHeader:
-        """Reads a frame header, and notes which slots it fills."""
+        """Parse a frame header, and update the slots that it fills."""
         if self._sequence is None:
             raise BitstreamError("a frame before any sequence header")
         frame = _read_frame(bits, self._sequence, unit)
@@ -130,10 +130,10 @@ def _units(data: bytes | memoryview) -> list[_Obu]:
 
 
 def av1_shows(packet: bytes) -> tuple[bool, bool, bool]:
-    """Whether a temporal unit shows a picture of its own or an earlier one, and whether it brings a sequence header.
+    """Return whether a temporal unit shows a frame of its own, an earlier one, and has a sequence header.
 
     Raises:
-        BitstreamError: it cannot be read.
+        BitstreamError: it cannot be parsed.
     """
     units = _units(packet)
     headers = [unit.begin for unit in units if unit.kind in (_FRAME_HEADER, _FRAME) and unit.begin < unit.end]
@@ -143,7 +143,7 @@ def av1_shows(packet: bytes) -> tuple[bool, bool, bool]:
 
 
 def av1_sequence(extradata: bytes) -> SequenceHeader | None:
-    """The sequence header in an av1C record or in plain units; None if there is none that can be read."""
+    """Return the sequence header in an av1C record or in plain units; None if there is none or it is invalid."""
     data = extradata[4:] if extradata[:1] == b"\x81" else extradata
     try:
         for unit in _units(data):

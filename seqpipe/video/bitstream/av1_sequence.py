@@ -13,12 +13,12 @@ from .bits import BitReader
 __all__ = ["SELECT", "OperatingPoint", "SequenceHeader", "read_sequence"]
 
 SELECT = 2
-"""Stands for a tool that each frame switches for itself."""
+"""Value of a tool that each frame header switches."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """One operating point's layers, and whether its buffer removal times are sent."""
+    """Layers of an operating point, and whether its buffer removal times are sent."""
 
     layers: int
     timed: bool
@@ -26,7 +26,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class SequenceHeader:
-    """The fields of a sequence header on which the reading of frame headers depends, and the chroma siting.
+    """Fields of a sequence header that are needed to parse frame headers, and the chroma location.
 
     Attributes:
         reduced: reduced_still_picture_header.
@@ -54,10 +54,10 @@ class SequenceHeader:
 
 
 def read_sequence(bits: BitReader) -> SequenceHeader:
-    """Reads a sequence header.
+    """Parse a sequence header.
 
     Raises:
-        BitstreamError: it is cut.
+        BitstreamError: it is truncated.
     """
     profile = bits.u(3)
     bits.skip(1)  # still_picture
@@ -145,7 +145,7 @@ def _read_tools(bits: BitReader) -> _Tools:
 
 
 def _read_chroma_position(bits: BitReader, profile: int) -> int:
-    """color_config (clause 5.5.2), as far as chroma_sample_position; 0 where there is none."""
+    """Parse color_config (clause 5.5.2) up to chroma_sample_position; 0 if there is none."""
     high = bits.flag()
     twelve = profile == 2 and high and bits.flag()
     if profile != 1 and bits.flag():  # mono_chrome

@@ -6,13 +6,13 @@ __all__ = ["BitReader", "BitstreamError", "unescape"]
 
 
 class BitstreamError(Exception):
-    """The bytes end too early, or are not what the codec's syntax allows. Never leaves this package."""
+    """The bytes end too early, or violate the codec's syntax. Never leaves this package."""
 
 
 class BitReader:
     """Reads bits from the most significant one on.
 
-    The bytes are held as one integer: exact at any length, and quick for the short headers it is made for.
+    The bytes are held as one integer, which is fast for short headers.
 
     Args:
         data: the bytes to read, without emulation prevention.
@@ -26,23 +26,23 @@ class BitReader:
 
     @property
     def left(self) -> int:
-        """Bits that were not read yet."""
+        """Number of bits that were not read yet."""
         return self._left
 
     def u(self, bits: int) -> int:
-        """An unsigned integer of a fixed number of bits.
+        """Read an unsigned integer of a fixed number of bits.
 
         Raises:
             BitstreamError: fewer bits are left.
         """
         left = self._left - bits
         if left < 0:
-            raise BitstreamError(f"{bits} bits asked for, {self._left} left")
+            raise BitstreamError(f"{bits} bits requested, {self._left} left")
         self._left = left
         return (self._value >> left) & ((1 << bits) - 1)
 
     def flag(self) -> bool:
-        """One bit.
+        """Read one bit.
 
         Raises:
             BitstreamError: none is left.
@@ -50,7 +50,7 @@ class BitReader:
         return self.u(1) == 1
 
     def skip(self, bits: int) -> None:
-        """Passes over bits.
+        """Skip bits.
 
         Raises:
             BitstreamError: fewer bits are left.
@@ -60,7 +60,7 @@ class BitReader:
         self._left -= bits
 
     def ue(self) -> int:
-        """An unsigned exponential-Golomb code (H.264 clause 9.1), at most 2^32 - 2.
+        """Read an unsigned exponential-Golomb code (H.264 clause 9.1), at most 2^32 - 2.
 
         Raises:
             BitstreamError: the code is cut, or longer than 32 leading zeros.
@@ -73,7 +73,7 @@ class BitReader:
         return self.u(zeros + 1) - 1
 
     def se(self) -> int:
-        """A signed exponential-Golomb code: 0, 1, -1, 2, -2, ….
+        """Read a signed exponential-Golomb code: 0, 1, -1, 2, -2, ….
 
         Raises:
             BitstreamError: as :meth:`ue`.
@@ -83,5 +83,5 @@ class BitReader:
 
 
 def unescape(data: bytes | memoryview) -> bytes:
-    """A NAL unit's payload with the emulation prevention bytes (00 00 03 → 00 00) taken out."""
+    """Return a NAL unit's payload without emulation prevention bytes (00 00 03 → 00 00)."""
     return bytes(data).replace(b"\0\0\3", b"\0\0")

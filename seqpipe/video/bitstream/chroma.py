@@ -1,4 +1,4 @@
-"""Where the chroma samples lie, as the bitstream's headers state it."""
+"""Chroma sample location from the bitstream's headers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _H264_SPS, _HEVC_SPS = 7, 33
 
 
 def stream_chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
-    """The chroma sample location as FFmpeg numbers it: 1 left, 2 center, 3 top left, …; 0 if not stated.
+    """Return the chroma sample location by FFmpeg's numbers: 1 left, 2 center, 3 top left, …; 0 if not stated.
 
     Args:
         codec: the codec's canonical name.
         extradata: the stream's codec configuration; may be empty.
-        first_packet: the stream's first packet, read where the extradata says nothing; may be empty.
+        first_packet: the stream's first packet, parsed if the extradata does not state it; may be empty.
     """
     try:
         if codec == "h264":
@@ -51,7 +51,7 @@ def _hevc(form: NalFormat, first_packet: bytes) -> int:
 
 
 def _units(form: NalFormat, first_packet: bytes) -> list[bytes]:
-    """The units of the extradata; those of the packet, where there are none."""
+    """Return the units of the extradata, or those of the packet if there are none."""
     if form.parameter_sets:
         return list(form.parameter_sets)
     return [first_packet[begin:end] for begin, end in nal_spans(first_packet, form.length_size)]

@@ -1,4 +1,4 @@
-"""What a packet of VP9 or AV1 shows: a decoder that is told of surfaces alone has to know it beforehand.
+"""Display roles of VP9 and AV1 packets, which a decoder that reports only surfaces needs to assign frames to packets.
 
 Sources: VP9 bitstream and decoding process specification 0.6, clause 6.2; AV1 specification, clauses 5.9.2 and 7.5.
 """
@@ -15,32 +15,32 @@ from .vp9 import vp9_shows
 __all__ = ["AT_KEY", "SHOWS_EARLIER", "SHOWS_LAST", "display_roles"]
 
 SHOWS_LAST: Final = 1
-"""It shows the last picture that it holds."""
+"""The packet shows the last frame that it holds."""
 SHOWS_EARLIER: Final = 2
-"""It shows a picture of a packet before it (``show_existing_frame``)."""
+"""The packet shows a frame of an earlier packet (``show_existing_frame``)."""
 AT_KEY: Final = 4
-"""It begins with a key frame."""
+"""The packet starts with a key frame."""
 
 
 def display_roles(codec: str) -> Callable[[bytes], int] | None:
-    """What tells the role of each packet; None for codecs whose pictures are shown once each.
+    """Return a function that reads the role of a packet; None for codecs that show each frame once.
 
     Args:
-        codec: FFmpeg's name of it.
+        codec: FFmpeg's name of the codec.
 
     Returns:
-        A function of a packet's bytes: :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or neither, with :data:`AT_KEY` or
-        without it. A packet that cannot be read is taken for one that shows its own picture.
+        A function of a packet's bytes, which returns :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or 0, combined with
+        :data:`AT_KEY`. A packet that cannot be parsed counts as showing its own frame.
     """
-    reads = {"vp9": vp9_shows, "av1": av1_shows}.get(codec)
-    if reads is None:
+    parse = {"vp9": vp9_shows, "av1": av1_shows}.get(codec)
+    if parse is None:
         return None
 
     def role(packet: bytes) -> int:
         try:
-            own, earlier, anew = reads(packet)
+            own, earlier, key = parse(packet)
         except BitstreamError:
             return SHOWS_LAST
-        return (SHOWS_EARLIER if earlier else SHOWS_LAST if own else 0) | (AT_KEY if anew else 0)
+        return (SHOWS_EARLIER if earlier else SHOWS_LAST if own else 0) | (AT_KEY if key else 0)
 
     return role

@@ -1,4 +1,4 @@
-"""Packets as a hardware parser wants them: start codes instead of lengths, and the parameter sets before the first one.
+"""Elementary streams for a hardware parser: start codes instead of lengths, and parameter sets before the first packet.
 
 Sources: ISO/IEC 14496-15 (length-prefixed units), H.264 and H.265 Annex B (start codes).
 """
@@ -15,20 +15,20 @@ __all__ = ["ElementaryStream"]
 
 _START = b"\0\0\0\1"
 _NAL_FORMATS = {"h264": avc_format, "hevc": hevc_format}
-# their extradata is a header that may be missing from the packets
+# Codecs whose extradata is a header that packets may lack.
 _HEADED = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 
 
 class ElementaryStream:
-    """Turns the packets of one stream into its elementary stream.
+    """Converts the packets of one stream to its elementary stream.
 
     Args:
         codec: FFmpeg's name of the codec.
-        extradata: the codec's set-up bytes, as the container has them.
+        extradata: the codec's configuration as stored in the container.
 
     Attributes:
-        lengths: bytes of the length before each unit of a packet; 0 where start codes stand there, or there are none.
-        header: what decoding starts with.
+        lengths: size in bytes of the length before each unit of a packet; 0 for start codes, or without units.
+        header: bytes that precede the first packet.
     """
 
     def __init__(self, codec: str, extradata: bytes) -> None:
@@ -41,7 +41,7 @@ class ElementaryStream:
         self._codec, self._role = codec, display_roles(codec)
 
     def roles(self, packets: Sequence[bytes]) -> bytes:
-        """What each packet shows; see :mod:`seqpipe.video.bitstream.display`; 0 where it does not matter.
+        """Return the display role of each packet, see :mod:`seqpipe.video.bitstream.display`; 0 for other codecs.
 
         Raises:
             BackendError: a packet of VP9 shows an earlier frame again, for which NVDEC's parser never calls back
@@ -58,17 +58,17 @@ class ElementaryStream:
         return roles
 
     def packet(self, data: bytes, *, first: bool) -> bytes:
-        """One packet.
+        """Convert a packet.
 
         Args:
-            data: its bytes as the container has them.
-            first: whether decoding starts with it; then the header comes before it.
+            data: the packet as stored in the container.
+            first: whether decoding starts with it; then the header is prepended.
 
         Raises:
-            BitstreamError: a length points behind the packet's end.
+            BitstreamError: a length exceeds the packet.
         """
-        if self.lengths == len(_START) and (marked := _marked(data)):
-            units = marked
+        if self.lengths == len(_START) and (converted := _with_start_codes(data)):
+            units = converted
         elif self.lengths:
             spans = nal_spans(data, self.lengths)
             units = b"".join([_START + data[begin:end] for begin, end in spans])
@@ -77,14 +77,14 @@ class ElementaryStream:
         return self.header + units if first else units
 
 
-def _marked(data: bytes) -> bytes:
-    """A packet whose lengths are as long as start codes, with these in their place; empty if it is not a plain one."""
+def _with_start_codes(data: bytes) -> bytes:
+    """Replace 4-byte lengths by start codes; returns b"" if the lengths do not add up or are 0."""
     end = len(data)
     if end > 4 and int.from_bytes(data[:4], "big") == end - 4:
-        return _START + data[4:]  # one unit, as most packets of most encoders are
-    marked, begin = bytearray(data), 0
+        return _START + data[4:]  # a single unit, the usual case
+    converted, begin = bytearray(data), 0
     while begin < end:
         size = int.from_bytes(data[begin : begin + 4], "big")
-        marked[begin : begin + 4] = _START
+        converted[begin : begin + 4] = _START
         begin += 4 + size if size else end + 1
-    return bytes(marked) if begin == end else b""
+    return bytes(converted) if begin == end else b""

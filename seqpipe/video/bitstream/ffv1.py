@@ -1,4 +1,4 @@
-"""FFV1: the checksums of its slices (RFC 9043, 4.3.2 and 4.5: slice_size, error_status and slice_crc_parity)."""
+"""Checksums of FFV1 slices (RFC 9043, 4.3.2 and 4.5: slice_size, error_status and slice_crc_parity)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ __all__ = ["ffv1_is_sound", "ffv1_may_check"]
 
 _MIRRORED = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _REMAINDERS = (0, 0x7A8C4079)
-"""What a sound slice or set-up leaves: of version 3, and of version 4, which begins with another value."""
+"""CRC remainder of an undamaged slice or extradata: of version 3, and of version 4 with another initial value."""
 _WITHOUT, _WITH = 3, 8
-"""Bytes behind each slice: its size, and with checksums a status and the checksum."""
+"""Bytes after each slice: its size, and with checksums a status and the checksum."""
 
 
 def ffv1_may_check(extradata: bytes) -> bool:
-    """Whether a stream's packets may hold checksums: from version 3 on, whose set-up bytes have one, too."""
+    """Return whether a stream's packets may have checksums: from version 3 on, whose extradata has one, too."""
     return len(extradata) > 4 and _remainder(extradata) in _REMAINDERS
 
 
 def ffv1_is_sound(packet: bytes) -> bool:
-    """Whether all slices of a packet have their size, and their checksum if the stream has any.
+    """Return whether the sizes of a packet's slices add up, and their checksums, if any, are correct.
 
-    libavcodec fills a slice with a wrong checksum from whatever picture it decoded before, and says so in its log only.
+    libavcodec fills a slice with a wrong checksum from the previously decoded frame, and only logs that.
 
     Args:
-        packet: of a stream for which :func:`ffv1_may_check` holds.
+        packet: packet of a stream for which :func:`ffv1_may_check` returns True.
     """
     slices = _slices(packet, _WITH)
     if slices:
@@ -33,7 +33,7 @@ def ffv1_is_sound(packet: bytes) -> bool:
 
 
 def _slices(packet: bytes, behind: int) -> list[bytes]:
-    """The slices with what stands behind each, read from the packet's end; none if their sizes do not fill it."""
+    """Return the slices with their trailers, parsed from the packet's end; empty if their sizes do not add up."""
     found: list[bytes] = []
     end = len(packet)
     while end > behind:
@@ -46,6 +46,6 @@ def _slices(packet: bytes, behind: int) -> list[bytes]:
 
 
 def _remainder(data: bytes) -> int:
-    # CRC-32 from the most significant bit on, beginning with 0: zlib goes the other way, and begins with all ones
+    # CRC-32 with the most significant bit first and initial value 0; zlib has the opposite order and all ones.
     reverse = zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{reverse:032b}"[::-1], 2)

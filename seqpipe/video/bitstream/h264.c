@@ -1,15 +1,14 @@
-/* H.264 packets of slices, messages, delimiters and filler alone, as nearly all are. h264.py reads these and all others,
-   and says what each of these steps is for; what it would have to refuse, or to learn from, is left to it. */
+/* Classification of H.264 packets that hold only slices, messages, delimiters and filler, as nearly all do. h264.py has
+   the same code for all packets and explains each step; invalid packets and parameter sets are left to it. */
 
 #include <stdint.h>
 #include <string.h>
 
 enum { SLICE = 1, PARTITION_A = 2, IDR = 5, MESSAGE = 6, HEADER_BYTES = 16, LONGEST_MESSAGE = 4096, SETS = 256 };
-/* what an answer is made of, as in h264.py */
-enum { REFERENCE = 1, CONTRADICTS = 2, ACCESS = 4, ACCESS_UNTOLD = 8, LETTER = 16 };
-enum { LEFT = -1 };
-/* how a sequence numbers its references, as in h264.py; 0 where nothing is known of the picture parameters, LEFT where
-   it is none that any has */
+/* flags of a result, see h264.py */
+enum { REFERENCE = 1, CONTRADICTS = 2, ACCESS = 4, ACCESS_UNKNOWN = 8, LETTER = 16 };
+enum { LEFT = -1 }; /* left to h264.py */
+/* frame numbering of a sequence, see h264.py; 0 for an unknown picture parameter set, LEFT for an invalid one */
 enum { NUMBER_BITS = 31, PLANES_APART = 32, FRAMES_ONLY = 64, GAPS = 128 };
 
 typedef struct {
@@ -36,7 +35,7 @@ static uint64_t golomb(Bits *b) {
     return ((1ull << zeros) | bits(b, zeros)) - 1;
 }
 
-/* Without the bytes that prevent start codes; TO has as much room as there are bytes. */
+/* Remove emulation prevention bytes; TO has at least SIZE bytes. */
 static int64_t unescape(const uint8_t *from, int64_t size, uint8_t *to) {
     int64_t count = 0;
     for (int64_t i = 0; i < size; count++) {
@@ -48,7 +47,7 @@ static int64_t unescape(const uint8_t *from, int64_t size, uint8_t *to) {
     return count;
 }
 
-/* Where the next start code begins, or SIZE. */
+/* Offset of the next start code, or SIZE. */
 static int64_t start_code(const uint8_t *data, int64_t size, int64_t from) {
     for (from += 2; from < size;) {
         const uint8_t *one = memchr(data + from, 1, (size_t)(size - from));
@@ -71,7 +70,7 @@ static int message_number(const uint8_t *data, int64_t size, int64_t *at, int64_
     return 0;
 }
 
-/* Whether a message says that decoding can start here at once; LEFT if it is cut. */
+/* Whether a message is a recovery point without delay; LEFT if it is truncated. */
 static int recovers(const uint8_t *unit, int64_t size) {
     uint8_t data[LONGEST_MESSAGE];
     int64_t at = 0, kind, length;
@@ -92,7 +91,7 @@ static int recovers(const uint8_t *unit, int64_t size) {
     return 0;
 }
 
-/* The number that a picture's first slice has, as the next one's is compared with; LEFT if it is cut. */
+/* Whether the frame number of a picture's first slice is inconsistent; LEFT if it is truncated. */
 static int contradicts(Bits b, const int32_t *sets, int64_t *last, int reference, int checked) {
     golomb(&b), golomb(&b);
     const uint64_t set = golomb(&b);
@@ -161,7 +160,7 @@ static int answer(const uint8_t *data, int64_t size, int64_t length_size, const 
     if (!letters)
         return LEFT;
     const int predicted = letters & 2 ? 2 : letters & 9 ? 1 : 0; /* B; P or SP; I */
-    const int access = idr || (recovery && !predicted) ? ACCESS : predicted ? 0 : ACCESS_UNTOLD;
+    const int access = idr || (recovery && !predicted) ? ACCESS : predicted ? 0 : ACCESS_UNKNOWN;
     const Bits b = {first, 8 * first_size, 0, 0};
     const int odd = contradicts(b, sets, last, reference, predicted);
     if (odd < 0)
@@ -169,8 +168,8 @@ static int answer(const uint8_t *data, int64_t size, int64_t length_size, const 
     return (reference || recovery ? REFERENCE : 0) | (odd ? CONTRADICTS : 0) | access | predicted * LETTER;
 }
 
-/* What packets say of themselves, from the first of STATE on up to one that is left to h264.py; STATE then holds which
-   one that is, and the number of the last reference, -1 if there is none. */
+/* Classify packets from number STATE[0] on, up to one that is left to h264.py; STATE then holds its number, and the
+   frame number of the last reference, -1 if there is none. */
 void seqpipe_h264(const uint64_t *data, const int64_t *size, int64_t count, int64_t length_size, const int32_t *sets,
                   int64_t *state, uint8_t *answers) {
     int64_t n = state[0];

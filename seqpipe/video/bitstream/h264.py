@@ -34,8 +34,8 @@ _HEADER_BYTES = 16
 _LETTERS: tuple[Picture, ...] = ("P", "B", "I", "P", "I")
 """By slice_type modulo 5: P, B, I, SP, SI."""
 _SETS = 256
-# what an answer of h264.c is made of, and how it is told how a sequence numbers its references
-_REFERENCE, _CONTRADICTS, _ACCESS, _ACCESS_UNTOLD, _LETTER = 1, 2, 4, 8, 16
+# Flags of a result of h264.c, and of its argument that describes a sequence's frame numbers.
+_REFERENCE, _CONTRADICTS, _ACCESS, _ACCESS_UNKNOWN, _LETTER = 1, 2, 4, 8, 16
 _NUMBER_BITS, _PLANES_APART, _FRAMES_ONLY, _GAPS, _LEFT = 31, 32, 64, 128, -1
 
 
@@ -45,9 +45,9 @@ class H264Classifier:
     A packet is no reference if nal_ref_idc is 0 in all of its slices and it holds no parameter sets. Such
     pictures take no part in deriving any other picture's order count, frame number or reference lists.
 
-    References are numbered in a row, and others have the number of the next one. One that has another number
-    contradicts: where packets are missing, repeated or moved, libavcodec invents references for it without a word,
-    and then all packets before it have a part in it.
+    References are numbered consecutively, and non-references have the number of the next reference. A picture with
+    another number contradicts: where packets are missing, repeated or moved, libavcodec silently conceals the gap with
+    made-up references, and the picture then depends on all packets before it.
 
     Args:
         extradata: avcC record, Annex B parameter sets, or empty.
@@ -63,7 +63,7 @@ class H264Classifier:
             self._learn(unit)
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         try:
             return self._read(packet)
         except BitstreamError:
@@ -71,7 +71,7 @@ class H264Classifier:
             return UNKNOWN
 
     def classify_all(self, packets: Sequence[Buffer]) -> list[PacketKind]:
-        """What packets in a row say of themselves; by ``h264.c`` where it was compiled, in a tenth of the time."""
+        """Return the kinds of consecutive packets; ``h264.c``, where it is compiled, takes a tenth of the time."""
         native = _native()
         if native is None:
             return [self.classify(bytes(packet)) for packet in packets]
@@ -88,13 +88,13 @@ class H264Classifier:
             native.seqpipe_h264(*columns, *counts, *map(buffer_of, (self._numbering(), state, answers)))
             self._number = int(state[1]) if state[1] >= 0 else None
             kinds += map(_kind_of, answers[len(kinds) : state[0]].tolist())
-            if len(kinds) < len(packets):  # one that h264.c leaves to Python
+            if len(kinds) < len(packets):  # a packet that h264.c does not support
                 kinds.append(self.classify(bytes(packets[len(kinds)])))
                 state[0] += 1
         return kinds
 
     def _numbering(self) -> npt.NDArray[np.int32]:
-        """How the sequence of each picture parameter set numbers its references, for ``h264.c``."""
+        """Return the frame numbering of each picture parameter set's sequence, for ``h264.c``."""
         found = np.zeros(_SETS, np.int32)
         for picture, number in self._sequence_of.items():
             sequence = self._sequences.get(number)
@@ -139,7 +139,7 @@ class H264Classifier:
         )
 
     def _contradicts(self, header: bytes | memoryview, *, reference: bool, checked: bool) -> bool:
-        """Whether a picture's first slice has another frame number than the pictures before it let expect."""
+        """Return whether the frame number of a picture's first slice is inconsistent with the pictures before it."""
         bits = BitReader(unescape(header))
         bits.ue()  # first_mb_in_slice
         bits.ue()  # slice_type
@@ -156,7 +156,7 @@ class H264Classifier:
         return reference and sequence.frames_only if step == 0 else step != 1 and not sequence.gaps
 
     def _learn(self, unit: bytes | memoryview) -> None:
-        """Takes up a parameter set, with its NAL header; one that is broken leaves frame numbers unread."""
+        """Read a parameter set, with its NAL header; without it, frame numbers are not checked."""
         with contextlib.suppress(BitstreamError):
             if unit[0] & 31 == _SPS:
                 sequence = _sequence(bytes(unit))
@@ -169,14 +169,14 @@ class H264Classifier:
 
 @lru_cache(maxsize=64)
 def _sequence(unit: bytes) -> H264Sequence:
-    """A sequence parameter set; the files of a data set mostly share theirs."""
+    """Parse a sequence parameter set, memoized: the files of a dataset mostly share theirs."""
     return h264_sequence(BitReader(unescape(unit[1:])))
 
 
 @cache
 def _native() -> Any:
-    """The functions of ``h264.c``; None where there is no C compiler."""
-    from ...native import load_functions  # here: of most videos only some packets are read, one by one
+    """Load ``h264.c``; None without a C compiler."""
+    from ...native import load_functions  # imported late: most videos are read packet by packet
 
     count, place = ctypes.c_int64, ctypes.c_void_p
     return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})
@@ -184,18 +184,18 @@ def _native() -> Any:
 
 @cache
 def _kind_of(answer: int) -> PacketKind:
-    """What an answer of ``h264.c`` says."""
+    """Convert a result of ``h264.c``."""
     return packet_kind(
         bool(answer & _REFERENCE),
-        random_access=None if answer & _ACCESS_UNTOLD else bool(answer & _ACCESS),
+        random_access=None if answer & _ACCESS_UNKNOWN else bool(answer & _ACCESS),
         picture_type=("I", "P", "B")[answer // _LETTER],
         contradicts=bool(answer & _CONTRADICTS),
     )
 
 
 def _slice_letter(header: bytes | memoryview) -> Picture:
-    """The slice type from the first bytes behind a slice's NAL header."""
-    if len(header) and header[0] & 0x80:  # the picture's first slice: slice_type lies in the other 7 bits
+    """Return the slice type from the first bytes after a slice's NAL header."""
+    if len(header) and header[0] & 0x80:  # the picture's first slice: slice_type is in the other 7 bits
         letter = _FIRST_BYTE[header[0] & 0x7F]
         if letter is not None:
             return letter
@@ -208,9 +208,9 @@ def _slice_letter(header: bytes | memoryview) -> Picture:
 
 
 def _recovers_at_once(payload: bytes) -> bool:
-    """Whether an SEI unit holds a recovery point with recovery_frame_cnt 0.
+    """Return whether an SEI unit holds a recovery point with recovery_frame_cnt 0.
 
-    After a larger count (gradual refresh) only later frames are whole: no exact start.
+    With a larger count (gradual refresh) only later frames are exact.
     """
     at = 0
     while at + 2 < len(payload):

@@ -26,14 +26,14 @@ _HEADER_BYTES = 24
 
 @dataclass(frozen=True, slots=True)
 class _Pps:
-    """The parts of a picture parameter set that lie on the way to a slice's type."""
+    """Fields of a picture parameter set that are needed to parse a slice's type."""
 
     output_flag_present: bool
     extra_bits: int
 
 
 class _Slice(NamedTuple):
-    """What is read from one slice segment."""
+    """Fields of one slice segment."""
 
     kind: int
     layer: int
@@ -44,9 +44,9 @@ class _Slice(NamedTuple):
 class HevcClassifier:
     """Classifies HEVC packets, each a whole access unit, length-prefixed or Annex B.
 
-    ``reference`` is False for sub-layer non-reference pictures; ``droppable`` weighs their temporal layer.
-    They have no part in the order count of others (prevTid0Pic leaves them out, H.265 clause 8.3.1).
-    NAL units of enhancement layers (nuh_layer_id > 0) are passed over.
+    ``reference`` is False for sub-layer non-reference pictures; ``droppable`` considers their temporal layer.
+    They do not affect the order count of others (prevTid0Pic excludes them, H.265 clause 8.3.1).
+    NAL units of enhancement layers (nuh_layer_id > 0) are skipped.
 
     Args:
         extradata: hvcC record, Annex B parameter sets, or empty.
@@ -64,7 +64,7 @@ class HevcClassifier:
                 self._learn(unit)
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         try:
             return self._read(packet)
         except BitstreamError:
@@ -94,7 +94,7 @@ class HevcClassifier:
         return _summary(slices, lasting)
 
     def _slice(self, kind: int, layer: int, header: bytes | memoryview) -> _Slice:
-        """One slice segment; its letter is None for all but a picture's first one."""
+        """Parse a slice segment; its letter is None for all but a picture's first one."""
         if len(header) and not header[0] & 0x80:  # first_slice_segment_in_pic_flag
             return _Slice(kind, layer, None, True)
         bits = BitReader(unescape(header))
@@ -110,7 +110,7 @@ class HevcClassifier:
         return _Slice(kind, layer, _LETTERS[slice_type], shown)
 
     def _learn(self, unit: bytes | memoryview) -> None:
-        """Takes up a picture parameter set, with its NAL header."""
+        """Read a picture parameter set, with its NAL header."""
         bits = BitReader(unescape(unit[2:_HEADER_BYTES]))
         number = bits.ue()
         bits.ue()  # pps_seq_parameter_set_id
@@ -125,13 +125,13 @@ def hevc_highest_layer(extradata: bytes) -> int:
 
 
 def hevc_may_hide(extradata: bytes) -> bool:
-    """Whether slices say themselves if their picture is shown (output_flag_present_flag), or may: a set is missing."""
+    """Return whether slice headers may decide if pictures are shown: output_flag_present_flag, or a missing set."""
     classifier = HevcClassifier(extradata)
     return not classifier.sets or any(pps.output_flag_present for pps in classifier.sets.values())
 
 
 def _summary(slices: list[_Slice], lasting: bool) -> PacketKind:
-    """What the slices of one packet say together; all slices of a picture share their NAL type."""
+    """Return the kind of a packet by its slices; all slices of a picture share their NAL type."""
     kind = slices[0].kind
     letters = {piece.letter for piece in slices}
     picture_type: Picture | None = (

@@ -1,4 +1,4 @@
-"""What a compressed packet tells about itself, and which packets can therefore be left out."""
+"""Packet kinds: properties read from packet headers, and which packets can therefore be left out of decoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Picture = Literal["I", "P", "B"]
 
 
 class Leading(IntEnum):
-    """How a picture that is decoded after its key frame, but shown before it, depends on it."""
+    """Kind of leading picture: decoded after its key frame, but shown before it."""
 
     NONE = 0
     """Not a leading picture, or the bitstream does not say."""
@@ -36,7 +36,7 @@ class Leading(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PacketKind:
-    """What was read from one packet; whether it can be left out is for :func:`droppable` to say.
+    """Properties read from one packet; :func:`droppable` decides whether it can be left out.
 
     Attributes:
         reference: False if no frame of the same or of a lower temporal layer is predicted from this packet.
@@ -49,7 +49,7 @@ class PacketKind:
             predicted or repeated, else "I"; None if unknown. In MPEG-1, 2 and 4 "B" means reordering.
         leaves_state: it leaves more behind than reference frames (VP9: motion vectors, probabilities, …).
         takes_state: it reads what a packet with ``leaves_state`` just before it left behind.
-        contradicts: it is not what the packets before it let expect: some are missing, damaged or in the wrong place.
+        contradicts: it is inconsistent with the packets before it, some of which are missing, damaged or misplaced.
     """
 
     reference: bool
@@ -64,25 +64,25 @@ class PacketKind:
 
 
 packet_kind = lru_cache(maxsize=1024)(PacketKind)
-"""Makes a PacketKind, or gives back an equal earlier one: a file has few kinds and many packets."""
+"""Creates a PacketKind, memoized: a file has few kinds and many packets."""
 
 UNKNOWN = PacketKind(reference=True)
-"""The safe answer for a packet that cannot be read."""
+"""Conservative kind of a packet that cannot be parsed."""
 
 NO_PICTURE = PacketKind(reference=True, shown=False, random_access=False)
 """A packet without a picture, which may hold parameters for others."""
 
 
 class Classifier(Protocol):
-    """Reads all packets of one stream in decoding order: some codecs' headers lean on earlier ones."""
+    """Parses all packets of one stream in decode order: some codecs' headers depend on earlier ones."""
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself. Never raises for damaged bytes: those are references."""
+        """Return the kind of a packet. Never raises for damaged bytes: these count as references."""
         ...
 
 
 def droppable(kinds: Sequence[PacketKind], highest: int | None = None) -> list[bool]:
-    """For each packet of a stream, whether leaving it out changes no other frame.
+    """Return for each packet of a stream whether leaving it out changes no other frame.
 
     Args:
         kinds: all packets of one stream, or some in a row, in decoding order.

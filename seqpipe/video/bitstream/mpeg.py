@@ -27,8 +27,8 @@ _VOP_LETTERS: tuple[Picture, ...] = ("I", "P", "B", "P")
 class MpegClassifier:
     """Classifies packets of MPEG-1 and MPEG-2 video, each a picture with the headers before it.
 
-    Nothing is predicted from a B picture. It is held for a reference only if headers that come with it last
-    longer: a sequence header, or an extension that loads quantizer matrices.
+    Nothing is predicted from a B picture. It counts as a reference only if headers with it affect later pictures:
+    a sequence header, or an extension that loads quantizer matrices.
 
     Args:
         extradata: not used; the sequence header comes with the pictures.
@@ -38,7 +38,7 @@ class MpegClassifier:
         del extradata
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         data = bytes(packet)
         letters: set[Picture] = set()
         at = data.find(_PICTURE)
@@ -48,7 +48,7 @@ class MpegClassifier:
         while at >= 0:
             if at + 6 > len(data):
                 return UNKNOWN
-            letter = _LETTERS.get(data[at + 5] >> 3 & 7)  # behind the 10 bits of temporal_reference
+            letter = _LETTERS.get(data[at + 5] >> 3 & 7)  # after the 10 bits of temporal_reference
             if letter is None:
                 return UNKNOWN
             letters.add(letter)
@@ -59,7 +59,7 @@ class MpegClassifier:
 
 
 def _loads_matrices(data: bytes, at: int) -> bool:
-    """Whether a quant_matrix_extension stands between a picture header and its first slice."""
+    """Return whether there is a quant_matrix_extension between a picture header and its first slice."""
     at = data.find(_START, at + 4)
     while at >= 0 and at + 4 < len(data) and not 1 <= data[at + 3] <= 0xAF:
         if data[at : at + 4] == _EXTENSION and data[at + 4] >> 4 == _QUANT_MATRIX:
@@ -69,7 +69,7 @@ def _loads_matrices(data: bytes, at: int) -> bool:
 
 
 class _Layer(NamedTuple):
-    """What the header of a video object layer says of its VOPs."""
+    """Fields of a video object layer's header."""
 
     time_bits: int
     interlaced: bool
@@ -77,7 +77,7 @@ class _Layer(NamedTuple):
 
 
 class _Vop(NamedTuple):
-    """The head of a video object plane."""
+    """Fields of a video object plane's header."""
 
     letter: Picture
     coded: bool
@@ -86,9 +86,9 @@ class _Vop(NamedTuple):
 class Mpeg4Classifier:
     """Classifies packets of MPEG-4 part 2.
 
-    Nothing is predicted from a B-VOP. A packet with several VOPs (a "packed bitstream", as old AVI files have) is
-    held for a reference: decoders put its second VOP off until the next packet, whose own VOP then waits in turn,
-    and which is shown even if it is but a placeholder. A VOP that is not coded yields no picture otherwise.
+    Nothing is predicted from a B-VOP. A packet with several VOPs (a "packed bitstream", as in old AVI files) counts as
+    a reference: decoders output its second VOP with the next packet, whose own VOP is delayed in turn, and which yields
+    a frame even if it is only a placeholder. Otherwise a VOP that is not coded yields no frame.
 
     Args:
         extradata: the headers up to the video object layer, or empty.
@@ -102,7 +102,7 @@ class Mpeg4Classifier:
             self._learn(extradata)
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; `UNKNOWN` for one that cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         data = bytes(packet)
         waiting, self._waiting = self._waiting, None
         try:
@@ -113,7 +113,7 @@ class Mpeg4Classifier:
         if not vops:
             return NO_PICTURE
         if waiting is not None and data.find(_START) != data.find(_VISUAL_SEQUENCE):
-            # A placeholder where the waiting one came from is thrown away: decoders do so with any P-VOP.
+            # Decoders drop the placeholder after a packed VOP, and any other P-VOP there.
             self._waiting = vops[0] if vops[0].coded and vops[0].letter != "P" else None
             return packet_kind(True, random_access=False, picture_type=waiting.letter)
         coded = [vop for vop in vops if vop.coded]
@@ -127,18 +127,18 @@ class Mpeg4Classifier:
 
     @property
     def interlaced(self) -> bool:
-        """Whether fields may be predicted by themselves."""
+        """Whether the stream is interlaced, so that fields may be predicted separately."""
         return self._layer is not None and self._layer.interlaced
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Columns and rows of a rectangular layer; None where none is known."""
+        """(width, height) of a rectangular layer; None if not known."""
         return None if self._layer is None else self._layer.size
 
     def _sets_frame_time(self, letter: Picture) -> bool:
-        """Whether later B-VOPs measure time by this one: an interlaced layer's first one tells how long a frame is.
+        """Return whether later B-VOPs depend on this one's time: an interlaced layer's first one sets the period.
 
-        So does the first one behind a key picture, where the layer's header may come again, and decoding may start.
+        So does the first one after a key frame, where the layer's header may be repeated and decoding may start.
         """
         first = self._first_b and letter == "B"
         self._first_b = letter == "I" or (self._first_b and not first)
@@ -163,10 +163,10 @@ class Mpeg4Classifier:
         return _Vop(letter, bits.flag())
 
     def _learn(self, data: bytes) -> bool:
-        """Takes up the last video object layer before the first VOP; says whether there is one.
+        """Read the last video object layer before the first VOP; returns whether there is one.
 
         Raises:
-            BitstreamError: it is cut.
+            BitstreamError: it is truncated.
         """
         found = False
         end = data.find(_VOP)
@@ -180,14 +180,14 @@ class Mpeg4Classifier:
 
 
 def frame_size(codec: str, packet: bytes) -> tuple[int, int] | None:
-    """Columns and rows of all frames that follow, as headers in a packet have them.
+    """Return the (width, height) of the following frames from headers in a packet.
 
     Args:
         codec: "mpeg1video", "mpeg2video" or "mpeg4".
-        packet: its bytes.
+        packet: the packet.
 
     Returns:
-        The lower 12 bits of each for MPEG-1 and MPEG-2; None where no header is, or one that is cut.
+        The lower 12 bits of each for MPEG-1 and MPEG-2; None if the packet has no complete header.
     """
     if codec == "mpeg4":
         return Mpeg4Classifier(packet).size
@@ -199,12 +199,12 @@ def frame_size(codec: str, packet: bytes) -> tuple[int, int] | None:
 
 
 def mpeg4_interlaced(extradata: bytes) -> bool:
-    """Whether the headers of an MPEG-4 stream say that it is interlaced."""
+    """Return whether the headers of an MPEG-4 stream mark it as interlaced."""
     return Mpeg4Classifier(extradata).interlaced
 
 
 def _layer(bits: BitReader) -> _Layer:
-    """Reads a video object layer, as far as its interlaced flag."""
+    """Parse a video object layer up to its interlaced flag."""
     bits.skip(9)  # random_accessible_vol, video_object_type_indication
     version = 1
     if bits.flag():

@@ -17,7 +17,7 @@ _START = b"\0\0\1"
 
 @dataclass(frozen=True, slots=True)
 class NalFormat:
-    """How a stream's packets are cut into NAL units.
+    """Framing of NAL units in a stream's packets.
 
     Attributes:
         length_size: bytes of the length before each unit; 0 for start codes (Annex B).
@@ -60,12 +60,12 @@ def hevc_format(extradata: bytes) -> NalFormat:
 
 
 def nal_spans(packet: bytes | memoryview, length_size: int) -> list[tuple[int, int]]:
-    """Begin and end of each NAL unit in a packet, start codes and lengths excluded; empty units are left out.
+    """Return begin and end of each NAL unit in a packet, without start codes and lengths; empty units are skipped.
 
-    A stream that promises lengths but holds start codes is read by its start codes, as decoders do.
+    A stream that declares lengths but has start codes is parsed by its start codes, as decoders do.
 
     Raises:
-        BitstreamError: a length points behind the packet's end, or there is no start code.
+        BitstreamError: a length exceeds the packet, or there is no start code.
     """
     if not length_size:
         return _start_code_spans(bytes(packet))

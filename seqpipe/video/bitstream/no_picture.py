@@ -1,7 +1,7 @@
-"""Packets of H.264 and HEVC without a picture: parameters, messages and filler alone, or a damaged picture.
+"""Detection of H.264 and HEVC packets without a picture: only parameter sets, messages and filler.
 
-One wrong bit makes another type of a slice's NAL unit. A packet of units that are not what they say they are is a
-picture that is lost; were it taken for none, all later frames would have other numbers.
+One flipped bit changes the type of a slice's NAL unit. A packet whose units do not have the content of their type is
+therefore a damaged picture; counting it as no picture would shift the numbers of all later frames.
 Sources: ITU-T H.264 and H.265, clauses 7.3.2 and 7.4.2.
 """
 
@@ -19,7 +19,7 @@ _MOST_H264_SETS, _MOST_HEVC_SETS = 256, 64
 
 
 def h264_has_none(unit: bytes) -> bool:
-    """Whether an H.264 unit, with its header, is what it says it is, and no picture."""
+    """Return whether an H.264 unit, with its header, has the content of its type and is no picture."""
     kind, payload = unit[0] & 31, unescape(unit[1:]).rstrip(b"\0")
     try:
         if kind == 6:
@@ -35,10 +35,10 @@ def h264_has_none(unit: bytes) -> bool:
 
 
 def hevc_has_none(unit: bytes) -> bool:
-    """Whether an HEVC unit, with its header, is what it says it is, and no picture."""
+    """Return whether an HEVC unit, with its header, has the content of its type and is no picture."""
     kind, payload = unit[0] >> 1 & 63, unescape(unit[2:]).rstrip(b"\0")
     if kind > _LAST_SLICE and (unit[0] & 1 or unit[1] >> 3):
-        return True  # it is an enhancement layer's
+        return True  # an enhancement layer's unit
     try:
         if kind == 32:
             return payload[2:4] == b"\xff\xff"  # vps_reserved_0xffff_16bits
@@ -56,10 +56,10 @@ def hevc_has_none(unit: bytes) -> bool:
 
 
 def sei_number(payload: bytes, at: int) -> tuple[int, int]:
-    """A payload type or size: bytes of 255 and a last one below it, summed; and the position behind it.
+    """Read a payload type or size, the sum of bytes of 255 and a last smaller one; returns it and its end.
 
     Raises:
-        BitstreamError: it is cut.
+        BitstreamError: it is truncated.
     """
     value = 0
     for byte in payload[at:]:
@@ -71,7 +71,7 @@ def sei_number(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _is_sei(payload: bytes) -> bool:
-    """Whether the messages in a unit, by their sizes, fill it."""
+    """Return whether the sizes of the messages in a unit add up to its size."""
     at = 0
     while at + 1 < len(payload):
         _, at = sei_number(payload, at)

@@ -1,7 +1,7 @@
-"""Parameter sets of H.264 and HEVC that change on the way, so that decoding may start behind a change or before it.
+"""Parameter sets of H.264 and HEVC that change within a stream, tracked so that decoding can start at any key packet.
 
-Sources: ITU-T H.264 clause 7.4.1.2.1, ITU-T H.265 clause 7.4.2.4.2 (a parameter set holds until another one with its
-number comes), ISO/IEC 14496-15 (parameter sets in the container, in the packets, or in both).
+Sources: ITU-T H.264 clause 7.4.1.2.1, ITU-T H.265 clause 7.4.2.4.2 (a parameter set is in force until one with the same
+number replaces it), ISO/IEC 14496-15 (parameter sets in the container, in the packets, or in both).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .sps import hevc_sps_number
 __all__ = ["ParameterSets", "SetUp"]
 
 SetUp: TypeAlias = tuple[int, bytes]
-"""The packet from which parameter sets hold, and these as the packets have them."""
+"""Number of the packet from which parameter sets are in force, and these in the packets' format."""
 
 _Name: TypeAlias = tuple[int, int]
 
@@ -28,7 +28,7 @@ _HEVC_VPS, _HEVC_SPS, _HEVC_SETS = 32, 33, (32, 33, 34)
 
 
 class ParameterSets:
-    """Follows the parameter sets of one stream from packet to packet.
+    """Tracks the parameter sets of one stream from packet to packet.
 
     Args:
         codec: the codec's canonical name.
@@ -46,18 +46,18 @@ class ParameterSets:
 
     @property
     def set_ups(self) -> tuple[SetUp, ...]:
-        """What holds from which packet on; empty where the extradata's hold throughout."""
+        """Parameter sets by the packet from which they are in force; empty if those of the extradata never change."""
         return tuple(self._set_ups) if len(self._set_ups) > 1 else ()
 
     def replace(self, number: int, extradata: bytes) -> bytes:
-        """Take up what the container puts in the extradata's place at a packet; returns it as packets would have it."""
+        """Replace the extradata from a packet on; returns its parameter sets in the packets' format."""
         form = self._format(extradata) if self._format else NalFormat(0)
         if form.length_size == self._length_size:
             self._note(number, form.parameter_sets)
         return self._written()
 
     def look(self, number: int, packet: bytes) -> None:
-        """Take up the parameter sets in a key packet."""
+        """Read the parameter sets in a key packet."""
         if self._format is not None:
             with contextlib.suppress(BitstreamError):
                 self._note(number, [packet[a:b] for a, b in nal_spans(packet, self._length_size)])
@@ -67,12 +67,12 @@ class ParameterSets:
             self._set_ups.append((number, self._written()))
 
     def _take(self, units: Sequence[bytes]) -> bool:
-        """Let parameter sets hold; whether that changes anything."""
+        """Store parameter sets; returns whether any has changed."""
         before = dict(self._units)
         for unit in units:
             with contextlib.suppress(BitstreamError):
                 if (name := self._name(unit)) is not None:
-                    self._units[name] = unit.rstrip(b"\0")  # zeros may stand before the next start code
+                    self._units[name] = unit.rstrip(b"\0")  # zeros may precede the next start code
         return self._units != before
 
     def _written(self) -> bytes:
@@ -82,7 +82,7 @@ class ParameterSets:
 
 
 def _h264_name(unit: bytes) -> _Name | None:
-    """In which place among the kinds, and with which number, a unit holds parameters; None if it holds none."""
+    """Return the type's rank and the number of a unit's parameter set; None if the unit is none."""
     kind = unit[0] & 31
     if kind not in _H264_SETS:
         return None
@@ -93,7 +93,7 @@ def _h264_name(unit: bytes) -> _Name | None:
 
 
 def _hevc_name(unit: bytes) -> _Name | None:
-    """The same; those of enhancement layers are passed over."""
+    """Return the same for HEVC; parameter sets of enhancement layers are skipped."""
     kind = unit[0] >> 1 & 63
     if kind not in _HEVC_SETS or unit[0] & 1 or unit[1] >> 3:
         return None

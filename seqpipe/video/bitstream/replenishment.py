@@ -1,9 +1,9 @@
-"""Conditional replenishment: codecs that draw what has changed into the picture before, and whether a packet draws all.
+"""Conditional replenishment: codecs that update the changed parts of the previous frame.
 
-Containers say which packets are key frames, and for these codecs that is often not true: a QuickTime file without a
-table of key frames has nothing else, and those that FFmpeg's encoders of rpza and smc write lean on the picture, or on
-colors, that came before. So each packet is read through, as far as the first thing that it leaves out: a key frame is
-the first packet, and each that the container calls one and that draws all pixels.
+Containers often mark key frames of these codecs wrongly: a QuickTime file without a table of key frames marks all
+packets, and "key frames" of FFmpeg's encoders of rpza and smc depend on the previous frame or its colors. So each
+packet is parsed up to the first part that it leaves unchanged: key frames are the first packet, and each packet that
+the container marks and that codes all pixels.
 
 Sources: libavcodec's decoders of these codecs, which are their only specifications; multimedia.cx's wiki.
 """
@@ -19,12 +19,12 @@ __all__ = ["READ_THROUGH", "REPLENISHED", "UNREAD", "Coded", "ReplenishedClassif
 
 
 class Coded(NamedTuple):
-    """What a packet's syntax depends on.
+    """Frame properties on which a packet's syntax depends.
 
     Attributes:
-        width: of the coded picture.
-        height: of the coded picture.
-        bits: of a pixel, as the container has them.
+        width: coded width in pixels.
+        height: coded height in pixels.
+        bits: bits per pixel stated by the container.
     """
 
     width: int
@@ -33,16 +33,16 @@ class Coded(NamedTuple):
 
     @property
     def blocks(self) -> int:
-        """Of 4 by 4 pixels, those at the border included."""
+        """Number of 4×4 blocks, including partial ones at the border."""
         return -(-self.width // 4) * -(-self.height // 4)
 
 
 class ReplenishedClassifier:
-    """Tells the packets of a stream from which decoding can start: the first one, and those that draw all pixels.
+    """Finds the packets of a stream at which decoding can start: the first one, and those that code all pixels.
 
     Args:
-        codec: FFmpeg's name of it, one of :data:`READ_THROUGH`.
-        coded: what its pictures are.
+        codec: FFmpeg's name of the codec, one of :data:`READ_THROUGH`.
+        coded: properties of its frames.
     """
 
     def __init__(self, codec: str, coded: Coded) -> None:
@@ -50,7 +50,7 @@ class ReplenishedClassifier:
         self._first = True
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """Whether decoding can start here; what ends in the middle leaves something out."""
+        """Return whether decoding can start at a packet; a truncated packet does not code all pixels."""
         first, self._first = self._first, False
         try:
             whole = first or self._draws_all(bytes(packet), self._coded)
@@ -65,7 +65,7 @@ def _rpza(data: bytes, coded: Coded) -> bool:
     while left > 0:
         code, count = data[at], (data[at] & 0x1F) + 1
         at += 1
-        if code < 0x80:  # a color; what follows tells whose
+        if code < 0x80:  # a color, whose use depends on the next bytes
             four = data[at + 1] >= 0x80
             at += 1 + (6 if four else 30)
             count = 1
@@ -82,12 +82,12 @@ def _rpza(data: bytes, coded: Coded) -> bool:
 
 
 def _smc(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Apple Graphics: never; tables of colors outlast the packets that draw all, for any later one to use."""
+    """Apple Graphics: never; color tables remain in use after packets that code all pixels."""
     return False
 
 
 _QTRLE_UNITS: Final = {2: (16, 4), 4: (8, 4), 8: (4, 4), 16: (1, 2), 24: (1, 3), 32: (1, 4)}
-"""By the bits of a pixel: how many pixels are coded together, by how many bytes."""
+"""By bits per pixel: number of pixels that are coded together, and their number of bytes."""
 
 
 def _qtrle(data: bytes, coded: Coded) -> bool:
@@ -117,7 +117,7 @@ def _qtrle(data: bytes, coded: Coded) -> bool:
 
 
 def _msrle(data: bytes, coded: Coded) -> bool:
-    """Microsoft RLE: runs within lines, whose ends are told; or all pixels as they are."""
+    """Microsoft RLE: runs within lines with end markers; or uncompressed pixels."""
     if coded.bits not in (4, 8):
         return False
     if len(data) == coded.height * -(-coded.width * coded.bits // 32) * 4:
@@ -157,7 +157,7 @@ def _msvideo1(data: bytes, coded: Coded) -> bool:
 
 
 def _cinepak(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the strips say how high they are
-    """Cinepak: strips of vectors, from tables that may be those of the strip or the picture before."""
+    """Cinepak: strips of vectors, from tables that may be those of the previous strip or frame."""
     at, inherits = 10, not data[0] & 1
     have: set[int] = set()
     for strip in range(int.from_bytes(data[8:10], "big")):
@@ -178,7 +178,7 @@ def _cinepak(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the strips say
 
 
 def _flashsv(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the packet says how large it is
-    """Screen video: blocks, each with its size; those of no size are left as they are."""
+    """Screen video: blocks, each with its size; those of size 0 are unchanged."""
     across, down = ((data[i] >> 4) + 1 << 4 for i in (0, 2))
     width, height = (int.from_bytes(data[i : i + 2], "big") & 0xFFF for i in (0, 2))
     at = 4
@@ -191,29 +191,29 @@ def _flashsv(data: bytes, coded: Coded) -> bool:  # noqa: ARG001  the packet say
 
 
 def _zmbv(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Zip Motion Blocks: a bit."""
+    """Zip Motion Blocks: a flag in the first byte."""
     return bool(data[0] & 1)
 
 
 def _svq1(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Sorenson Video 1: the picture's type, behind its start code and its number."""
+    """Sorenson Video 1: the frame type, after its start code and number."""
     return not data[3] & 3
 
 
 def _flv1(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Sorenson H.263: the picture's type, behind its start code, its number and its size."""
+    """Sorenson H.263: the frame type, after its start code, number and size."""
     bits = int.from_bytes(data[:9].ljust(9, b"\0"), "big")
     behind = {0: 16, 1: 32}.get(bits >> 72 - 33 & 7, 0)
     return not bits >> 72 - 35 - behind & 3
 
 
 def _msmpeg4(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Microsoft's MPEG-4 2 and 3, and Windows Media Video 7: the picture's type comes first."""
+    """Microsoft's MPEG-4 2 and 3, and Windows Media Video 7: the frame type in the first bits."""
     return not data[0] >> 6
 
 
 def _wmv2(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Windows Media Video 8: the same, of one bit."""
+    """Windows Media Video 8: the frame type in the first bit."""
     return not data[0] >> 7
 
 
@@ -233,10 +233,10 @@ READ_THROUGH: Final[dict[str, Callable[[bytes, Coded], bool]]] = {
     "wmv2": _wmv2,
     "zmbv": _zmbv,
 }
-"""By FFmpeg's name of a codec, whether a packet draws all pixels without a look at the picture before."""
+"""By FFmpeg's name of a codec, a function that returns whether a packet codes all pixels independently."""
 
 UNREAD: Final = frozenset({"cscd", "flashsv2", "flic", "snow", "svq3", "tscc", "tscc2", "vmnc"})
-"""Others, whose key flags are believed, unless each packet has one."""
+"""Other such codecs, whose key flags are used unless every packet has one."""
 
 REPLENISHED: Final = frozenset(READ_THROUGH) | UNREAD
-"""All: their decoders keep the last picture even when they are flushed, and a first packet may lean on a blank one."""
+"""All such codecs: their decoders keep the last frame across a flush, and a first packet may refer to a blank one."""

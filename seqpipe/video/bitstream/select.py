@@ -1,4 +1,4 @@
-"""Which classifier reads which codec."""
+"""Selection of the packet classifier of a codec."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _KEY_FRAME = PacketKind(reference=False, random_access=True, picture_type="I")
 
 
 class _UniformClassifier:
-    """Gives every packet the same answer: for codecs without prediction between frames, and for unknown ones.
+    """Returns the same kind for all packets: for codecs without inter prediction, and for unsupported ones.
 
     Args:
-        kind: the answer.
+        kind: the kind.
     """
 
     def __init__(self, kind: PacketKind) -> None:
         self.kind = kind
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:  # noqa: ARG002 - the protocol's signature
-        """The answer that all packets of the stream share."""
+        """Return the kind of all packets."""
         return self.kind
 
 
 def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Classifier:
-    """The classifier for one stream.
+    """Create the classifier for one stream.
 
     Args:
         codec: the name of FFmpeg's codec or of one of its decoders: ``h264``, ``libdav1d``.
         extradata: the stream's codec configuration as the container holds it; may be empty.
-        coded: what its pictures are, for codecs whose packets do not say.
+        coded: size and depth of its frames, for codecs whose packets do not state them.
 
     Returns:
         A classifier for the codec. For a codec that is not read here, every packet is a reference, or none is
@@ -60,7 +60,7 @@ def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Clas
 
 
 def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
-    """What packets in a row say of themselves, as they lie in a demuxer's memory.
+    """Return the kinds of consecutive packets, read in FFmpeg's memory.
 
     Args:
         by: the classifier, which has read the packets before them.
@@ -74,22 +74,22 @@ def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
 
 
 def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
-    """The chroma sample location that the bitstream states, or its standard fixes.
+    """Return the chroma sample location stated by the bitstream or fixed by its standard.
 
     Args:
         codec: the name of FFmpeg's codec or of one of its decoders.
         extradata: the stream's codec configuration as the container holds it; may be empty.
-        first_packet: the stream's first packet, read where the extradata says nothing; may be empty.
+        first_packet: the stream's first packet, parsed if the extradata does not state it; may be empty.
 
     Returns:
-        The location by H.273 as FFmpeg numbers it: 1 left, 2 center, 3 top left, 4 top, 5 bottom left,
-        6 bottom; 0 if nothing states it.
+        FFmpeg's number of the location of H.273: 1 left, 2 center, 3 top left, 4 top, 5 bottom left, 6 bottom; 0 if not
+        stated.
     """
     return int(_of("chroma").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
 
 
 def highest_temporal_layer(codec: str, extradata: bytes) -> int:
-    """The highest temporal layer that a packet of a stream may be in; 0 for codecs whose packets do not say.
+    """Return the highest temporal layer that a stream may have; 0 for codecs without temporal layers in their packets.
 
     Args:
         codec: the name of FFmpeg's codec or of one of its decoders.
@@ -99,12 +99,12 @@ def highest_temporal_layer(codec: str, extradata: bytes) -> int:
 
 
 def _of(module: str) -> Any:
-    """A module of this package, imported when a stream needs it: most programs read one codec."""
+    """Import a module of this package when a stream needs it: most programs read one codec."""
     return importlib.import_module(f".{module}", __package__)
 
 
 def _identity(codec: str) -> tuple[str, bool]:
-    """The codec's canonical name, and whether it never predicts between frames."""
+    """Return the codec's canonical name, and whether it has no inter prediction."""
     if codec in _CLASSIFIERS:
         return codec, False
     try:
@@ -124,4 +124,4 @@ _CLASSIFIERS = {
     "vp8": ("vp8", "Vp8Classifier"),
     "vp9": ("vp9", "Vp9Classifier"),
 }
-"""Of each codec that is read here, the module of its classifier and its class."""
+"""Module and class of the classifier of each supported codec."""

@@ -19,15 +19,15 @@ _MOST_NUMBER_BITS = 16
 
 
 class H264Sequence(NamedTuple):
-    """What is read of an H.264 sequence parameter set.
+    """Fields of an H.264 sequence parameter set.
 
     Attributes:
-        number: its own.
-        number_bits: of the frame_num in slice headers.
-        gaps: whether frame numbers may be left out.
-        frames_only: no picture is a field.
-        planes_apart: slices say which color plane they are of.
-        chroma_location: FFmpeg's number; 0 if it states none.
+        number: seq_parameter_set_id.
+        number_bits: length of frame_num in slice headers.
+        gaps: gaps_in_frame_num_value_allowed_flag.
+        frames_only: frame_mbs_only_flag.
+        planes_apart: separate_colour_plane_flag.
+        chroma_location: FFmpeg's number of the chroma location; 0 if not stated.
     """
 
     number: int
@@ -39,13 +39,13 @@ class H264Sequence(NamedTuple):
 
 
 def h264_sequence(bits: BitReader) -> H264Sequence:
-    """Reads an H.264 sequence parameter set.
+    """Parse an H.264 sequence parameter set.
 
     Args:
-        bits: the parameter set behind its NAL header.
+        bits: the parameter set after its NAL header.
 
     Raises:
-        BitstreamError: it is cut, or no parameter set.
+        BitstreamError: it is truncated or invalid.
     """
     profile = bits.u(8)
     bits.skip(16)
@@ -75,13 +75,13 @@ def h264_sequence(bits: BitReader) -> H264Sequence:
 
 
 def hevc_chroma_location(bits: BitReader) -> int:
-    """The chroma location of an HEVC sequence parameter set, FFmpeg's number; 0 if it states none.
+    """Return the chroma location of an HEVC sequence parameter set by FFmpeg's number; 0 if not stated.
 
     Args:
-        bits: the parameter set behind its NAL header.
+        bits: the parameter set after its NAL header.
 
     Raises:
-        BitstreamError: it is cut, or no parameter set.
+        BitstreamError: it is truncated or invalid.
     """
     sublayers = _hevc_sublayers(bits)
     bits.ue()  # sps_seq_parameter_set_id
@@ -109,20 +109,20 @@ def hevc_chroma_location(bits: BitReader) -> int:
 
 
 def hevc_sps_number(bits: BitReader) -> int:
-    """The number of an HEVC sequence parameter set.
+    """Return the number of an HEVC sequence parameter set.
 
     Args:
-        bits: the parameter set behind its NAL header.
+        bits: the parameter set after its NAL header.
 
     Raises:
-        BitstreamError: it is cut.
+        BitstreamError: it is truncated.
     """
     _hevc_sublayers(bits)
     return bits.ue()
 
 
 def _hevc_sublayers(bits: BitReader) -> int:
-    """Reads a sequence parameter set up to its number; gives sps_max_sub_layers_minus1."""
+    """Parse a sequence parameter set up to its number; returns sps_max_sub_layers_minus1."""
     bits.skip(4)
     sublayers = bits.u(3)
     bits.skip(1)
@@ -131,7 +131,7 @@ def _hevc_sublayers(bits: BitReader) -> int:
 
 
 def _vui_chroma_location(bits: BitReader) -> int:
-    """The beginning of the VUI, which both standards share."""
+    """Parse the start of the VUI, which both standards share."""
     if bits.flag() and bits.u(8) == _EXTENDED_SAR:
         bits.skip(32)
     if bits.flag():  # overscan_info_present_flag
@@ -147,13 +147,13 @@ def _vui_chroma_location(bits: BitReader) -> int:
 
 
 def _skip_codes(bits: BitReader, count: int) -> None:
-    """Passes over exponential-Golomb codes; signed and unsigned ones have the same lengths."""
+    """Skip exponential-Golomb codes; signed and unsigned ones have the same lengths."""
     for _ in range(count):
         bits.ue()
 
 
 def _h264_chroma_format(bits: BitReader) -> bool:
-    """Passes over what high profiles add; gives separate_colour_plane_flag."""
+    """Skip the fields of high profiles; returns separate_colour_plane_flag."""
     chroma = bits.ue()
     planes_apart = bits.flag() if chroma == 3 else False
     _skip_codes(bits, 2)  # bit depths
@@ -193,7 +193,7 @@ def _skip_hevc_scaling_lists(bits: BitReader) -> None:
 
 
 def _skip_picture_sets(bits: BitReader) -> None:
-    """The short-term reference picture sets; one predicted from another has a length that depends on it."""
+    """Skip the short-term reference picture sets; the length of one that is predicted from another depends on it."""
     count = bits.ue()
     if count > _MOST_SETS:
         raise BitstreamError(f"{count} reference picture sets")
@@ -203,7 +203,7 @@ def _skip_picture_sets(bits: BitReader) -> None:
 
 
 def _plain_set(bits: BitReader) -> list[int]:
-    """Order count differences of a set that is sent as such: negative ones first, the nearest ones first."""
+    """Parse a set without prediction; returns its order count differences: negative ones first, nearest ones first."""
     counts = (bits.ue(), bits.ue())
     if max(counts) > _MOST_PICTURES:
         raise BitstreamError(f"{max(counts)} pictures in a reference picture set")
@@ -218,7 +218,7 @@ def _plain_set(bits: BitReader) -> list[int]:
 
 
 def _predicted_set(bits: BitReader, before: list[int]) -> list[int]:
-    """Order count differences of a set that shifts the one before it (H.265 equations 7-61 and 7-62)."""
+    """Parse a set predicted from the previous one (H.265 equations 7-61 and 7-62)."""
     negative = bits.flag()
     shift = (bits.ue() + 1) * (-1 if negative else 1)
     shifted = [delta + shift for delta in [*before, 0] if bits.flag() or bits.flag()]

@@ -10,8 +10,8 @@ __all__ = ["Vp8Classifier"]
 class Vp8Classifier:
     """Classifies VP8 packets, each one frame.
 
-    Every frame is held for a reference: one that refreshes no buffer can still save its probabilities for
-    the next (refresh_entropy_probs), and both facts lie within the arithmetic-coded header.
+    Every frame counts as a reference: one that refreshes no buffer can still save its probabilities for the next
+    (refresh_entropy_probs), and both flags are in the arithmetic-coded header.
 
     Args:
         extradata: not used; VP8 has none.
@@ -21,7 +21,7 @@ class Vp8Classifier:
         del extradata
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the frame tag says; a packet without one holds no picture."""
+        """Return the kind by the frame tag; a packet without one holds no frame."""
         if len(packet) < 3:
             return NO_PICTURE
         key = not packet[0] & 1

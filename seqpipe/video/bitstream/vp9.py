@@ -9,12 +9,12 @@ What a VP9 frame leaves to the next one, besides the eight reference slots:
 - four sets of probabilities (refresh_frame_context, reset_frame_context);
 - loop filter deltas, segmentation features and the segmentation map.
 
-So refresh_frame_flags = 0 does not make a frame superfluous. It is so only if the next coded frame throws all
-this away: setup_past_independence and the reset of all four probability sets run for key frames and in error
-resilient mode, which also ignores PrevMvs. An encoder with droppable frames (temporal layers) works so.
+So a frame with refresh_frame_flags = 0 can be dropped only if the next coded frame discards this state:
+setup_past_independence and the reset of all four probability sets apply to key frames and in error resilient mode,
+which also ignores PrevMvs. Encoders with droppable frames (temporal layers) use that mode.
 
-A frame that is shown again (show_existing_frame) decodes nothing. Whether it counts as LastShowFrame is told
-differently by different decoders, so it is superfluous only where the frame decoded before it was shown too.
+A frame that is shown again (show_existing_frame) decodes nothing. Decoders differ in whether it counts as
+LastShowFrame, so it can be dropped only if the frame decoded before it was shown too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Vp9Classifier:
         self._last_shown = False
 
     def classify(self, packet: bytes | memoryview) -> PacketKind:
-        """What the packet says of itself; a reference that is shown, if it cannot be read."""
+        """Return the kind of a packet; `UNKNOWN` if it cannot be parsed."""
         if not len(packet):
             return NO_PICTURE
         try:
@@ -80,10 +80,10 @@ class Vp9Classifier:
 
 
 def vp9_shows(packet: bytes) -> tuple[bool, bool, bool]:
-    """Whether a packet shows a picture of its own, shows an earlier one again, and begins with a key frame.
+    """Return whether a packet shows a frame of its own, shows an earlier one again, and starts with a key frame.
 
     Raises:
-        BitstreamError: it cannot be read.
+        BitstreamError: it cannot be parsed.
     """
     if not packet:
         raise BitstreamError("an empty packet")
@@ -97,7 +97,7 @@ def vp9_shows(packet: bytes) -> tuple[bool, bool, bool]:
 
 
 def _frames(packet: bytes | memoryview) -> list[bytes]:
-    """The first bytes of each frame of a packet, by the superframe index that may end it (annex B)."""
+    """Return the first bytes of each frame of a packet, by its superframe index if it has one (annex B)."""
     last, size = packet[-1], len(packet)
     count, width = (last & 7) + 1, (last >> 3 & 3) + 1
     index = 2 + width * count
@@ -146,7 +146,7 @@ def _check_sync(bits: BitReader) -> None:
 
 
 def _skip_color(bits: BitReader, profile: int) -> None:
-    """color_config of an intra-only frame of profile 1 to 3."""
+    """Skip color_config of an intra-only frame of profile 1 to 3."""
     if profile >= 2:
         bits.skip(1)  # ten_or_twelve_bit
     rgb = bits.u(3) == 7

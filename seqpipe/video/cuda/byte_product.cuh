@@ -1,11 +1,11 @@
-// Products of a matrix of bytes with N others, each added to whole numbers of its own. A warp makes them, and of each matrix
-// a thread has words of four bytes: with line = lane / 4 and word = lane % 4, of 16 by 32, line `line` or 8 below it for odd
-// numbers, word `word`, or 4 beyond it from number 2 on; of 32 by 8, as the right ones, of column `line` the bytes of lines
-// that make up word `word`, or the one 4 beyond it. Of the whole numbers, 16 by 8, line `line` or from number 2 on 8 below,
-// columns 2 * word and the next one.
+// Products of one matrix of bytes with N others, accumulated in integers, by one warp. With line = lane / 4 and
+// word = lane % 4, a thread holds of the left matrix (16 x 32) the word `word` of row `line`, in odd elements of row
+// line + 8, and in elements 2 and 3 the word 4 further on; of each right matrix (32 x 8) the rows of word `word` of column
+// `line`, and of the word 4 further on; of each sum (16 x 8) columns 2 * word and 2 * word + 1 of row `line`, and from
+// element 2 of row line + 8. This is the fragment layout of mma.m16n8k32.
 #ifdef __CUDACC__
 template <int N>
-__device__ __forceinline__ void product(unsigned (&sums)[N][4], const unsigned (&left)[4], const unsigned (&right)[N][2]) {
+__device__ __forceinline__ void multiply_bytes(unsigned (&sums)[N][4], const unsigned (&left)[4], const unsigned (&right)[N][2]) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
 #if __CUDA_ARCH__ >= 800

@@ -1,4 +1,4 @@
-"""Conversion: the arguments of a conversion kernel that all surfaces of one kind share, computed on the host."""
+"""Arguments and macros of the conversion kernel that all surfaces of one kind share, computed on the host."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = ["COUNT_AT", "FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind
 
 KERNEL: Final = CudaSource(__package__, "kernel.cu")
 FRAMES: Final = 64
-"""Frames of a launch: what describes them fits into 4 KB, which a kernel takes by value on every GPU."""
+"""Maximum number of frames per launch: the kernel's argument is limited to 4 KB on all GPUs."""
 THREADS: Final = 256
-"""Threads of a block."""
-_BLOCKS: Final = 528  # that an H200 has under way at once; where there are fewer, more of them wait
+"""Threads per block."""
+_BLOCKS: Final = 528  # resident blocks of an H200; on smaller GPUs some of them wait
 
 _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
-# as kernel.cu has them; a structure of NumPy takes ten times as long to fill
+# Structures of kernel.cu; a structured NumPy array takes ten times as long to fill.
 _FRAME: Final = struct.Struct("4Q 2i")
 _AXES: Final = struct.Struct("40i")
 _MIXTURE: Final = struct.Struct("19f")
@@ -47,20 +47,20 @@ _JOB: Final = np.dtype(
     (np.void, FRAMES * _FRAME.size + _AXES.size + _MIXTURE.size + _GEOMETRY.size + _COUNT.size)
 )
 COUNT_AT: Final = _JOB.itemsize - _COUNT.size
-"""Where in the argument of a launch the number of its frames stands."""
+"""Offset of the number of frames in the kernel's argument."""
 
 
 @dataclass(frozen=True)
 class SurfaceKind:
-    """What surfaces must agree on to be converted together.
+    """Properties that surfaces must share to be converted by one launch.
 
     Attributes:
-        format: of the samples.
-        width: columns in pixels.
-        height: rows in pixels.
+        format: sample format.
+        width: width in pixels.
+        height: height in pixels.
         interleaved: whether Cb and Cr share a plane.
-        shift: bits that samples are shifted up by.
-        aligned: whether rows begin at multiples of four samples.
+        shift: left shift of samples in bits.
+        aligned: whether all rows start at multiples of four samples.
     """
 
     format: SurfaceFormat
@@ -72,7 +72,7 @@ class SurfaceKind:
 
     @classmethod
     def of(cls, surface: DeviceSurface) -> SurfaceKind:
-        """The kind of a surface."""
+        """Return the kind of a surface."""
         shape = surface.shape
         return cls(
             shape.format, shape.width, shape.height, shape.interleaved, shape.shift, is_aligned(surface)
@@ -80,7 +80,7 @@ class SurfaceKind:
 
 
 def is_aligned(surface: DeviceSurface) -> bool:
-    """Whether the rows of all planes begin at multiples of four samples."""
+    """Return whether the rows of all planes start at multiples of four samples."""
     shape = surface.shape
     combined = shape.pitch | shape.chroma_pitch
     for plane in surface.planes:
@@ -90,12 +90,12 @@ def is_aligned(surface: DeviceSurface) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """How surfaces of one kind become pictures.
+    """Conversion of surfaces of one kind.
 
     Attributes:
         defines: macros of the kernel.
-        tiles: blocks along the picture's columns and rows, before the turn.
-        rest: the kernel's argument behind the frames.
+        tiles: number of blocks along columns and rows of the output frame, before rotation.
+        rest: the kernel's argument after the frames.
     """
 
     defines: dict[str, int]
@@ -104,17 +104,17 @@ class Conversion:
 
     @classmethod
     def of(cls, info: StreamInfo, output: OutputSpec, kind: SurfaceKind) -> Conversion:
-        """The conversion of surfaces of a stream.
+        """Return the conversion of surfaces of a stream.
 
         Raises:
-            ParameterError: the crop leaves the picture.
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            ParameterError: the crop exceeds the frame.
+            SourceError: the stream's color cannot be converted to the requested one.
         """
         color = resolve(info)
         placement = output.placement(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
         unscaled = not placement.is_scaled
-        # at full size the CPU works in 8 bits where nothing asks for more, and rounds planes by themselves
+        # The CPU converts unscaled 8-bit surfaces to uint8 in 8 bits, which rounds each plane by itself.
         rounded = kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
         try:
             planes, zeros, mixture = _mixture(
@@ -158,18 +158,18 @@ class Conversion:
         return cls(defines, (columns, rows), numbers + mixture + geometry)
 
     def grid(self, frames: int) -> tuple[int, int, int]:
-        """The blocks of a launch; where pictures are scaled a block may make its tile of several frames."""
+        """Return the grid of a launch; when scaling, a block may compute its tile of several frames."""
         columns, rows = self.tiles
-        at_once = max(1, _BLOCKS // (columns * rows)) if self.defines["SCALED"] else frames
-        each = -(-frames // at_once)
-        return columns, rows, -(-frames // each)
+        depth = max(1, _BLOCKS // (columns * rows)) if self.defines["SCALED"] else frames
+        frames_per_block = -(-frames // depth)
+        return columns, rows, -(-frames // frames_per_block)
 
     def argument(self, surfaces: Seq[DeviceSurface], outs: Seq[int]) -> npt.NDArray[Any]:
-        """The argument of one launch.
+        """Return the argument of one launch.
 
         Args:
-            surfaces: up to ``FRAMES`` of them.
-            outs: the address of each one's picture.
+            surfaces: up to ``FRAMES`` surfaces.
+            outs: address of each surface's output frame.
         """
         job, at = self.blank(), 0
         for surface, out in zip(surfaces, outs, strict=True):
@@ -181,14 +181,14 @@ class Conversion:
         return np.ndarray((), _JOB, job)
 
     def blank(self) -> bytearray:
-        """The argument of a launch without its frames, which begin it, and without their number."""
+        """Return the argument of a launch with its frames and their number still zero."""
         job = bytearray(_JOB.itemsize)
         job[COUNT_AT - len(self.rest) : COUNT_AT] = self.rest
         return job
 
 
 def _orientation(placement: Placement) -> dict[str, int]:
-    """Which axis of the picture before the turn runs along the result's rows, and which run backwards."""
+    """Return the macros of mirror and rotation: whether axes are transposed, and which are reversed."""
     turns = placement.quarter_turns
     return {
         "TRANSPOSED": turns % 2,
@@ -198,7 +198,7 @@ def _orientation(placement: Placement) -> dict[str, int]:
 
 
 def _siting(chroma: Seq[ChromaAxis]) -> dict[str, int]:
-    """Where chroma lies among luma; planes that are scaled by themselves need none of it."""
+    """Return the macros of the chroma location; all 0 for planes that are scaled separately."""
     shifts = [axis.shift for axis in chroma] or [0, 0]
     offsets = [round(2 * axis.offset) for axis in chroma] or [0, 0]
     return dict(zip(("SHIFT_X", "SHIFT_Y", "OFFSET_X", "OFFSET_Y"), (*shifts, *offsets), strict=True))
@@ -207,7 +207,7 @@ def _siting(chroma: Seq[ChromaAxis]) -> dict[str, int]:
 def _tiling(
     axes: Seq[ChromaAxis], kind: SurfaceKind, placement: Placement, *, scaled: bool
 ) -> dict[str, int]:
-    """The size of a tile, and how its luma samples begin."""
+    """Return the macros of the tile's size and of the alignment of its luma samples."""
     if scaled:
         return {"SCALED": 1, "ODD_X": 0, "ODD_Y": 0, "ALIGNED": int(kind.aligned), "TILE_U": 32, "TILE_V": 32}
     left, top = (axis.start for axis in axes[:2])
@@ -223,7 +223,7 @@ def _tiling(
 
 
 def _axes(color: ColorSpec, placement: Placement, kind: SurfaceKind) -> tuple[ChromaAxis, ...]:
-    """The axes of luma columns and rows, and of chroma columns and rows."""
+    """Return the axes of luma columns and rows, and of chroma columns and rows."""
     left, top, width, height = placement.box
     luma = ChromaAxis(0, 0.0, left, width, kind.width), ChromaAxis(0, 0.0, top, height, kind.height)
     form = kind.format
@@ -239,10 +239,10 @@ def _axes(color: ColorSpec, placement: Placement, kind: SurfaceKind) -> tuple[Ch
 
 
 def _filters(axes: Seq[ChromaAxis], placement: Placement) -> tuple[FilterAxis, ...]:
-    """The filters of luma columns and rows, and of chroma columns and rows."""
+    """Return the filters of luma columns and rows, and of chroma columns and rows."""
     stretches = placement.stretches
     sizes = [stretch.size for stretch in stretches]
-    # the samples beside a window are on the luma grid, and so are those within it
+    # Windows are scaled on the luma grid, as are the samples around them.
     directly = placement.is_scaled and placement.window is None
     skip = directly and all(map(ChromaAxis.skips_luma_grid, axes[2:], sizes))
     return tuple(
@@ -252,9 +252,9 @@ def _filters(axes: Seq[ChromaAxis], placement: Placement) -> tuple[FilterAxis, .
 
 
 def _units(levels: bool, *, rounded: bool) -> tuple[float, float, float]:
-    """What the kernel has luma, chroma and their mixtures in, as levels.cuh says.
+    """Return the units of luma, chroma and mixed values in the kernel, see levels.cuh.
 
-    All of them are powers of two, so that no bit of a product or a sum depends on them.
+    They are powers of two, so that products and sums have the same bits in any unit.
     """
     if not levels:
         return 1.0, 1.0, 1.0
@@ -272,20 +272,20 @@ def _mixture(
     shift: int,
     units: tuple[float, float, float],
 ) -> tuple[int, int, bytes]:
-    """How many planes are read, which weights of them are 0, and how values are made of samples, as the kernel has it.
+    """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion.
 
     Args:
-        color: of the stream.
-        wanted: what it becomes.
-        dtype: of the numbers that are mixed.
-        mean: of the output.
-        std: of the output.
-        form: of the samples.
-        shift: bits that samples are shifted up by.
-        units: what the kernel has luma, chroma and their mixtures in.
+        color: color of the stream.
+        wanted: color of the output.
+        dtype: type of the mixed values.
+        mean: mean of the output.
+        std: standard deviation of the output.
+        form: sample format.
+        shift: left shift of samples in bits.
+        units: units of luma, chroma and mixed values in the kernel.
 
     Raises:
-        SourceError: the color cannot be converted to the one that is wanted.
+        SourceError: the color cannot be converted to the wanted one.
     """
     matrix = _matrix(color, wanted, dtype, form, shift)
     channels, planes = matrix.shape[0], matrix.shape[1] - 1
@@ -294,7 +294,7 @@ def _mixture(
     rows[:channels, :planes] = matrix[:, :planes] * mixed / np.array((luma, chroma, chroma))[:planes]
     rows[:channels, 3] = matrix[:, -1] * mixed
     gain, offset = np.zeros(3), np.zeros(3)
-    # colors that are rounded are mixed as numbers of the type that they are rounded to, and statistics follow
+    # Colors that are rounded first are mixed in units of the rounded type; mean and std are applied after that.
     unit = 1.0 if dtype.startswith("float") else _PEAKS[dtype]
     divisor = np.array(std or (1.0,) * channels)
     gain[:channels] = 1 / (unit * divisor)
@@ -304,7 +304,7 @@ def _mixture(
 
 
 def _matrix(color: ColorSpec, wanted: Color, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:
-    """The matrix from samples as they are stored to the output's values before mean and std, row by channel."""
+    """Return the matrix from stored samples to output values before mean and std, one row per channel."""
     bits = 16 if dtype == "uint16" else 8
     matrix = output_matrix(color, wanted, form, bits)
     if wanted == "YCbCr" and dtype == "uint8":

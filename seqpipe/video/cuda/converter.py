@@ -1,9 +1,9 @@
-"""DeviceConverter: surfaces in device memory to pixels there, one launch for up to 64 frames.
+"""Conversion of surfaces to pixels in device memory, up to 64 frames per launch.
 
-What it costs at least, by arithmetic for an H200 (4.8 TB/s): 1080p NV12 to RGB uint8 moves 3.1 MB in and 6.2 MB out,
-1.9 µs a frame; to float32, 25 MB out, 5.8 µs; scaled to 224×224, 0.7 µs for the 3.1 MB that are read. Measured there:
-6.0, 7.8 and 3.2 µs (tests/bench/RESULTS.md). An engine needs 1,300 µs for the same frame. Nothing but the kernel's
-argument goes to the device: weights of filters are made there, so a crop never seen before costs a few dozen µs.
+Lower bounds by memory bandwidth on an H200 (4.8 TB/s): 1080p NV12 to RGB uint8 reads 3.1 MB and writes 6.2 MB, 1.9 µs
+per frame; to float32 it writes 25 MB, 5.8 µs; scaled to 224×224, 0.7 µs for the 3.1 MB that are read. Measured: 6.0,
+7.8 and 3.2 µs (tests/bench/RESULTS.md). An engine takes 1,300 µs to decode the frame. Only the kernel's argument is
+copied to the device: filter weights are computed there, so a new crop costs a few dozen µs.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .device_surface import DeviceSurface
 
 __all__ = ["Converters", "DeviceConverter", "converters_of"]
 
-_KEPT: Final = 1024  # some KB each
+_CACHED_CONVERTERS: Final = 1024  # a few KB each
 
 
 class DeviceConverter:
-    """Makes frames of the surfaces of one stream, as the CPU's ``Converter`` does.
+    """Converts the surfaces of one stream to output frames, as the CPU's ``Converter`` does; thread-safe.
 
-    It rounds once, at the end; but pictures of full size that are uint8 and made of 8 bits are those of the CPU,
-    whose interpolated chroma is rounded first. A frame that differs in size or format from the others is scaled to
-    the same picture, by a launch of its own. It may be used by several threads, and holds nothing on the device.
+    Values are rounded once, at the end; except for unscaled uint8 frames of 8-bit surfaces, which equal those of the
+    CPU, whose interpolated chroma is rounded first. A frame that differs in size or format from the others is scaled to
+    the same output size, by a separate launch. The converter holds no device memory.
 
     Args:
-        info: the stream; its tags decide the color, its size the geometry.
-        output: what the pictures are to be.
-        device: the GPU's number, or what kernels run on.
+        info: the stream; its tags determine the color, its size the geometry.
+        output: the output specification.
+        device: the GPU's number, or another device that runs kernels.
 
     Raises:
-        ParameterError: the crop leaves the picture; the message names its size.
+        ParameterError: the crop exceeds the frame; the message names its size.
         BackendError: CuPy is missing or does not fit the driver, or there is no such GPU.
     """
 
@@ -53,30 +53,30 @@ class DeviceConverter:
         self._shape = output.frame_shape(info)
         self._dtype = np.dtype(output.dtype)
         self._device = KernelDevice(device) if isinstance(device, int) else device
-        self._known: dict[SurfaceKind, Conversion] = {}
+        self._conversions: dict[SurfaceKind, Conversion] = {}
         self._handles: dict[SurfaceKind, int] = {}
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(rows, columns, channels) of a picture, or (channels, rows, columns) if the layout is FCHW."""
+        """Shape of an output frame: (height, width, channels), or (channels, height, width) if the layout is FCHW."""
         return self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of a value."""
+        """Type of a pixel value."""
         return self._dtype
 
     def __call__(self, surfaces: Seq[DeviceSurface], outs: Seq[int | Array], stream: Any = None) -> None:
-        """Queue the conversion of some surfaces; they must stay as they are until the stream has done it.
+        """Queue the conversion of surfaces, whose memory must stay valid until the CUDA stream has completed it.
 
         Args:
             surfaces: frames of the stream.
-            outs: for each, contiguous device memory of ``shape`` and ``dtype``: an array, or its address.
+            outs: for each surface, contiguous device memory of ``shape`` and ``dtype``: an array, or its address.
             stream: a CuPy stream; None for CuPy's current one.
 
         Raises:
-            ParameterError: there are not as many outs as surfaces, or an array is not such memory.
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            ParameterError: surfaces and outs differ in number, or an out is not such memory.
+            SourceError: the stream's color cannot be converted to the requested one.
             BackendError: the kernel cannot be compiled.
         """
         if len(surfaces) != len(outs):
@@ -84,19 +84,19 @@ class DeviceConverter:
                 f"{len(surfaces)} surfaces, but {len(outs)} outs", allowed="one out for each surface"
             )
         addresses = [self._address(out) for out in outs]
-        for kind, places in _by_kind(surfaces).items():
+        for kind, indices in _by_kind(surfaces).items():
             conversion = self._conversion(kind)
-            for begin in range(0, len(places), FRAMES):
-                part = places[begin : begin + FRAMES]
+            for begin in range(0, len(indices), FRAMES):
+                part = indices[begin : begin + FRAMES]
                 job = conversion.argument([surfaces[i] for i in part], [addresses[i] for i in part])
                 grid = conversion.grid(len(part))
                 self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
 
     def prepared(self, surface: DeviceSurface) -> tuple[Conversion, int]:
-        """How surfaces like one are converted, and what the driver knows the kernel by that does it.
+        """Return the conversion of surfaces like the given one, and the driver's handle of its kernel.
 
         Raises:
-            SourceError: the stream's color cannot be converted to the one that is asked for.
+            SourceError: the stream's color cannot be converted to the requested one.
             BackendError: the kernel cannot be compiled.
         """
         kind = SurfaceKind.of(surface)
@@ -106,9 +106,9 @@ class DeviceConverter:
         return conversion, self._handles[kind]
 
     def _conversion(self, kind: SurfaceKind) -> Conversion:
-        if kind not in self._known:
-            self._known[kind] = Conversion.of(self._info, self._output, kind)
-        return self._known[kind]
+        if kind not in self._conversions:
+            self._conversions[kind] = Conversion.of(self._info, self._output, kind)
+        return self._conversions[kind]
 
     def _address(self, out: int | Array) -> int:
         if isinstance(out, int):
@@ -129,18 +129,18 @@ class DeviceConverter:
 
 
 def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
-    """The places of the surfaces of each kind; most share their shape, and so their kind is made out once."""
-    alike: dict[tuple[int, bool], list[int]] = {}
-    for place, surface in enumerate(surfaces):
-        alike.setdefault((id(surface.shape), is_aligned(surface)), []).append(place)
+    """Return the indices of the surfaces of each kind, which is computed once for surfaces that share their shape."""
+    by_shape: dict[tuple[int, bool], list[int]] = {}
+    for index, surface in enumerate(surfaces):
+        by_shape.setdefault((id(surface.shape), is_aligned(surface)), []).append(index)
     found: dict[SurfaceKind, list[int]] = {}
-    for places in alike.values():
-        found.setdefault(SurfaceKind.of(surfaces[places[0]]), []).extend(places)
+    for indices in by_shape.values():
+        found.setdefault(SurfaceKind.of(surfaces[indices[0]]), []).extend(indices)
     return found
 
 
 class Converters:
-    """The converters of one GPU, for all who paint there: the least recently used are given up.
+    """Cache of the converters of one GPU, shared by all painters; the least recently used are dropped.
 
     Args:
         device: the GPU's number.
@@ -148,22 +148,22 @@ class Converters:
 
     def __init__(self, device: int) -> None:
         self._device = device
-        self._known: OrderedDict[Hashable, DeviceConverter] = OrderedDict()
+        self._converters: OrderedDict[Hashable, DeviceConverter] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
-        """The converter for a stream and an output; any thread may ask."""
+        """Return the converter for a stream and an output; thread-safe."""
         key = converter_key(info, output)
         with self._lock:
-            if key not in self._known:
-                self._known[key] = DeviceConverter(info, output, self._device)
-                while len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key)
-            return self._known[key]
+            if key not in self._converters:
+                self._converters[key] = DeviceConverter(info, output, self._device)
+                while len(self._converters) > _CACHED_CONVERTERS:
+                    self._converters.popitem(last=False)
+            self._converters.move_to_end(key)
+            return self._converters[key]
 
 
 @cache
 def converters_of(device: int) -> Converters:
-    """Those of a GPU."""
+    """Return the converters of a GPU."""
     return Converters(device)

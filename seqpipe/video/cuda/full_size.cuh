@@ -1,8 +1,8 @@
-// Pictures of the size of their part of the surface. A thread makes four columns of two rows. Their chroma lies within
-// four samples of up to three rows: from the one before the first luma sample's own, where chroma is subsampled.
+// Frames at the size of the surface. A thread computes four columns of two rows. Their chroma comes from four samples of up
+// to three rows, which begin one before the first luma sample's own where chroma is subsampled.
 
 #define CHROMA_ROWS (SHIFT_Y ? 3 : 2)
-// whether no luma column has a chroma sample right on it; else the CPU rounds after the rows, too
+// whether no luma column coincides with a chroma sample; otherwise the CPU also rounds after the vertical interpolation
 #define BETWEEN_COLUMNS (SHIFT_X && OFFSET_X == 1)
 
 __device__ __forceinline__ void read_luma(const Job& job, const Frame& frame, int u, int v, float* four) {
@@ -21,7 +21,7 @@ __device__ __forceinline__ void read_luma(const Job& job, const Frame& frame, in
 #endif
 }
 
-// Four chroma samples of one row, from column on.
+// Reads four chroma samples of one row.
 __device__ __forceinline__ void read_chroma(
     const Job& job, const Frame& frame, int column, int row, float* cb, float* cr) {
     const Address start = (Address)limited(row, 0, job.chroma_height - 1) * frame.chroma_pitch;
@@ -43,8 +43,8 @@ __device__ __forceinline__ void read_chroma(
     }
 }
 
-// Chroma at the i-th luma sample, from samples that stand a quarter of `quarters` before it. All of it is known when
-// the loops are unrolled, so that samples without a weight are not even read.
+// Interpolates chroma at `quarters` quarters of a sample. The positions are constants after unrolling, so samples without a
+// weight are not read.
 __device__ __forceinline__ float between(const float* samples, int step, int quarters) {
     const float near = samples[(quarters >> 2) * step];
     if ((quarters & 3) == 0) return near;
@@ -79,26 +79,26 @@ __device__ __forceinline__ void read_block(const Job& job, const Frame& frame, i
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 four[i] = between(&samples[component][0][i], 4, quarters_y(j));
-                if (ROUNDED && !BETWEEN_COLUMNS) four[i] = whole(four[i]);
+                if (ROUNDED && !BETWEEN_COLUMNS) four[i] = round_even(four[i]);
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float chroma = between(four, 1, quarters_x(i));
-                pixels[j][i][1 + component] = ROUNDED ? whole(chroma) : chroma;
+                pixels[j][i][1 + component] = ROUNDED ? round_even(chroma) : chroma;
             }
         }
 #endif
     }
 }
 
-// Four pixels of a row into the tile: in words where they stay side by side.
+// Writes four pixels of a row to the tile: in words where they stay adjacent.
 __device__ __forceinline__ void put_four(const Job& job, Value* tile, int u, int v, const float (*pixels)[PLANES]) {
 #if TRANSPOSED
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            tile[place(u + i, v, channel)] = mixed(job, pixels[i], channel);
+            tile[tile_index(u + i, v, channel)] = convert_pixel(job, pixels[i], channel);
 #else
     union {
         Value values[4 * CHANNELS];
@@ -109,12 +109,12 @@ __device__ __forceinline__ void put_four(const Job& job, Value* tile, int u, int
         const int at = REVERSED_U ? 3 - i : i;
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            run.values[PLANAR ? 4 * channel + at : CHANNELS * at + channel] = mixed(job, pixels[i], channel);
+            run.values[PLANAR ? 4 * channel + at : CHANNELS * at + channel] = convert_pixel(job, pixels[i], channel);
     }
     const int words = PLANAR ? sizeof(Value) : CHANNELS * sizeof(Value);
 #pragma unroll
     for (int part = 0; part < (PLANAR ? CHANNELS : 1); part++) {
-        unsigned* to = (unsigned*)(tile + place(REVERSED_U ? u + 3 : u, v, part));
+        unsigned* to = (unsigned*)(tile + tile_index(REVERSED_U ? u + 3 : u, v, part));
 #pragma unroll
         for (int i = 0; i < words; i++) to[i] = run.words[part * words + i];
     }

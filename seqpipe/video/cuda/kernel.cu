@@ -1,29 +1,28 @@
-// Surfaces to pictures in one launch: chroma interpolation, scaling, color matrix, mirror, quarter turn, type.
+// Converts surfaces to frames in one launch: chroma interpolation, scaling, color matrix, flips, rotation and dtype.
 //
-// A block makes one tile of the picture as it stands before the turn, (u, v) with u along its rows; the tile lies
-// in shared memory in the order of the result, and goes out in whole lines. blockIdx.z is the frame; where pictures are
-// scaled, it is the first of some.
+// A block computes one tile of the frame before rotation, with coordinates (u, v), u along rows; the tile is stored in shared
+// memory in the layout of the result, and written in whole lines. blockIdx.z is the frame, or the first of several frames of
+// the block with SCALED.
 //
 // SAMPLE_BYTES  1 or 2                     INTERLEAVED  whether Cb and Cr share a plane
-// PLANES        planes that are read       CHANNELS     values of a pixel
+// PLANES        number of input planes     CHANNELS     values per pixel
 // OUTPUT        0 uint8, 1 uint16, 2 float16, 3 float32
-// ROUNDED       whether planes are rounded before they are mixed, as the CPU does where it works in 8 bits
+// ROUNDED       whether planes are rounded before the color matrix, as on the CPU with 8-bit intermediates
 // PLANAR        whether the result is CHW instead of HWC
-// TRANSPOSED, REVERSED_U, REVERSED_V       what flip, mirror and turn come to
-// ALIGNED       whether four samples of a row can be read at once
-// SCALED        whether pictures are scaled; else they have the size of their part of the surface
-// WIDE          whether sums of weights take 64 bits; only where SCALED
-// ENDS          whether a window is scaled: what is beside it counts, and beyond what is shown there is nothing
-// LEVELS        255 or 65535: colors are rounded to that many levels before they are scaled; 0: planes are scaled
-// ZEROS         the weights of planes that are 0, of plane p of channel c bit 3 * c + p; only where LEVELS
-// Only where not SCALED:
-// SHIFT_*       log2 of luma samples per chroma sample, 0 or 1
-// OFFSET_*      twice the first chroma sample's place in luma samples
-// ODD_*         the parity of the first luma sample that is shown
+// TRANSPOSED, REVERSED_U, REVERSED_V       the combined flips and rotation
+// ALIGNED       whether four samples of a row can be read as one word
+// SCALED        whether frames are scaled
+// WIDE          whether sums of weights need 64 bits; only with SCALED
+// ENDS          whether a window is scaled: samples outside it contribute, and edge samples are not repeated
+// LEVELS        255 or 65535: colors are rounded to integers up to it before scaling; 0: planes are scaled before conversion
+// ZEROS         bit 3 * c + p: whether the matrix entry of channel c and plane p is 0; only with LEVELS
+// SHIFT_*       log2 of luma samples per chroma sample; without SCALED, or with LEVELS
+// OFFSET_*      twice the position of the first chroma sample in luma samples; likewise
+// ODD_*         parity of the first visible luma sample; only without SCALED
 //
-// TILE_U, TILE_V, JOB_BYTES                as the host has them
+// TILE_U, TILE_V, JOB_BYTES                equal to the host's
 //
-// Every line below is one set of these that the compile test goes through.
+// Each line below is a variant that the compile test covers.
 // variant: SAMPLE_BYTES=1 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=0 ROUNDED=1 PLANAR=0 TRANSPOSED=0 REVERSED_U=0 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=0 OFFSET_Y=1 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=128 TILE_V=16 JOB_BYTES=2824
 // variant: SAMPLE_BYTES=2 INTERLEAVED=1 PLANES=3 CHANNELS=3 OUTPUT=1 ROUNDED=0 PLANAR=0 TRANSPOSED=0 REVERSED_U=1 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=1 SHIFT_Y=1 OFFSET_X=1 OFFSET_Y=2 ODD_X=1 ODD_Y=1 ALIGNED=0 TILE_U=128 TILE_V=16 JOB_BYTES=2824
 // variant: SAMPLE_BYTES=2 INTERLEAVED=0 PLANES=3 CHANNELS=3 OUTPUT=3 ROUNDED=0 PLANAR=1 TRANSPOSED=1 REVERSED_U=1 REVERSED_V=0 SCALED=0 WIDE=0 ENDS=0 LEVELS=0 ZEROS=0 SHIFT_X=0 SHIFT_Y=0 OFFSET_X=0 OFFSET_Y=0 ODD_X=0 ODD_Y=0 ALIGNED=1 TILE_U=64 TILE_V=32 JOB_BYTES=2824
@@ -73,19 +72,19 @@ struct Frame {
 
 struct Job {
     Frame frames[FRAMES];
-    Axis axes[4];              // luma along u and v, chroma along u and v; only where SCALED
+    Axis axes[4];              // luma along u and v, chroma along u and v; only with SCALED
     float matrix[3][4];        // channel by (planes, 1)
-    float gain[3], offset[3];  // of floats, after they are limited to 0 to peak
+    float gain[3], offset[3];  // for float output, applied after clamping to [0, peak]
     float peak;
-    int left, top;      // the first luma sample that is shown
-    int width, height;  // of the picture before the turn
+    int left, top;      // first visible luma sample
+    int width, height;  // size of the frame before rotation
     int chroma_width, chroma_height;
-    int count;  // of frames
+    int count;  // number of frames
 };
 
 static_assert(sizeof(Job) == JOB_BYTES, "the host's structure has another size");
 
-// the tile as it stands in the result
+// the tile in the orientation of the result
 #if TRANSPOSED
 #define TILE_ROWS TILE_U
 #define TILE_COLUMNS TILE_V
@@ -93,10 +92,10 @@ static_assert(sizeof(Job) == JOB_BYTES, "the host's structure has another size")
 #define TILE_ROWS TILE_V
 #define TILE_COLUMNS TILE_U
 #endif
-// whether values go out one by one, which are side by side for a warp, instead of by way of the tile
-#define ONE_BY_ONE (SCALED && PLANAR && !TRANSPOSED)
-// values of a pixel that lie side by side
-#define TOGETHER (PLANAR ? 1 : CHANNELS)
+// whether threads write values directly, coalesced per warp, instead of through the tile
+#define DIRECT_WRITE (SCALED && PLANAR && !TRANSPOSED)
+// adjacent values of a pixel
+#define PIXEL_VALUES (PLANAR ? 1 : CHANNELS)
 
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned short half_bits(float value) {
@@ -106,12 +105,12 @@ __device__ __forceinline__ unsigned short half_bits(float value) {
 }
 #endif
 
-// The nearest whole number, halves to even, of values below 2^22.
-__device__ __forceinline__ float whole(float value) {
+// Rounds values below 2^22 to integers, halves to even.
+__device__ __forceinline__ float round_even(float value) {
     return value + 12582912.0f - 12582912.0f;
 }
 
-__device__ __forceinline__ Value finished(const Job& job, float value, int channel) {
+__device__ __forceinline__ Value to_value(const Job& job, float value, int channel) {
     value = fminf(fmaxf(value, 0.0f), job.peak);
 #if OUTPUT < 2
     return (Value)__float2int_rn(value);
@@ -125,52 +124,52 @@ __device__ __forceinline__ Value finished(const Job& job, float value, int chann
 #endif
 }
 
-// Arithmetic that knows the smallest numbers, too: CuPy always has compilers take them for 0.
+// Arithmetic with denormals, which CuPy's compiler options flush to 0.
 #ifdef __CUDACC__
-__device__ __forceinline__ float fused(float a, float b, float c) {
+__device__ __forceinline__ float fma_denormal(float a, float b, float c) {
     float result;
     asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
     return result;
 }
-__device__ __forceinline__ float product(float a, float b) {
+__device__ __forceinline__ float mul_denormal(float a, float b) {
     float result;
     asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
 }
-__device__ __forceinline__ float difference(float a, float b) {
+__device__ __forceinline__ float sub_denormal(float a, float b) {
     float result;
     asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
 }
 #else
-__device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ __forceinline__ float product(float a, float b) { return a * b; }
-__device__ __forceinline__ float difference(float a, float b) { return a - b; }
+__device__ __forceinline__ float fma_denormal(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ float mul_denormal(float a, float b) { return a * b; }
+__device__ __forceinline__ float sub_denormal(float a, float b) { return a - b; }
 #endif
 
-__device__ __forceinline__ float mixed_value(const Job& job, const float* planes, int channel) {
+__device__ __forceinline__ float color_value(const Job& job, const float* planes, int channel) {
     const float* row = job.matrix[channel];
     float sum = row[3];
 #pragma unroll
     for (int plane = PLANES - 1; plane >= 0; plane--)
-        if (!(ZEROS >> (3 * channel + plane) & 1)) sum = LEVELS ? fused(row[plane], planes[plane], sum) : fmaf(row[plane], planes[plane], sum);
+        if (!(ZEROS >> (3 * channel + plane) & 1)) sum = LEVELS ? fma_denormal(row[plane], planes[plane], sum) : fmaf(row[plane], planes[plane], sum);
     return sum;
 }
 
-__device__ __forceinline__ Value mixed(const Job& job, const float* planes, int channel) {
-    return finished(job, mixed_value(job, planes, channel), channel);
+__device__ __forceinline__ Value convert_pixel(const Job& job, const float* planes, int channel) {
+    return to_value(job, color_value(job, planes, channel), channel);
 }
 
-__device__ __forceinline__ int place(int u, int v, int channel) {
+__device__ __forceinline__ int tile_index(int u, int v, int channel) {
     const int along_u = REVERSED_U ? TILE_U - 1 - u : u, along_v = REVERSED_V ? TILE_V - 1 - v : v;
     const int row = TRANSPOSED ? along_u : along_v, column = TRANSPOSED ? along_v : along_u;
     return PLANAR ? (channel * TILE_ROWS + row) * TILE_COLUMNS + column
                   : (row * TILE_COLUMNS + column) * CHANNELS + channel;
 }
 
-// ---------------------------------------------------------------------------------- the tile goes out
+// ---------------------------------------------------------------------------------- output
 
-// Values begin to end of one line, by one warp; where the line is a multiple of four bytes away, in words.
+// Writes the values from begin to end of one line, by one warp; in words if the destination is aligned.
 __device__ __forceinline__ void write_line(const Value* from, Value* to, int begin, int end) {
     const int lane = threadIdx.x & 31;
     if (sizeof(Value) < 4 && ((Address)to & 3) == 0) {
@@ -185,7 +184,7 @@ __device__ __forceinline__ void write_line(const Value* from, Value* to, int beg
     for (int i = begin + lane; i < end; i += 32) to[i] = from[i];
 }
 
-// The first row or column of a block's tile in the result; less than 0 where a reversed tile is cut off.
+// First row or column of a block's tile in the result; negative where a reversed tile is clipped.
 __device__ __forceinline__ int origin(int length, int block, int tile, bool reversed) {
     return reversed ? length - (block + 1) * tile : block * tile;
 }
@@ -200,9 +199,9 @@ __device__ __forceinline__ void write_tile(const Job& job, Address out, const Va
     for (int line = threadIdx.x / 32; line < lines; line += WARPS) {
         const int row = top + line % TILE_ROWS, channel = line / TILE_ROWS;
         if (row < 0 || row >= rows) continue;
-        const long long start = (((long long)channel * rows + row) * columns + left) * TOGETHER;
+        const long long start = (((long long)channel * rows + row) * columns + left) * PIXEL_VALUES;
         Value* to = (Value*)(out + start * (long long)sizeof(Value));
-        write_line(tile + line * TILE_COLUMNS * TOGETHER, to, begin * TOGETHER, end * TOGETHER);
+        write_line(tile + line * TILE_COLUMNS * PIXEL_VALUES, to, begin * PIXEL_VALUES, end * PIXEL_VALUES);
     }
 }
 
@@ -212,9 +211,9 @@ __device__ __forceinline__ void write_tile(const Job& job, Address out, const Va
 #include "full_size.cuh"
 #endif
 
-// Blocks that share a processor; numbers of 64 bits, and levels, take more registers, and levels so much shared memory that
-// only processors of data centers have enough of it for three. On others no more than three of the rest fit either, and
-// from Blackwell on the compiler needs a register more than four leave.
+// Resident blocks per multiprocessor: 64-bit sums and levels take more registers, and only data center GPUs have enough
+// shared memory for three blocks with levels. On other GPUs at most three blocks of the other variants fit, and from Blackwell
+// on the compiler needs one register more than four blocks leave.
 #define LARGE_MEMORY (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200))
 #define BLOCKS (!SCALED ? 4 : LEVELS ? (LARGE_MEMORY ? 3 : 2) : WIDE || !LARGE_MEMORY || __CUDA_ARCH__ >= 1000 ? 3 : 4)
 

@@ -1,20 +1,20 @@
-// Sums of levels along u, with weights of 24 bits, by products of matrices of bytes: of lines by samples with samples by
-// columns, where the weights of a column stand in a band. They are whole numbers, so that nothing is rounded on the way.
+// Filtering of levels along u with 24-bit weights, by integer matrix products of bytes: (lines x samples) by
+// (samples x columns), where the weights form a band. The sums are exact.
 #include "byte_product.cuh"
 
 // ---------------------------------------------------------------------------------- weights
 
-// The words of four samples that pixels are made of, counted from the row's first.
+// Number of words of four samples per pixel, and the first one, counted from the start of the row.
 __device__ __forceinline__ int fours_of_pixel(const Axis& axis) {
     return min(axis.taps + 6 >> 2, axis.samples + 3 >> 2);
 }
 __device__ __forceinline__ int first_four(const Axis& axis, const Span& span) {
     return min(span.first >> 2, (axis.samples + 3 >> 2) - fours_of_pixel(axis));
 }
-// Whether there is room for their weights; if not, they are made anew for each piece, some words of a pixel at a time.
+// Whether their weights fit; otherwise they are computed for each piece, some words of a pixel at a time.
 __device__ __forceinline__ bool keeps_columns(const Axis& axis) { return fours_of_pixel(axis) <= WORDS; }
 
-// Weights of some words of each column's pixel, from one on: parts of 2^24, and all of it is one less.
+// Computes the weights of some words of each column from `begin`, in 1 / 2^24; a weight of 1 becomes 2^24 - 1.
 __device__ __forceinline__ void weigh_levels(const Axis& axis, Filter& filter, int begin) {
     const unsigned words = min(fours_of_pixel(axis) - begin, WORDS);
     if (threadIdx.x < TILE_U)
@@ -34,18 +34,18 @@ __device__ __forceinline__ void weigh_levels(const Axis& axis, Filter& filter, i
 
 // ---------------------------------------------------------------------------------- products
 
-// A product has 16 rows of levels: as many sums where a level is a byte; where it has two, upper bytes are those 8 below.
+// A product has 16 rows: 16 sums of one-byte levels, or 8 of two-byte levels, whose upper bytes are 8 rows below.
 constexpr int SUMS_OF_PRODUCT = 16 / LEVEL_BYTES;
 constexpr int PRODUCTS = (LINES * CHANNELS + SUMS_OF_PRODUCT - 1) / SUMS_OF_PRODUCT;
 constexpr int COLUMNS_OF_PRODUCT = 8, WORDS_OF_PRODUCT = 8;
 constexpr int GROUPS = TILE_U / COLUMNS_OF_PRODUCT, WARPS_OF_GROUP = WARPS / GROUPS;
-constexpr int UPPER = LEVEL_BYTES == 1 ? 8 * LEVEL_WORDS : LEVEL_WORDS;  // from a row to the one that is 8 below
+constexpr int UPPER = LEVEL_BYTES == 1 ? 8 * LEVEL_WORDS : LEVEL_WORDS;  // distance of a row to the one 8 below
 
-// Which words of a piece the products of a group of columns are made of; and of them, those of a thread's own column.
+// The words of a piece that contribute to a group of columns, and those of a thread's own column.
 struct Band {
     int group, begin, end, first;
-    unsigned own;             // from the first on
-    const unsigned* weights;  // of the column, by rank, and word from the first on
+    unsigned own;             // number of words from `first`
+    const unsigned* weights;  // weights of the column by rank and word from `first`
 };
 __device__ __forceinline__ Band band_of(const Axis& axis, const Filter& filter, int some, const Piece& piece) {
     const int group = threadIdx.x / 32 % GROUPS, column = group * COLUMNS_OF_PRODUCT, own = column + threadIdx.x % 32 / 4;
@@ -56,7 +56,7 @@ __device__ __forceinline__ Band band_of(const Axis& axis, const Filter& filter, 
             (unsigned)limited(right - first, 0, words), (const unsigned*)filter.byte_weights[own][0]};
 }
 
-// A sum of the ranks of weights, which is below 2^32.
+// Combines the sums of the bytes of weights to one below 2^32.
 __device__ __forceinline__ float sum_of(const unsigned (&ranks)[WEIGHT_BYTES][4], int k) {
     return (float)(ranks[0][k] + (ranks[1][k] << 8) + (ranks[2][k] << 16));
 }
@@ -66,7 +66,7 @@ struct __align__(8) Two {
     float values[2];
 };
 
-// N products, from one on, of levels from the band's first word on.
+// Computes N products from `number`, of levels from the band's first word.
 template <int N>
 __device__ __forceinline__ void sum_products(
     Count<N>, const Band& band, const unsigned* levels, bool begins, int number, float* lines) {
@@ -86,7 +86,7 @@ __device__ __forceinline__ void sum_products(
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const unsigned* row = from + i * (WARPS_OF_GROUP * 16 * LEVEL_WORDS);
-            product(sums[i], {row[0], row[UPPER], row[4], row[UPPER + 4]}, right);
+            multiply_bytes(sums[i], {row[0], row[UPPER], row[4], row[UPPER + 4]}, right);
         }
     }
     float* to = lines + (number * SUMS_OF_PRODUCT + line) * LINE_PITCH + band.group * COLUMNS_OF_PRODUCT + 2 * word;
@@ -105,8 +105,8 @@ __device__ __forceinline__ void sum_products(
         }
 }
 
-// Adds what some words of each pixel give, from one of them on, as far as they are in a piece; the first of all begin the
-// sums. Warps share the columns, eight each, and the products of a group of columns.
+// Adds the words of each pixel from `some` that lie in a piece; `begins` initializes the sums. Each warp processes eight
+// columns; the warps of a group of columns share its products.
 __device__ __forceinline__ void add_words(
     const Axis& axis, const Filter& filter, int some, const Piece& piece, const unsigned* levels, bool begins, float* lines) {
     const Band band = band_of(axis, filter, some, piece);
@@ -115,15 +115,15 @@ __device__ __forceinline__ void add_words(
     int number = threadIdx.x / 32 / GROUPS;
     levels += band.begin - piece.first * (RUN / 4);
 #pragma unroll 1
-    for (; number + (AT_ONCE - 1) * WARPS_OF_GROUP < products; number += AT_ONCE * WARPS_OF_GROUP) {
-        sum_products(Count<AT_ONCE>(), band, levels, begins, number, lines);
-        if (PRODUCTS <= AT_ONCE * WARPS_OF_GROUP) return;
+    for (; number + (PRODUCTS_PER_STEP - 1) * WARPS_OF_GROUP < products; number += PRODUCTS_PER_STEP * WARPS_OF_GROUP) {
+        sum_products(Count<PRODUCTS_PER_STEP>(), band, levels, begins, number, lines);
+        if (PRODUCTS <= PRODUCTS_PER_STEP * WARPS_OF_GROUP) return;
     }
 #pragma unroll 1
     for (; number < products; number += WARPS_OF_GROUP) sum_products(Count<1>(), band, levels, begins, number, lines);
 }
 
-// Sums a piece up.
+// Adds a piece to the sums.
 __device__ __forceinline__ void sum_piece(const Axis& axis, Filter& filter, const Piece& piece, const unsigned* levels,
                                           bool begins, float* lines) {
     const int words = fours_of_pixel(axis);

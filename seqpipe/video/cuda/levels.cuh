@@ -1,25 +1,25 @@
-// Levels of a picture of full size, limited and rounded as such a picture has them: of lines of the source, each made once
-// for a tile, by some pixels of two lines at a time.
+// Conversion of source lines to full-size levels with clamping and rounding; each line is converted once per tile, by runs of
+// pixels of two lines.
 //
-// Numbers are floats by their bits: one with the bits n is n times the smallest, 2^-149. What is made of such floats is
-// rounded to whole numbers, halves to even, as whatever is smaller has no bits; and nothing needs to be converted. The
-// host's matrix is scaled to fit: 2^116 for what is n * 2^-149, 1 for what is n * 2^-33, and sums are so many times 2^-33.
+// Integers are represented as denormal floats: the bits n are the value n * 2^-149. Results in this range are rounded to
+// integers, halves to even, by the float arithmetic itself, and no conversion is needed. The host scales the matrix
+// accordingly: by 2^116 for operands n * 2^-149, by 1 for operands n * 2^-33; sums are in units of 2^-33.
 
-#define UNIT_X (SHIFT_X + 1)  // log2 of the parts from one chroma sample to the next: a luma sample is two
+#define UNIT_X (SHIFT_X + 1)  // log2 of the units between chroma samples: luma samples are two units apart
 #define UNIT_Y (SHIFT_Y + 1)
 
 // ---------------------------------------------------------------------------------- two lines
 
-// The first of two luma rows that lie between the same two rows of chroma.
+// First of the two luma rows that lie between the same two chroma rows.
 __device__ __forceinline__ int first_of_two(int row) { return row - ((row - (OFFSET_Y + 1) / 2) & 1); }
 
-// How far line `row` is on its way from the chroma row above it to the one below it; known where it is one of two.
-__device__ __forceinline__ float way_down(int row) {
+// Position of line `row` between the chroma rows above and below it, from 0 to 1; a constant for 4:2:0.
+__device__ __forceinline__ float row_fraction(int row) {
     const int place = SHIFT_Y == 1 ? (OFFSET_Y & 1) + 2 * (row & 1) : 2 * row - OFFSET_Y;
     return (float)(place & ((1 << UNIT_Y) - 1)) / (1 << UNIT_Y);
 }
 
-// Where the samples of two lines are, and of the chroma rows that they lie between. Beyond the last line is the last again.
+// Addresses of two lines and of their chroma rows. The last line is repeated beyond the end.
 __device__ __forceinline__ Lines lines_of(const Job& job, const Frame& frame, int row) {
     Lines lines = {};
 #pragma unroll
@@ -42,19 +42,19 @@ constexpr int IN_WORD = 4 / SAMPLE_BYTES;  // samples
 __device__ constexpr int words_for(int samples) { return (samples + IN_WORD - 1) / IN_WORD; }
 
 #if PLANES == 3
-// Behind which chroma sample luma sample k of a run is, counted from that of its first one, and how far in parts of it.
+// Chroma sample at or before luma sample k of a run, relative to the run's start, and the distance from it in units.
 __device__ constexpr int near_of(int k) { return (2 * k - OFFSET_X + 8 * RUN >> UNIT_X) - (8 * RUN >> UNIT_X); }
 __device__ constexpr int parts_of(int k) { return (2 * k - OFFSET_X + 8 * RUN) % (1 << UNIT_X); }
-// The chroma samples that a run needs, and how many there are from one run's first to the next one's.
+// First and number of chroma samples of a run, and the distance between runs.
 constexpr int LEAST = near_of(0), COLUMNS = near_of(RUN - 1) + (parts_of(RUN - 1) > 0) - LEAST + 1, STEP = RUN >> SHIFT_X;
-// Words hold both Cb and Cr of some columns where they share a plane, and begin with some that nobody needs.
+// Words hold Cb and Cr of a column for interleaved planes, and may begin with unused columns.
 constexpr int COLUMNS_IN_WORD = INTERLEAVED ? IN_WORD / 2 : IN_WORD;
 constexpr int BEFORE = (LEAST + 4 * COLUMNS_IN_WORD) % COLUMNS_IN_WORD;
 constexpr int CHROMA_WORDS = (BEFORE + COLUMNS + COLUMNS_IN_WORD - 1) / COLUMNS_IN_WORD;
-constexpr bool CHROMA_BY_WORDS = STEP % COLUMNS_IN_WORD == 0;  // else runs begin at various places of a word
+constexpr bool CHROMA_BY_WORDS = STEP % COLUMNS_IN_WORD == 0;  // otherwise runs are not aligned to words
 #endif
 
-// What a run is made of, as it is stored.
+// Raw samples of a run.
 struct Raw {
     unsigned luma[2][words_for(RUN)];
 #if PLANES == 3
@@ -62,7 +62,7 @@ struct Raw {
 #endif
 };
 
-// Words of a row, one sample at a time: sample i of them is number `at(i)`.
+// Assembles words from single samples: sample i is number `at(i)` of the row.
 template <int N, class At> __device__ __forceinline__ void gather(Address row, unsigned (&words)[N], At at) {
 #pragma unroll
     for (int k = 0; k < N; k++) {
@@ -78,7 +78,7 @@ template <int N> __device__ __forceinline__ void read(Address row, unsigned byte
     for (int k = 0; k < N; k++) words[k] = __ldg((const unsigned*)(row + bytes) + k);
 }
 
-__device__ __forceinline__ void take_luma(const Job& job, const Lines& lines, int run, bool by_words, Raw& raw) {
+__device__ __forceinline__ void load_luma(const Job& job, const Lines& lines, int run, bool by_words, Raw& raw) {
     const int last = job.axes[0].samples - 1;
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -89,7 +89,7 @@ __device__ __forceinline__ void take_luma(const Job& job, const Lines& lines, in
 }
 
 #if PLANES == 3
-__device__ __forceinline__ void take_chroma(
+__device__ __forceinline__ void load_chroma(
     const Job& job, const Frame& frame, const Lines& lines, int run, bool by_words, Raw& raw) {
     const int first = STEP * run + LEAST - BEFORE, last = job.axes[2].samples - 1;
     const Address planes[2] = {0, frame.planes[2] - frame.planes[1]};
@@ -107,8 +107,8 @@ __device__ __forceinline__ void take_chroma(
 }
 #endif
 
-// All that a run needs, so that nothing is waited for in between. Where it reaches beyond a row, the sample there is repeated.
-__device__ __forceinline__ Raw take_run(const Job& job, const Frame& frame, const Lines& lines, int run) {
+// Loads all samples of a run before any is used. Edge samples are repeated beyond a row.
+__device__ __forceinline__ Raw load_run(const Job& job, const Frame& frame, const Lines& lines, int run) {
     Raw raw;
     bool inside = ALIGNED && RUN * (run + 1) <= job.axes[0].samples;
 #if PLANES == 3
@@ -116,20 +116,20 @@ __device__ __forceinline__ Raw take_run(const Job& job, const Frame& frame, cons
     inside = inside && first >= 0 && first + CHROMA_WORDS * COLUMNS_IN_WORD <= job.axes[2].samples;
 #endif
     if (inside) {
-        take_luma(job, lines, run, true, raw);
+        load_luma(job, lines, run, true, raw);
 #if PLANES == 3
-        take_chroma(job, frame, lines, run, true, raw);
+        load_chroma(job, frame, lines, run, true, raw);
 #endif
     } else {
-        take_luma(job, lines, run, false, raw);
+        load_luma(job, lines, run, false, raw);
 #if PLANES == 3
-        take_chroma(job, frame, lines, run, false, raw);
+        load_chroma(job, frame, lines, run, false, raw);
 #endif
     }
     return raw;
 }
 
-// A sample of some words as a number.
+// Returns a sample of some words as a denormal float.
 template <int N> __device__ __forceinline__ float number_in(const unsigned (&words)[N], int sample) {
     const unsigned place = sample % IN_WORD, selector = SAMPLE_BYTES == 1 ? 0x4440 + place : place ? 0x4432 : 0x4410;
     return __uint_as_float(__byte_perm(words[sample / IN_WORD], 0, selector));
@@ -138,38 +138,38 @@ template <int N> __device__ __forceinline__ float number_in(const unsigned (&wor
 // ---------------------------------------------------------------------------------- colors
 
 #if PLANES == 3
-// Where 8 bits are asked for, the CPU rounds chroma after the columns, and after the rows, too, unless no luma column has a
-// chroma sample right on it. What is not rounded is n * 2^-33.
+// For 8-bit output, the CPU rounds chroma after the horizontal interpolation, and also after the vertical one unless no luma
+// column coincides with a chroma sample. Unrounded values are n * 2^-33.
 constexpr bool BETWEEN = SHIFT_X > 1 || (SHIFT_X == 1 && OFFSET_X % 2);
 constexpr bool EXACT_ROWS = !ROUNDED || BETWEEN;
 constexpr float EXACT = 0x1p116f;
 
-// A value of a row of chroma.
+// Returns a value of a chroma row.
 __device__ __forceinline__ float chroma_in(const Raw& raw, int row, int column, int component) {
     const int at = BEFORE + column;
     const float value = number_in(raw.chroma[row][INTERLEAVED ? 0 : component], INTERLEAVED ? 2 * at + component : at);
-    return EXACT_ROWS ? product(value, EXACT) : value;
+    return EXACT_ROWS ? mul_denormal(value, EXACT) : value;
 }
 
-// Cb or Cr of a column of chroma at one of two lines.
+// Interpolates Cb or Cr of a chroma column vertically at one of two lines.
 __device__ __forceinline__ float column_at(const Raw& raw, int row, int line, int column, int component) {
     const int above = SHIFT_Y == 1 ? 0 : line * ROWS_OF_LINE;
-    const float down = way_down(SHIFT_Y == 1 ? line : row + line), value = chroma_in(raw, above, column, component);
+    const float down = row_fraction(SHIFT_Y == 1 ? line : row + line), value = chroma_in(raw, above, column, component);
     if (SHIFT_Y == 0 || (SHIFT_Y == 1 && down == 0.0f)) return value;
-    return fused(difference(chroma_in(raw, above + 1, column, component), value), down, value);
+    return fma_denormal(sub_denormal(chroma_in(raw, above + 1, column, component), value), down, value);
 }
 
-// Cb or Cr of a pixel of one of two lines.
+// Interpolates Cb or Cr of a pixel of one of two lines.
 __device__ __forceinline__ float chroma_at(const Raw& raw, int row, int line, int k, int component) {
     const int near = near_of(k) - LEAST, parts = parts_of(k);
     float value = column_at(raw, row, line, near, component);
     const float part = (float)parts / (1 << UNIT_X);
-    if (parts > 0) value = fused(difference(column_at(raw, row, line, near + 1, component), value), part, value);
-    return ROUNDED && EXACT_ROWS ? product(value, 1.0f / EXACT) : value;
+    if (parts > 0) value = fma_denormal(sub_denormal(column_at(raw, row, line, near + 1, component), value), part, value);
+    return ROUNDED && EXACT_ROWS ? mul_denormal(value, 1.0f / EXACT) : value;
 }
 #endif
 
-// Two levels as bytes, limited, below others: a GPU does it in one step.
+// Packs two clamped levels below the bytes of `above`, in one instruction on a GPU.
 __device__ __forceinline__ unsigned bytes_of(int first, int second, unsigned above) {
 #ifdef __CUDACC__
     unsigned word;
@@ -180,7 +180,7 @@ __device__ __forceinline__ unsigned bytes_of(int first, int second, unsigned abo
 #endif
 }
 
-// The bytes of levels of four pixels, those of one rank in a word.
+// Packs the levels of four pixels, one word per byte.
 __device__ __forceinline__ void pack(const int (&levels)[4], unsigned (&ranks)[LEVEL_BYTES]) {
 #if LEVELS == 255
     ranks[0] = bytes_of(levels[0], levels[1], bytes_of(levels[2], levels[3], 0));
@@ -193,10 +193,10 @@ __device__ __forceinline__ void pack(const int (&levels)[4], unsigned (&ranks)[L
 #endif
 }
 
-// The nearest whole number of a sum; what is below 0 has the highest bit, and so is below 0 as well.
-__device__ __forceinline__ int level_of(float sum) { return (int)__float_as_uint(product(sum, 0x1p-116f)); }
+// Rounds a sum to an integer; the sign bit makes negative sums negative integers.
+__device__ __forceinline__ int level_of(float sum) { return (int)__float_as_uint(mul_denormal(sum, 0x1p-116f)); }
 
-// The levels of four pixels of one of two lines, of each channel.
+// Computes the levels of four pixels of one of two lines.
 __device__ __forceinline__ void make_four(
     const Job& job, const Raw& raw, int row, int line, int first, unsigned (&ranks)[CHANNELS][LEVEL_BYTES]) {
     int levels[CHANNELS][4];
@@ -208,13 +208,13 @@ __device__ __forceinline__ void make_four(
 #endif
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            levels[channel][i] = level_of(mixed_value(job, planes, channel));
+            levels[channel][i] = level_of(color_value(job, planes, channel));
     }
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; channel++) pack(levels[channel], ranks[channel]);
 }
 
-// Makes the levels of a run of two lines.
+// Computes the levels of a run of two lines.
 __device__ __forceinline__ void make_run(const Job& job, const Raw& raw, int row, unsigned* to) {
 #pragma unroll
     for (int word = 0; word < RUN / 4; word++)
@@ -228,37 +228,37 @@ __device__ __forceinline__ void make_run(const Job& job, const Raw& raw, int row
         }
 }
 
-// ---------------------------------------------------------------------------------- some lines
+// ---------------------------------------------------------------------------------- pieces
 
-// Part of some lines.
+// A range of runs of some pairs of lines.
 struct Piece {
     int first, count;  // runs
-    int pairs;         // of lines
+    int pairs;         // pairs of lines
 };
 
-// Where a thread is in a piece: it goes from run to run as if they stood in one line.
-struct Place {
+// Position of a thread in a piece, whose runs are numbered row by row.
+struct Position {
     int pair, run;
 };
-__device__ __forceinline__ Place place_of(const Piece& piece, int number) {
-    // the quotient is half a run away from a whole number, so that it may be a rough one
+__device__ __forceinline__ Position position_of(const Piece& piece, int number) {
+    // the quotient is at least half a run away from an integer, so an approximate one suffices
     const int pair = (int)(((float)number + 0.5f) * __fdividef(1.0f, (float)piece.count));
     return {pair, number - pair * piece.count};
 }
 
-// What it begins with.
-__device__ __forceinline__ Raw take_first(const Job& job, const Frame& frame, const Lines* lines, const Piece& piece) {
-    const Place own = place_of(piece, threadIdx.x);
+// Loads a thread's first run of a piece.
+__device__ __forceinline__ Raw load_first(const Job& job, const Frame& frame, const Lines* lines, const Piece& piece) {
+    const Position own = position_of(piece, threadIdx.x);
     Raw raw = {};
-    if (own.pair < piece.pairs) raw = take_run(job, frame, lines[own.pair], piece.first + own.run);
+    if (own.pair < piece.pairs) raw = load_run(job, frame, lines[own.pair], piece.first + own.run);
     return raw;
 }
 
-// Makes the levels of a piece; while a thread makes those of a run, the samples of the next are on their way.
+// Computes the levels of a piece; the samples of the next run are loaded during the computation of the current one.
 __device__ __forceinline__ void make_levels(
     const Job& job, const Frame& frame, const Lines* lines, const Piece& piece, Raw next, unsigned* levels) {
-    const Place step = place_of(piece, THREADS);
-    Place own = place_of(piece, threadIdx.x);
+    const Position step = position_of(piece, THREADS);
+    Position own = position_of(piece, threadIdx.x);
 #pragma unroll 1
     while (own.pair < piece.pairs) {
         const Raw raw = next;
@@ -270,7 +270,7 @@ __device__ __forceinline__ void make_levels(
             own.run -= piece.count;
             own.pair++;
         }
-        if (own.pair < piece.pairs) next = take_run(job, frame, lines[own.pair], piece.first + own.run);
+        if (own.pair < piece.pairs) next = load_run(job, frame, lines[own.pair], piece.first + own.run);
         make_run(job, raw, row, to);
     }
 }

@@ -1,31 +1,31 @@
-// Pictures of another size. A block makes the weights of its columns and rows once, for all frames that it makes a tile of.
-// Then, a chunk of lines at a time, it filters lines of the source along u into shared memory, and from there along v.
+// Scaled frames. A block computes the weights of its columns and rows once for all its frames. Then, one chunk of lines at a
+// time, it filters source lines along u into shared memory, and from there along v.
 
-#define WORDS 10  // of a line that a pixel may be made of, so that its weights have room
-#define TAPS 32   // the same along v
-#define ROWS_OF_A_THREAD (TILE_V / WARPS)
+#define WORDS 10  // largest number of words of a line per pixel whose weights are stored
+#define TAPS 32   // the same for lines along v
+#define ROWS_PER_THREAD (TILE_V / WARPS)
 
 #if LEVELS
-#define LINES 32  // of a chunk, so that products are full
-// Products that a warp makes together: as many as registers allow, which is more of what training asks for.
-#define USUAL (LEVELS == 255 && SAMPLE_BYTES == 1 && INTERLEAVED && ALIGNED && SHIFT_X == 1 && !OFFSET_X && !WIDE && ONE_BY_ONE)
-#define AT_ONCE (USUAL ? 3 : 2)
-#define RUN 4  // pixels of a line whose levels are made together: eight take more registers, and longer
+#define LINES 32  // lines per chunk, which fill the matrix products
+// Products that a warp computes together, limited by registers: more for the common formats.
+#define USUAL (LEVELS == 255 && SAMPLE_BYTES == 1 && INTERLEAVED && ALIGNED && SHIFT_X == 1 && !OFFSET_X && !WIDE && DIRECT_WRITE)
+#define PRODUCTS_PER_STEP (USUAL ? 3 : 2)
+#define RUN 4  // pixels of a line whose levels are computed together: eight take more registers and more time
 #define LEVEL_BYTES (LEVELS == 255 ? 1 : 2)
-// of a line that there is room for, those of a channel or of one of its two bytes; 8 rows of 4 words meet no bank twice
+// words per line of a channel, or of one of its two bytes; 8 rows of 4 words have no bank conflicts
 #define LEVEL_WORDS (LEVELS == 255 ? 60 : 28)
-#define LEVEL_ROWS ((LINES * CHANNELS * LEVEL_BYTES + 15) / 16 * 16)  // as many as products have
+#define LEVEL_ROWS ((LINES * CHANNELS * LEVEL_BYTES + 15) / 16 * 16)  // a multiple of the rows of a product
 #define WEIGHT_BYTES 3
-#define LINE_PITCH (TILE_U + 8)  // from one channel of a line to the next: four rows of 8 columns meet no bank twice
+#define LINE_PITCH (TILE_U + 8)  // distance of the channels of a line: four rows of 8 columns have no bank conflicts
 #define CHUNK (LEVEL_ROWS / LEVEL_BYTES * LINE_PITCH)
-#define ROW_UNIT 0x1p-24f  // of sums of lines
+#define ROW_UNIT 0x1p-24f  // unit of the sums of lines
 #else
 #define LINES 64
 #define CHUNK (LINES * TILE_U * (INTERLEAVED && PLANES == 3 ? 2 : 1))
 #define ROW_UNIT 1.0f
 #endif
 
-// What has been worked out for this tile of a plane.
+// Filter of a plane for the block's tile.
 struct Filter {
     Span columns[TILE_U], rows[TILE_V];
 #if LEVELS
@@ -37,9 +37,9 @@ struct Filter {
 };
 
 #if LEVELS
-#define ROWS_OF_LINE (SHIFT_Y ? 2 : 1)                      // of chroma, between which a line lies
-#define CHROMA_ROWS ((SHIFT_Y == 1 ? 1 : 2) * ROWS_OF_LINE)  // of two lines
-// Where the samples of two lines are: those of luma, and of the chroma rows that they lie between.
+#define ROWS_OF_LINE (SHIFT_Y ? 2 : 1)                      // chroma rows that a line is interpolated from
+#define CHROMA_ROWS ((SHIFT_Y == 1 ? 1 : 2) * ROWS_OF_LINE)  // chroma rows of two lines
+// Addresses of two luma lines, and of the chroma rows that they are interpolated from.
 struct Lines {
     Address luma[2], chroma[CHROMA_ROWS];
     int row;  // the first line
@@ -49,17 +49,17 @@ struct Lines {
 struct Shared {
     Filter filters[PLANES == 3 && !LEVELS ? 2 : 1];  // of luma and chroma
 #if LEVELS
-    Lines noted[LINES / 2];
+    Lines sources[LINES / 2];
     float lines[CHUNK];  // by line, channel and column
     union {
-        // by line, channel, byte of a level, and word; and products see some words more, which have no weight
+        // by line, channel, byte of a level, and word; products read some more words, whose weights are 0
         __align__(16) unsigned levels[LEVEL_ROWS * LEVEL_WORDS + 8];
-        Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
+        Value tile[DIRECT_WRITE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
 #else
     union {
         float lines[CHUNK];  // by line, column, and value
-        Value tile[ONE_BY_ONE ? 1 : TILE_U * TILE_V * CHANNELS];
+        Value tile[DIRECT_WRITE ? 1 : TILE_U * TILE_V * CHANNELS];
     };
 #endif
 };
@@ -68,7 +68,7 @@ template <int N> struct Count { static constexpr int COUNT = N; };
 
 // ---------------------------------------------------------------------------------- weights
 
-// Spans of a filter, by one thread each.
+// Computes the spans of a filter, one per thread.
 __device__ __forceinline__ void make_spans(const Axis* axes, Filter& filter, unsigned thread) {
     static_assert(2 * (TILE_U + TILE_V) <= THREADS, "a thread makes a span");
     if (thread < TILE_U)
@@ -78,10 +78,10 @@ __device__ __forceinline__ void make_spans(const Axis* axes, Filter& filter, uns
             span_of(axes[1], blockIdx.y * TILE_V + thread - TILE_U);
 }
 
-// Whether there is room for all weights of the rows; if not, they are made anew for each chunk.
+// Whether all weights of the rows fit; otherwise they are computed for each chunk.
 __device__ __forceinline__ bool keeps_rows(const Axis& axis) { return axis.taps <= TAPS; }
 
-// Weights of rows: of all of a row's lines, from its first one on, or of so many from `begin` on.
+// Computes the weights of rows: of all lines of each row, or of `lines` lines from `begin`.
 __device__ __forceinline__ void weigh_rows(const Axis& axis, Filter& filter, int begin, int lines) {
     const bool all = keeps_rows(axis);
     const unsigned count = (all ? axis.taps : lines) * TILE_V;
@@ -94,46 +94,46 @@ __device__ __forceinline__ void weigh_rows(const Axis& axis, Filter& filter, int
 
 // ---------------------------------------------------------------------------------- along v
 
-// How far values of a line are apart, those of a pixel, and those of a column.
+// Distances of the values of a pixel, of columns and of lines.
 #if LEVELS
-#define OF_PIXEL(SIDE_BY_SIDE) LINE_PITCH
-#define OF_COLUMN(SIDE_BY_SIDE) 1
-#define OF_LINE(SIDE_BY_SIDE) (SIDE_BY_SIDE * LINE_PITCH)
+#define OF_PIXEL(COMPONENTS) LINE_PITCH
+#define OF_COLUMN(COMPONENTS) 1
+#define OF_LINE(COMPONENTS) (COMPONENTS * LINE_PITCH)
 #else
-#define OF_PIXEL(SIDE_BY_SIDE) 1
-#define OF_COLUMN(SIDE_BY_SIDE) SIDE_BY_SIDE
-#define OF_LINE(SIDE_BY_SIDE) (SIDE_BY_SIDE * TILE_U)
+#define OF_PIXEL(COMPONENTS) 1
+#define OF_COLUMN(COMPONENTS) COMPONENTS
+#define OF_LINE(COMPONENTS) (COMPONENTS * TILE_U)
 #endif
 
-// Adds some lines to the sum of a row, from the first of which these are the values, and the weights.
-template <int SIDE_BY_SIDE, int N>
+// Adds N lines to the sum of a row.
+template <int COMPONENTS, int N>
 __device__ __forceinline__ void add_lines(
-    Count<N>, const float* values, const float* weights, float (*sums)[ROWS_OF_A_THREAD], int row) {
+    Count<N>, const float* values, const float* weights, float (*sums)[ROWS_PER_THREAD], int row) {
 #pragma unroll
     for (int line = 0; line < N; line++)
 #pragma unroll
-        for (int k = 0; k < SIDE_BY_SIDE; k++)
-            sums[k][row] = fmaf(weights[line * TILE_V], values[line * OF_LINE(SIDE_BY_SIDE) + k * OF_PIXEL(SIDE_BY_SIDE)], sums[k][row]);
+        for (int k = 0; k < COMPONENTS; k++)
+            sums[k][row] = fmaf(weights[line * TILE_V], values[line * OF_LINE(COMPONENTS) + k * OF_PIXEL(COMPONENTS)], sums[k][row]);
 }
 
-// Adds what the lines from `begin` to `end` give to the rows of a thread.
-template <int SIDE_BY_SIDE>
+// Adds the lines from `begin` to `end` to the sums of a thread's rows.
+template <int COMPONENTS>
 __device__ __forceinline__ void filter_rows(
-    const Axis& axis, const Filter& filter, int begin, int end, const float* lines, float (*sums)[ROWS_OF_A_THREAD]) {
+    const Axis& axis, const Filter& filter, int begin, int end, const float* lines, float (*sums)[ROWS_PER_THREAD]) {
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
 #pragma unroll
-    for (int i = 0; i < ROWS_OF_A_THREAD; i++) {
+    for (int i = 0; i < ROWS_PER_THREAD; i++) {
         const int row = warp + i * WARPS, start = filter.rows[row].first, line = max(start, begin);
         int left = min(start + axis.taps, end) - line;
         if (left <= 0) continue;
         const float* weights = filter.row_weights + (line - (keeps_rows(axis) ? start : begin)) * TILE_V + row;
-        const float* values = lines + (line - begin) * OF_LINE(SIDE_BY_SIDE) + column * OF_COLUMN(SIDE_BY_SIDE);
+        const float* values = lines + (line - begin) * OF_LINE(COMPONENTS) + column * OF_COLUMN(COMPONENTS);
 #pragma unroll 1
-        for (; left >= 4; left -= 4, weights += 4 * TILE_V, values += 4 * OF_LINE(SIDE_BY_SIDE))
-            add_lines<SIDE_BY_SIDE>(Count<4>(), values, weights, sums, i);
-        if (left == 3) add_lines<SIDE_BY_SIDE>(Count<3>(), values, weights, sums, i);
-        if (left == 2) add_lines<SIDE_BY_SIDE>(Count<2>(), values, weights, sums, i);
-        if (left == 1) add_lines<SIDE_BY_SIDE>(Count<1>(), values, weights, sums, i);
+        for (; left >= 4; left -= 4, weights += 4 * TILE_V, values += 4 * OF_LINE(COMPONENTS))
+            add_lines<COMPONENTS>(Count<4>(), values, weights, sums, i);
+        if (left == 3) add_lines<COMPONENTS>(Count<3>(), values, weights, sums, i);
+        if (left == 2) add_lines<COMPONENTS>(Count<2>(), values, weights, sums, i);
+        if (left == 1) add_lines<COMPONENTS>(Count<1>(), values, weights, sums, i);
     }
 }
 
@@ -143,10 +143,10 @@ __device__ __forceinline__ void filter_rows(
 #include "planes.cuh"
 #endif
 
-// ---------------------------------------------------------------------------------- all of it
+// ---------------------------------------------------------------------------------- tiles
 
 __device__ __forceinline__ void put(const Job& job, Address out, Value* tile, int u, int v, const Value* values) {
-#if ONE_BY_ONE
+#if DIRECT_WRITE
     const int column = blockIdx.x * TILE_U + u, row = blockIdx.y * TILE_V + v;
     if (column >= job.width || row >= job.height) return;
     const int x = REVERSED_U ? job.width - 1 - column : column, y = REVERSED_V ? job.height - 1 - row : row;
@@ -155,18 +155,18 @@ __device__ __forceinline__ void put(const Job& job, Address out, Value* tile, in
     for (int channel = 0; channel < CHANNELS; channel++, to += (long long)job.height * job.width) *to = values[channel];
 #else
 #pragma unroll
-    for (int channel = 0; channel < CHANNELS; channel++) tile[place(u, v, channel)] = values[channel];
+    for (int channel = 0; channel < CHANNELS; channel++) tile[tile_index(u, v, channel)] = values[channel];
 #endif
 }
 
-// The tile of a frame; those of rows are made with the first one's, the other weights are there.
+// Computes the tile of a frame; the first frame also computes the weights of rows.
 __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bool first, Shared& shared) {
     const int warp = threadIdx.x / 32, column = threadIdx.x & 31;
 #if LEVELS
-    float sums[CHANNELS][ROWS_OF_A_THREAD] = {};
+    float sums[CHANNELS][ROWS_PER_THREAD] = {};
     filter_colors(job, frame, first, shared, sums);
 #else
-    float sums[PLANES][ROWS_OF_A_THREAD] = {};
+    float sums[PLANES][ROWS_PER_THREAD] = {};
 #if PLANES == 3
     filter_plane<1 + INTERLEAVED>(
         job.axes + 2, shared.filters[1], first, frame.planes[1], frame.chroma_pitch, shared.lines, sums + 1);
@@ -176,28 +176,28 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
 #endif
     filter_plane<1>(job.axes, shared.filters[0], first, frame.planes[0], frame.pitch, shared.lines, sums);
 #endif
-#if !ONE_BY_ONE
+#if !DIRECT_WRITE
     __syncthreads();
 #endif
 #pragma unroll
-    for (int i = 0; i < ROWS_OF_A_THREAD; i++) {
+    for (int i = 0; i < ROWS_PER_THREAD; i++) {
         Value values[CHANNELS];
 #if LEVELS
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            values[channel] = finished(job, sums[channel][i], channel);
+            values[channel] = to_value(job, sums[channel][i], channel);
 #else
         float pixel[PLANES];
 #pragma unroll
-        for (int plane = 0; plane < PLANES; plane++) pixel[plane] = ROUNDED ? whole(sums[plane][i]) : sums[plane][i];
+        for (int plane = 0; plane < PLANES; plane++) pixel[plane] = ROUNDED ? round_even(sums[plane][i]) : sums[plane][i];
 #pragma unroll
-        for (int channel = 0; channel < CHANNELS; channel++) values[channel] = mixed(job, pixel, channel);
+        for (int channel = 0; channel < CHANNELS; channel++) values[channel] = convert_pixel(job, pixel, channel);
 #endif
         put(job, frame.out, shared.tile, column, warp + i * WARPS, values);
     }
 }
 
-// A tile of some of the frames.
+// Computes the tiles of the block's frames.
 __device__ __forceinline__ void make_tiles(const Job& job) {
     __shared__ __align__(16) Shared shared;
     make_spans(job.axes, shared.filters[0], threadIdx.x);
@@ -216,7 +216,7 @@ __device__ __forceinline__ void make_tiles(const Job& job) {
 #pragma unroll 1
     for (int frame = blockIdx.z; frame < job.count; frame += gridDim.z) {
         make_tile(job, job.frames[frame], frame == blockIdx.z, shared);
-#if !ONE_BY_ONE
+#if !DIRECT_WRITE
         __syncthreads();
         write_tile(job, job.frames[frame].out, shared.tile);
 #endif

@@ -1,4 +1,4 @@
-"""Streams: the CUDA streams on which threads decode and convert."""
+"""CUDA streams on which threads decode and convert, and allocation on them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _OUT_OF_MEMORY = 2
 
 
 class Streams:
-    """The streams of one GPU: one for each thread, or one for all who take turns.
+    """CUDA streams of one GPU: one per thread, or a single one for threads that take turns.
 
-    Memory is allocated on the GPU's default stream, where the user's work is by default, so that what they free is
-    used again only after their kernels; :meth:`admit` lets this thread's stream wait for that.
+    Memory is allocated on the GPU's default stream, on which users work by default, so that memory they free is reused
+    only after their kernels; :meth:`admit` makes this thread's stream wait for that.
 
     Args:
         device: the GPU's number.
-        shared: whether there is one stream only, used by one thread at a time.
+        shared: whether there is a single stream, used by one thread at a time.
 
     Raises:
         BackendError: CuPy is missing or does not fit the driver, or this is a forked process.
-        DeviceMemoryError: the GPU has no room for a context.
+        DeviceMemoryError: the GPU has no memory for a context.
     """
 
     def __init__(self, device: int, *, shared: bool = False) -> None:
@@ -46,13 +46,13 @@ class Streams:
         self.device = device
         self._shared = shared
         self._made: list[Any] = []
-        self._begin()
+        self._create_context()
         _living[id(self)] = weakref.ref(self)
         self._finalizer = Finalizer(_living.pop, id(self), None)
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
-        """The stream to use; a thread that has one of its own gets the GPU as its current one for good.
+        """Return the thread's stream; with one stream per thread, the GPU becomes the thread's current one.
 
         Raises:
             BackendError: this is a forked process.
@@ -68,13 +68,13 @@ class Streams:
 
     @contextlib.contextmanager
     def bound(self) -> Iterator[None]:
-        """Give the thread the GPU's context: without one the driver does not tell what the GPU decodes."""
+        """Make the GPU's context the thread's current one, which queries of decoder capabilities require."""
         with self.ready():
             self._cupy.cuda.runtime.free(0)
             yield
 
     def ready(self) -> Any:
-        """A context in which the GPU is the thread's current one.
+        """Return a context manager that makes the GPU the thread's current one.
 
         Raises:
             BackendError: this is a forked process.
@@ -83,14 +83,14 @@ class Streams:
         return self._cupy.cuda.Device(self.device)
 
     def address(self) -> int:
-        """This thread's stream as CUDA knows it."""
+        """Return the address of this thread's stream."""
         return int(self.current().ptr)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Memory of the GPU, from CuPy's pool.
+        """Allocate an array on the GPU from CuPy's pool.
 
         Raises:
-            DeviceMemoryError: the GPU is full, also after idle decoders and free blocks were given back.
+            DeviceMemoryError: the GPU is full, even after idle decoders and free blocks were released.
         """
         cuda = self._cupy.cuda
         with cuda.Device(self.device), cuda.Stream.null:
@@ -100,26 +100,26 @@ class Streams:
             )
 
     def admit(self) -> None:
-        """Let this thread's stream wait for what the default stream was given so far."""
+        """Make this thread's stream wait for the work queued on the default stream so far."""
         stream = self.current()
         event = self._cupy.cuda.Event(disable_timing=True)
         event.record(self._cupy.cuda.Stream.null)
         stream.wait_event(event)
 
     def event(self) -> Any:
-        """An event that is now in this thread's stream."""
+        """Record and return an event in this thread's stream."""
         event = self._cupy.cuda.Event(disable_timing=True)
         event.record(self.current())
         return event
 
     def lasting_event(self) -> Any:
-        """An event that lives as long as this, as streams do: a forked process could not destroy it."""
+        """Return an event that lives as long as this object, like streams: a forked process must not destroy it."""
         event = self._cupy.cuda.Event(disable_timing=True)
         self._made.append(event)
         return event
 
-    def _begin(self) -> None:
-        """Give the GPU a context."""
+    def _create_context(self) -> None:
+        """Create the GPU's context."""
         runtime = self._cupy.cuda.runtime
         try:
             with self.bound():
@@ -128,20 +128,20 @@ class Streams:
             if error.status != _OUT_OF_MEMORY:
                 raise
             raise DeviceMemoryError(
-                f"cuda:{self.device} has not even room to begin with", advice="End other programs on the GPU"
+                f"cuda:{self.device} has no memory for a context", advice="End other programs on the GPU"
             ) from error
 
 
 def _refuse_fork() -> None:
-    """CUDA does not survive a fork.
+    """Check that the process was not forked after it had used a GPU.
 
     Raises:
-        BackendError: the process was forked after it had used a GPU.
+        BackendError: the process was forked.
     """
     if _process.setdefault("id", os.getpid()) != os.getpid():
         raise BackendError(
             "a forked process cannot use the GPU that its parent has used",
-            advice="Start workers with the method 'spawn', or read in the main process: decoding has threads anyway",
+            advice="Start workers with the method 'spawn', or read in the main process, which decodes with threads",
         )
 
 
@@ -149,6 +149,6 @@ _process: dict[str, int] = {}
 _living: dict[int, weakref.ref[Streams]] = {}
 _inherited: list[Streams | None] = []
 
-# A forked process cannot destroy its parent's streams either: CuPy would try, and say so on stderr.
+# References that are never dropped: a forked process cannot destroy its parent's streams, and CuPy would try.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _inherited.extend([streams() for streams in _living.values()]))

@@ -1,4 +1,4 @@
-"""Upload of surfaces decoded on the CPU, in the codec's format: half the bytes of RGB frames."""
+"""Upload of surfaces decoded on the CPU in the codec's format, which has half the bytes of RGB frames."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..finalizers import Finalizer
 from .device_surface import DeviceSurface, SurfaceShape
 from .memory import retry_when_full
 
-__all__ = ["Uploader", "forget_uploads"]
+__all__ = ["Uploader", "free_uploads"]
 
-_ALIGNED = 256
-_KEPT_BYTES = 32 << 20  # of each size
-_LIES = 256  # that are remembered
+_ALIGNMENT = 256
+_IDLE_BYTES = 32 << 20  # per buffer size
+_CACHED_LAYOUTS = 256
 
 
 class Uploader:
-    """Copies surfaces to a GPU, through page-locked memory that all who upload there use again and again.
+    """Copies surfaces to a GPU through page-locked buffers, which all uploaders of the GPU share.
 
     Args:
         device: the GPU's number.
@@ -34,50 +34,52 @@ class Uploader:
         self._free = _free(device)
 
     def __call__(self, surface: Surface, stream: Any) -> DeviceSurface:
-        """The surface on the GPU, once the stream gets there.
+        """Queue the copy of a surface on a stream, and return the surface on the GPU.
 
-        Its buffers are used anew when the last reference to it is gone; until then the stream must be done with it.
+        Its buffers are reused when the last reference to it is dropped; the stream must have completed by then.
 
         Raises:
             DeviceMemoryError: the GPU is full.
         """
-        lie = _lie(surface.format, tuple([plane.shape for plane in surface.planes]))
-        buffers = self._buffers(lie.size)
-        for target, plane in zip(buffers.planes(lie), surface.planes, strict=True):
+        layout = _layout(surface.format, tuple([plane.shape for plane in surface.planes]))
+        buffers = self._buffers(layout.size)
+        for target, plane in zip(buffers.planes(layout), surface.planes, strict=True):
             np.copyto(target, plane)
-        buffers.device.copy_from_host_async(buffers.address, lie.used, stream)
+        buffers.device.copy_from_host_async(buffers.address, layout.used, stream)
         first = int(buffers.device.ptr)
-        planes = tuple([first + start for start in lie.starts])
-        return lie.shape.surface(surface.number, planes, Finalizer(self._free[buffers.size].append, buffers))
+        planes = tuple([first + start for start in layout.starts])
+        return layout.shape.surface(
+            surface.number, planes, Finalizer(self._free[buffers.size].append, buffers)
+        )
 
     def _buffers(self, size: int) -> _Buffers:
         try:
             return self._free[size].pop()
-        except IndexError:  # to look first would not do: another thread may take the last ones
+        except IndexError:  # no check beforehand: another thread may take the last one
             return _Buffers(self._cupy, size)
 
 
 @cache
 def _free(device: int) -> _Free:  # noqa: ARG001  there is one for each
-    """What no one uses on a GPU at the moment."""
+    """Return the idle buffers of a GPU."""
     return _Free()
 
 
-def forget_uploads(device: int) -> None:
-    """Give back what no one uses on a GPU at the moment."""
+def free_uploads(device: int) -> None:
+    """Free the idle buffers of a GPU."""
     for free in list(_free(device).values()):
         free.clear()
 
 
-class _Lie(NamedTuple):
-    """Where the planes of surfaces of one kind lie in a buffer.
+class _Layout(NamedTuple):
+    """Layout of a surface's planes in a buffer.
 
     Attributes:
-        starts: where each begins.
-        used: bytes of all.
-        size: of the buffer; one of few, for what is kept must not grow with every new one.
-        shape: how they are to be read there.
-        planes: the shape of each in samples.
+        starts: offset of each plane.
+        used: bytes of all planes.
+        size: size of the buffer, a power of two, so that there are few different sizes.
+        shape: shape of the surface on the GPU.
+        planes: shape of each plane in samples.
     """
 
     starts: tuple[int, ...]
@@ -87,23 +89,23 @@ class _Lie(NamedTuple):
     planes: tuple[tuple[int, ...], ...]
 
 
-@lru_cache(_LIES)
-def _lie(form: SurfaceFormat, planes: tuple[tuple[int, ...], ...]) -> _Lie:
+@lru_cache(_CACHED_LAYOUTS)
+def _layout(form: SurfaceFormat, planes: tuple[tuple[int, ...], ...]) -> _Layout:
     sample_bytes = 1 if form.bits <= 8 else 2
-    pitches = [_rounded(columns * sample_bytes) for _, columns in planes]
+    pitches = [_aligned(columns * sample_bytes) for _, columns in planes]
     ends = list(accumulate(pitch * rows for pitch, (rows, _) in zip(pitches, planes, strict=True)))
     height, width = planes[0]
     shape = SurfaceShape(pitches[0], width, height, form, chroma_pitch=pitches[-1])
-    return _Lie((0, *ends[:-1]), ends[-1], 1 << (ends[-1] - 1).bit_length(), shape, planes)
+    return _Layout((0, *ends[:-1]), ends[-1], 1 << (ends[-1] - 1).bit_length(), shape, planes)
 
 
 class _Buffers:
-    """Page-locked memory of the host, and as much of the GPU.
+    """Page-locked host buffer and GPU buffer of the same size.
 
     Attributes:
-        size: bytes of each.
-        address: of the host's.
-        device: the GPU's.
+        size: size in bytes.
+        address: address of the host buffer.
+        device: the GPU buffer.
     """
 
     def __init__(self, cupy: Any, size: int) -> None:
@@ -112,28 +114,28 @@ class _Buffers:
         self._host = np.frombuffer(self._pinned, np.uint8, size)
         self.address = int(self._host.ctypes.data)
         self.device = retry_when_full(partial(cupy.cuda.alloc, size), "a surface", size)
-        self._lie: _Lie | None = None
+        self._layout: _Layout | None = None
         self._planes: list[Plane] = []
 
-    def planes(self, lie: _Lie) -> list[Plane]:
-        """The host's memory as planes; mostly those of the surface before."""
-        if self._lie is not lie:
-            dtype = np.dtype(np.uint8 if lie.shape.sample_bytes == 1 else np.uint16)
-            pitches = [lie.shape.pitch, *[lie.shape.chroma_pitch] * (len(lie.planes) - 1)]
+    def planes(self, layout: _Layout) -> list[Plane]:
+        """Return views of the host buffer as planes, cached for consecutive surfaces of one layout."""
+        if self._layout is not layout:
+            dtype = np.dtype(np.uint8 if layout.shape.sample_bytes == 1 else np.uint16)
+            pitches = [layout.shape.pitch, *[layout.shape.chroma_pitch] * (len(layout.planes) - 1)]
             self._planes = [
                 np.ndarray(shape, dtype, self._host, start, (pitch, dtype.itemsize))
-                for shape, start, pitch in zip(lie.planes, lie.starts, pitches, strict=True)
+                for shape, start, pitch in zip(layout.planes, layout.starts, pitches, strict=True)
             ]
-            self._lie = lie
+            self._layout = layout
         return self._planes
 
 
 class _Free(dict[int, deque[_Buffers]]):
-    """Buffers by their size; of each there are no more than are worth keeping: those used longest ago go."""
+    """Idle buffers by size, up to a limit of bytes per size; the least recently used are dropped."""
 
     def __missing__(self, size: int) -> deque[_Buffers]:
-        return self.setdefault(size, deque(maxlen=max(1, _KEPT_BYTES // size)))
+        return self.setdefault(size, deque(maxlen=max(1, _IDLE_BYTES // size)))
 
 
-def _rounded(size: int) -> int:
-    return -(-size // _ALIGNED) * _ALIGNED
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

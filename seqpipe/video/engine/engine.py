@@ -274,7 +274,7 @@ class Engine:
     def _save(self, video: PlannedVideo) -> None:
         """Write a video's updated index to the cache, on a CPU thread: a GPU's thread must not wait for the disk."""
         with contextlib.suppress(BackendError):  # the engine is closing, which saves the index too
-            self._executor.submit(partial(self._library.keep, video))
+            self._executor.submit(partial(self._library.save, video))
 
     def _prepare(self, video: PlannedVideo, request: Request, painter: Painter, targets: Targets) -> Array:
         """Allocate the pixels of a request, fill its padding, and register its frames among the targets."""

@@ -14,7 +14,7 @@ from ...array import Array
 from ..cuda.memory import idle_bytes, when_full
 from ..cuda.painter import DevicePainter
 from ..cuda.streams import Streams
-from ..cuda.upload import forget_uploads
+from ..cuda.upload import free_uploads
 from ..decode.pool import DecoderPool
 from ..device import Decode
 from ..nvdec.caps import engines, exact_refusal
@@ -176,4 +176,4 @@ def _pool(device: int) -> NvdecPool:
 def _free_idle(device: int, pool: NvdecPool) -> None:
     """Free the idle decoders and upload buffers of a GPU."""
     pool.clear()
-    forget_uploads(device)
+    free_uploads(device)

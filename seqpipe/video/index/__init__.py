@@ -1,4 +1,4 @@
-"""Packet indexes: built, ordered, cached on disk, registered, verified.
+"""Packet indexes: building, presentation order, cache on disk, registers, verification.
 
 Imports `source`, `probe`, `bitstream`, `tables`, `plan`, `decode`.
 """

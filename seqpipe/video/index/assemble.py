@@ -1,4 +1,4 @@
-"""What an index says of a video as a whole, once its packets are known, wherever they are known from."""
+"""Properties of a video that are computed from its packets: frame count, start, duration and reordering."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..packet_index import PacketIndex
 __all__ = ["DEFAULT_RATE", "finish"]
 
 DEFAULT_RATE = Fraction(25)
-"""Frames per second where nothing tells them."""
+"""Frames per second where the stream has no frame rate."""
 
 
 def finish(index: PacketIndex, duration: int) -> PacketIndex:
-    """Count, and take start, end and reordering from what is there.
+    """Return the index with frame count, start, end and reordering computed from its packets.
 
     Args:
         index: the index so far.
-        duration: ticks for which the last frame is shown; 0 if untold.
+        duration: duration of the last frame in ticks; 0 if unknown.
     """
     frames = index.packets.frame_packet
     times = index.timestamps

@@ -1,4 +1,4 @@
-"""Building an index: one pass over the packets, without decoding them."""
+"""Building of an index by one pass over the packets, without decoding them."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ if TYPE_CHECKING:
 __all__ = ["Scan", "build_index"]
 
 _HEADER_BEFORE_DATA = 64
-_PACKETS_AT_ONCE, _BYTES_AT_ONCE = 256, 4 << 20
+_BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 _LAST_TICK = 1 << 62
-# where the container has no flags for them, libavformat says that every packet of these is a key frame
-_KEYS_UNTOLD = frozenset({"cavs", "h261", "h263"}) | UNREAD
-# B pictures of these are shown before the last picture that was decoded and is none; nothing is predicted from them
+# Codecs for which libavformat marks every packet as a key frame where the container has no flags.
+_KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNREAD
+# Codecs whose B-frames are shown before the preceding reference frame in decode order, and are not references.
 _B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
 
 
 @dataclass
 class _Collected:
-    """What one pass over the packets collects; one entry a packet."""
+    """Columns collected during the pass, one entry per packet."""
 
     pts: list[int | None] = field(default_factory=list)
     dts: list[int | None] = field(default_factory=list)
@@ -79,28 +79,28 @@ class _Collected:
 
 
 def build_index(source: Source) -> PacketIndex:
-    """Read a video's packets once and note what decoding will need.
+    """Build the index of a video by reading its packets once.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with parsing(source), open_container(source) as container:
         return Scan(source, container).index()
 
 
 class Scan:
-    """One pass over a video's packets, of which its index is made.
+    """One pass over a video's packets, from which its index is built.
 
     Args:
         source: the video.
-        container: the demuxer over it.
+        container: the demuxer of the source.
 
     Attributes:
-        stream: the video's.
-        first: its first packet and picture, once they have gone by.
-        ended: whether all packets have gone by, or no more can be read.
-        whole: whether all packets have gone by.
+        stream: the video stream.
+        first: its first packet and frame, once they were read.
+        ended: whether the pass has ended, at the last packet or by an error.
+        whole: whether all packets were read.
     """
 
     def __init__(self, source: Source, container: InputContainer) -> None:
@@ -108,23 +108,23 @@ class Scan:
         self.stream = video_stream(source, container)
         self.first = FirstPicture(self.stream)
         self.ended = self.whole = False
-        self._collected, self._some = _Collected(), _Some(source, container, self.stream)
+        self._collected, self._unread = _Collected(), _UnreadPackets(source, container, self.stream)
         self._packets = self._demuxed()
 
     def packets(self) -> Iterator[av.Packet[Any]]:
-        """The packets that have not gone by yet.
+        """Return an iterator over the packets that were not read yet.
 
         Raises:
-            UnreadableSourceError: the first one cannot be read; a later one ends the pass.
+            UnreadableSourceError: the first packet cannot be read; an error at a later one ends the pass.
         """
         return self._packets
 
     def info(self) -> StreamInfo:
-        """The facts of the stream as far as they are known."""
+        """Return the properties of the stream that are known so far."""
         return stream_info(self._source, self._container, self.stream, self.first)
 
     def described(self, packets: PacketTable) -> PacketIndex:
-        """An index with the facts of the stream and some packets, nothing counted."""
+        """Return an index with the properties of the stream and the given packets, before frames are counted."""
         info, context = self.info(), self.stream.codec_context
         return PacketIndex(
             info=info,
@@ -137,26 +137,26 @@ class Scan:
         )
 
     def index(self, *, rest: bool = True) -> PacketIndex:
-        """The index of the video.
+        """Return the index of the video.
 
         Args:
-            rest: whether the packets that have not gone by are read; else it is as if the file ended here.
+            rest: whether the remaining packets are read; otherwise the index ends with the last packet read.
 
         Raises:
-            UnreadableSourceError: there is no packet.
+            UnreadableSourceError: the stream has no packets.
             SourceError: the source cannot be read.
         """
         source, scan = self._source, self._collected
         for _ in self._packets if rest else ():
             pass
-        self._some.note(scan)
+        self._unread.collect(scan)
         if not scan.size:
             raise no_packets(source)
         info = self.info()
         index = replace(
             self.described(_table(scan, info)),
             cut=_cut(scan, info, source, _promised(self.stream)) if self.ended else "",
-            set_ups=self._some.sets.set_ups,
+            set_ups=self._unread.sets.set_ups,
             palettes=tuple(scan.palettes),
         )
         if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
@@ -166,29 +166,29 @@ class Scan:
         return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
 
     def _demuxed(self) -> Iterator[av.Packet[Any]]:
-        scan, first, some, size = self._collected, self.first, self._some, 0
+        scan, first, unread, size = self._collected, self.first, self._unread, 0
         try:
             for packet in self._container.demux(self.stream):
                 if not first.done:
                     first.offer(packet)
                 if packet.size:
-                    some.packets.append(packet)
+                    unread.packets.append(packet)
                     size += packet.size
-                    if len(some.packets) == _PACKETS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                        some.note(scan)
+                    if len(unread.packets) == _BATCH_PACKETS or size >= _BATCH_BYTES:
+                        unread.collect(scan)
                         size = 0
                     yield packet
                 elif packet.dts is not None:
                     scan.empty += 1
         except av.error.FFmpegError as error:
-            if not scan.size and not some.packets:
+            if not scan.size and not unread.packets:
                 raise unreadable(self._source, error) from error
             scan.error = error.strerror or str(error)
         self.ended, self.whole = True, not scan.error
 
 
 def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
-    """The set-up bytes, with MPEG-4's user data: who starts at a later picture must know the encoder's habits too."""
+    """Return the extradata, with MPEG-4's user data: a decoder needs it at any start frame for bugs of encoders."""
     if codec != "mpeg4":
         return extradata
     head = first_packet[: max(0, first_packet.find(_VOP))]
@@ -196,18 +196,18 @@ def _set_up(codec: str, extradata: bytes, first_packet: bytes) -> bytes:
     return extradata if user_data in extradata else extradata + user_data
 
 
-class _Some:
-    """Packets in a row, which are looked at together where they lie in FFmpeg's memory.
+class _UnreadPackets:
+    """Batch of consecutive packets, which are parsed together in FFmpeg's memory.
 
     Attributes:
-        packets: those that were not looked at yet.
-        sets: the parameter sets up to here.
+        packets: packets that were not parsed yet.
+        sets: parameter sets found so far.
     """
 
     def __init__(self, source: Source, container: InputContainer, stream: VideoStream) -> None:
         context = stream.codec_context
         self._source, self._codec = source, context.codec.canonical_name
-        # there something is beside most packets, which costs time to look at and tells nothing
+        # Most packets of a transport stream have side data without relevance, which takes time to read.
         self._scattered = container.format.name == "mpegts"
         extradata = bytes(context.extradata or b"")
         coded = Coded(context.width, context.height, context.bits_per_coded_sample)
@@ -215,8 +215,8 @@ class _Some:
         self.sets = ParameterSets(self._codec, extradata)
         self.packets: list[av.Packet[Any]] = []
 
-    def note(self, scan: _Collected) -> None:
-        """Look at the packets, and forget them."""
+    def collect(self, scan: _Collected) -> None:
+        """Parse the packets, append them to the columns, and drop them."""
         packets, begin = self.packets, len(scan.size)
         scan.pts += [packet.pts for packet in packets]
         scan.dts += [packet.dts for packet in packets]
@@ -226,26 +226,26 @@ class _Some:
         scan.discard += [packet.is_discard for packet in packets]
         scan.damaged += [packet.is_corrupt for packet in packets]
         scan.checksum += map(zlib.crc32, packets)
-        beside = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
-        # An offset is believed only if exactly these bytes are found there; one failure and the demuxer reads them all.
-        sound = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
-        for packet, kinds in zip(packets, beside, strict=True):
-            scan.offset.append(_locate(self._source, packet) if sound and not kinds else -1)
-            sound = scan.offset[-1] >= 0
+        extra = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
+        # An offset is used only if the file has exactly these bytes there; after one failure the demuxer reads all.
+        located = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
+        for packet, kinds in zip(packets, extra, strict=True):
+            scan.offset.append(_locate(self._source, packet) if located and not kinds else -1)
+            located = scan.offset[-1] >= 0
         at = 0
-        for place, (packet, kinds) in enumerate(zip(packets, beside, strict=True)):
+        for i, (packet, kinds) in enumerate(zip(packets, extra, strict=True)):
             before = b""
             if "new_extradata" in kinds:
-                before = self.sets.replace(begin + place, bytes(packet.get_sidedata("new_extradata")))
+                before = self.sets.replace(begin + i, bytes(packet.get_sidedata("new_extradata")))
             if "palette" in kinds:
-                _note_palette(scan, begin + place, bytes(packet.get_sidedata("palette")))
+                _add_palette(scan, begin + i, bytes(packet.get_sidedata("palette")))
             if packet.is_keyframe:
-                self.sets.look(begin + place, bytes(packet))
+                self.sets.look(begin + i, bytes(packet))
             if before:
-                self._classify(packets[at:place], scan)
+                self._classify(packets[at:i], scan)
                 kind = self._classifier.classify(before + bytes(packet))
                 scan.kind.append(read_kind(kind, memoryview(packet), self._codec))
-                at = place + 1
+                at = i + 1
         self._classify(packets[at:], scan)
         packets.clear()
 
@@ -254,14 +254,14 @@ class _Some:
         scan.kind += [read_kind(k, memoryview(p), self._codec) for k, p in zip(kinds, packets, strict=True)]
 
 
-def _note_palette(scan: _Collected, number: int, colors: bytes) -> None:
-    """AVI changes palettes on the way; QuickTime has one, beside the first packet."""
+def _add_palette(scan: _Collected, number: int, colors: bytes) -> None:
+    """Add a palette if it differs from the last one: AVI may change palettes, QuickTime has a single one."""
     if not scan.palettes or scan.palettes[-1][1] != colors:
         scan.palettes.append((number, colors))
 
 
 def _locate(source: Source, packet: av.Packet[Any]) -> int:
-    """Where in the file a packet's bytes lie; -1 if not in one piece just behind the demuxer's position."""
+    """Return the file offset of a packet's bytes; -1 if they are not contiguous right after the demuxer's position."""
     position = packet.pos
     if position is None or position < 0:
         return -1
@@ -278,9 +278,9 @@ def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
         [k and kind.random_access is not False for k, kind in zip(scan.key, kinds, strict=True)], dtype=bool
     )
     if not key.any():
-        # Nowhere a whole picture: what a gradual refresh has completed comes of decoding from the start.
+        # No key frame at all: a gradual refresh is decoded from the start.
         key[:1] = True
-    if info.codec in _KEYS_UNTOLD and key.all():
+    if info.codec in _KEYS_UNRELIABLE and key.all():
         key[1:] = False
     gaps = _gaps(scan, info)
     return PacketTable(
@@ -289,7 +289,7 @@ def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
         offset=np.array(scan.offset if by_offset else [-1] * count, dtype=np.int64),
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
-        # A key packet that nothing refers to still is where decoding starts.
+        # Decoding starts at key packets, even if no frame refers to them.
         reference=~np.array(droppable(kinds), dtype=bool) | in_doubt(kinds, key) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
         damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
@@ -299,10 +299,11 @@ def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
 
 
 def _gaps(scan: _Collected, info: StreamInfo) -> BoolArray:
-    """The packets of a transport stream that parts are missing from, or packets just before them.
+    """Return a mask of the packets of a transport stream that are incomplete, or follow missing packets.
 
-    libavformat's flag stands at the packet before: its parser gives a picture out when it sees the next one. Whole
-    packets may be missing too, references among them, so such a packet takes all with it up to the next key frame.
+    libavformat flags the packet before: its parser outputs a frame when it sees the next one. Whole packets may be
+    missing too, references among them, so such a packet counts as a reference that damages all frames up to the next
+    key frame.
     """
     gaps: BoolArray = np.zeros(len(scan.size), dtype=bool)
     if info.container == "mpegts":
@@ -313,7 +314,7 @@ def _gaps(scan: _Collected, info: StreamInfo) -> BoolArray:
 
 
 def _another_begins(scan: _Collected, number: int) -> bool:
-    """Whether a recording was joined on here: the gap is between the two then, and nothing is missing."""
+    """Return whether another recording starts here: then the gap is between the two, and no packet is missing."""
     if number >= len(scan.key) or not scan.key[number]:
         return False
     before, here = scan.dts[number - 1], scan.dts[number]
@@ -321,7 +322,7 @@ def _another_begins(scan: _Collected, number: int) -> bool:
 
 
 def _clock(scan: _Collected, info: StreamInfo) -> IntArray:
-    """The pts in decode order; where some are missing, a clock in decode order from the dts or the rate."""
+    """Return the pts in decode order; where some are missing, ascending times from the dts or the frame rate."""
     if _has_pts(scan, info):
         head = _head(scan)
         first, step = scan.pts[head.start - 1] or 0, max(1, scan.duration[head.start - 1])
@@ -337,29 +338,29 @@ def _clock(scan: _Collected, info: StreamInfo) -> IntArray:
 
 
 def _head(scan: _Collected) -> range:
-    """The packets right behind the first key packet that a cut has robbed of their pts: leading pictures."""
+    """Return the packets after the first key packet that have no pts: leading pictures of a stream cut there."""
     start = scan.key.index(True) if True in scan.key else 0
     end = next((i for i in range(start + 1, len(scan.pts)) if scan.pts[i] is not None), start + 1)
     return range(start + 1, end if scan.pts[start] is not None else start + 1)
 
 
 def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
-    """Let a clock that starts again, as where two recordings were joined, go on from where it was."""
+    """Shift times that restart, as where two recordings were joined, to continue the times before."""
     keys = np.flatnonzero(key)
     for before, restart in itertools.pairwise(keys):
         if pts[restart] <= pts[before]:
             last, one_before = np.sort(pts[:restart])[[-1, -2]].tolist()
             shift = 2 * last - one_before - int(pts[restart])
             if abs(shift) + int(np.abs(pts[restart:]).max()) > _LAST_TICK:
-                raise ValueError("its clock goes beyond 64 bits")  # of its source, as all that is parsed
+                raise ValueError("its clock exceeds 64 bits")  # becomes an error of the source, see parsing()
             pts[restart:] += shift
     return pts
 
 
 def _refreshed(scan: _Collected) -> int:
-    """How many packets it takes until pictures are whole where none is by itself: some refresh picture by picture.
+    """Return the number of packets until frames are complete in a stream with gradual refresh; 0 with key frames.
 
-    Such a stream is cut anywhere, so the first refresh may have begun before it; the second one is whole.
+    Such a stream may start anywhere, so its first refresh may be incomplete; the second one is complete.
     """
     if any(k and kind.random_access is not False for k, kind in zip(scan.key, scan.kind, strict=True)):
         return 0
@@ -368,7 +369,7 @@ def _refreshed(scan: _Collected) -> int:
 
 
 def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
-    # AVI has no place for pts; what libavformat gives for them is the dts, moved by a guess.
+    # AVI stores no pts; libavformat's are the dts shifted by a guess.
     begin = _head(scan).stop
     return info.container != "avi" and not any(
         pts is None and kind.shown and not discard
@@ -377,7 +378,7 @@ def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
 
 
 def _pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
-    """Whether pts contradict B pictures: all of them, or some, were copied from what has only dts."""
+    """Return whether pts contradict B-frames: some or all of them were copied from a file with dts only."""
     pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
     reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
     if not reordered:
@@ -386,7 +387,7 @@ def _pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
 
 
 def _some_pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
-    """Whether a picture with its dts for a pts is to be shown before the B pictures that lie between it and another."""
+    """Return whether a reference frame whose pts is its dts would be shown before the B-frames that follow it."""
     if info.codec not in _B_BEFORE_REFERENCE:
         return False
     copied: int | None = None
@@ -406,30 +407,30 @@ def _may_reorder(scan: _Collected, info: StreamInfo) -> bool:
 
 
 def _promised(stream: VideoStream) -> int:
-    """How many packets the demuxer is to give by a table of all; none that an edit list leaves out is in it."""
+    """Return the number of packets by the container's sample table, without those that an edit list leaves out."""
     return min(stream.frames, len(stream.index_entries) or stream.frames)
 
 
 def _cut(scan: _Collected, info: StreamInfo, source: Source, promised: int) -> str:
-    """Why the file holds less than it promises, or nothing."""
+    """Return why the file holds less than its header states, or ""."""
     stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
     if stated is not None and stated > held:
-        return f"the file is cut: its header promises {stated} bytes, it has {held}"
+        return f"the file is truncated: its header states {stated} bytes, it has {held}"
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
     if info.container.startswith("mov") and promised > seen:
-        return f"the file is cut: its header promises {promised} frames, {seen} are in it"
+        return f"the file is truncated: its header states {promised} frames, it has {seen}"
     if info.container == "avi" and (counted := _counted(scan)) and declared > counted:
-        return f"the file is cut or damaged: its header promises {declared} frames, {counted} are in it"
+        return f"the file is truncated or damaged: its header states {declared} frames, it has {counted}"
     if scan.error:
-        return f"the file is cut or damaged after {seen} packets ({scan.error})"
+        return f"the file is truncated or damaged after {seen} packets ({scan.error})"
     cut = bool(scan.damaged) and scan.damaged[-1] and info.container != "mpegts"
-    return "the file is cut in the middle of its last frame" if cut else ""
+    return "the file is truncated in its last frame" if cut else ""
 
 
 def _counted(scan: _Collected) -> int:
-    """Frames of an AVI file by its dts, which counts chunks, the empty ones of dropped frames too; 0 if untold.
+    """Return the number of frames of an AVI file by its dts, which count chunks including empty ones; 0 if unknown.
 
-    A chunk that is overwritten is passed by. Where each frame has several chunks' time, so has the last.
+    A damaged chunk is skipped. If each frame lasts several chunks, the last one does, too.
     """
     before, last = [0, 0, *scan.dts][-2:]
     return 0 if last is None else last + max(1, last - (before or 0))

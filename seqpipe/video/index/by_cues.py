@@ -1,8 +1,8 @@
-"""Parts of a Matroska film that is far away, by its cues: what is asked for by time needs no pass over all of it.
+"""Access by time to a remote Matroska file through its cues, without a pass over the whole file.
 
-The number of a frame is known only once the headers of all blocks before it were read, and these lie all over the file.
-A time leads by the cues to the key frame before it. The packets from there to the next key frame are an index of their
-own, whose frames have times, and no numbers.
+The number of a frame is known only once the headers of all blocks before it were read, which are spread over the file.
+The cues lead from a time to the key frame before it. The packets from there to the next key frame form an index of
+their own, whose frames have times but no frame numbers in the file.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from ..tables.facts import StreamFacts, facts_of
 from ..tables.gate import Distrusted, check
 from .from_tables import index_of
 
-__all__ = ["CuedFilm", "cued_film"]
+__all__ = ["CuedVideo", "open_by_cues"]
 
 _log = logging.getLogger(__name__)
 _KEPT = 4
 
 
-def cued_film(source: Source) -> CuedFilm | None:
-    """A film that can be read by time, if it is Matroska, far away, and has plain cues.
+def open_by_cues(source: Source) -> CuedVideo | None:
+    """Return access by cues, if the source is a remote Matroska file with usable cues; else None.
 
     Args:
-        source: the film.
+        source: the video.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     if not source.slow or source.stream is not None:
         return None
@@ -49,34 +49,36 @@ def cued_film(source: Source) -> CuedFilm | None:
     if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
         return None
     try:
-        film = matroska.read_film(held)
-        return CuedFilm(source, held, film, matroska.read_cues(held, film))
+        header = matroska.read_header(held)
+        return CuedVideo(source, held, header, matroska.read_cues(held, header))
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s is not read by its cues, because %s", source.name, reason)
         return None
 
 
-class CuedFilm:
-    """A film whose frames can be had by time.
+class CuedVideo:
+    """Video whose frames are accessed by time.
 
     Args:
-        source: the film.
-        held: what was read of it.
-        film: what stands before its first cluster.
-        cues: its cues.
+        source: the video.
+        held: cached blocks of the source.
+        header: headers before the first cluster.
+        cues: the cues.
 
     Attributes:
-        info: the facts of the stream; nothing is counted.
+        info: properties of the stream, without a frame count.
 
     Raises:
-        Distrusted, RefutedError: it is not plain.
-        SourceError: it cannot be read.
+        Distrusted, RefutedError: the file's structure is not supported.
+        SourceError: the source cannot be read.
     """
 
-    def __init__(self, source: Source, held: Blocks, film: matroska.Film, cues: matroska.Cues) -> None:
-        self._source, self._film, self._cues = source, film, cues
-        self._tick_s = film.scale / 1e9
-        first = matroska.read_part(held, film, cues, 0, 0)
+    def __init__(
+        self, source: Source, held: Blocks, header: matroska.MatroskaHeader, cues: matroska.Cues
+    ) -> None:
+        self._source, self._header, self._cues = source, header, cues
+        self._tick_s = header.scale / 1e9
+        first = matroska.read_part(held, header, cues, 0, 0)
         check(first, held.size())
         head = held.read([(int(first.offset[0]), int(first.size[0]))])[0]
         self._facts: StreamFacts = facts_of(held, first, head, ())
@@ -84,37 +86,39 @@ class CuedFilm:
         self._parts: OrderedDict[int, PlannedVideo] = OrderedDict()
 
     def parts(self, seconds: Seq[float]) -> Iterator[tuple[PlannedVideo, IntArray, IntArray]]:
-        """The parts that hold the frames on screen at some times.
+        """Yield the parts that hold the frames displayed at the given times.
 
         Args:
             seconds: times on the stream's own clock.
 
         Yields:
-            A part, kept in memory, with an index of its own, whose frames are numbered from 0 on; the places of the
-            times that are in it; and the numbers of their frames in it.
+            A part in memory, with an index of its own, whose frames are numbered from 0; the positions in ``seconds``
+            of the times in it; and the numbers of their frames in it.
 
         Raises:
-            Distrusted, RefutedError: what is there is not plain, or a time is not surely within the film.
-            SourceError: it cannot be read.
+            Distrusted, RefutedError: the file's structure is not supported, or a time may be outside of the video.
+            SourceError: the source cannot be read.
         """
         times = np.asarray(seconds, np.float64)
         cues = np.searchsorted(self._cues.times * self._tick_s, times + EQUAL_S, side="right") - 1
         if len(cues) and cues.min() < 0:
             raise Distrusted("a time is before the first cue")
         for cue in np.unique(cues).tolist():
-            part, places = self._part(cue), np.flatnonzero(cues == cue)
+            part, positions = self._part(cue), np.flatnonzero(cues == cue)
             stamps = part.index.timestamps
-            numbers = np.searchsorted(stamps, times[places] + EQUAL_S, side="right") - 1
-            if numbers.min() < 0 or times[places].max() >= part.index.end_s:
-                raise Distrusted("a time is not within the film")
-            yield part, places, numbers
+            numbers = np.searchsorted(stamps, times[positions] + EQUAL_S, side="right") - 1
+            if numbers.min() < 0 or times[positions].max() >= part.index.end_s:
+                raise Distrusted("a time is outside of the video")
+            yield part, positions, numbers
 
     def _part(self, cue: int) -> PlannedVideo:
         if cue not in self._parts:
             held = Blocks(self._source)
-            tables = matroska.read_part(held, self._film, self._cues, cue, cue + 1)
+            tables = matroska.read_part(held, self._header, self._cues, cue, cue + 1)
             check(tables, held.size())
-            tables = replace(tables, shown=tables.pts >= tables.pts[0])  # others belong to what lies before
+            tables = replace(
+                tables, shown=tables.pts >= tables.pts[0]
+            )  # leading pictures belong to the part before
             self._parts[cue] = PlannedVideo(held, index_of(held, tables, self._facts))
             while len(self._parts) > _KEPT:
                 self._parts.popitem(last=False)

@@ -1,8 +1,7 @@
-"""Indexes on disk: one small file per video, written whole or not at all, rebuilt when in doubt.
+"""Disk cache for packet indexes: one file per video, written atomically, rebuilt if stale or damaged.
 
-A file holds a packed index, see :mod:`seqpipe.video.index.packed`. Its header alone tells what sampling needs, so a
-data set of ten thousand files starts without touching their packets; how it starts without opening these files again:
-:mod:`seqpipe.video.index.register`.
+A file holds a packed index, see :mod:`seqpipe.video.index.packed`. Sampling needs only its header, so a dataset of ten
+thousand files starts without reading their packets; :mod:`seqpipe.video.index.register` avoids opening these files.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def cache_directory(chosen: str | os.PathLike[str] | None = None) -> Path:
-    """Where indexes are kept: the argument, else ``SEQPIPE_CACHE_DIR``, else the platform's cache directory."""
+    """Return the cache folder: the argument, else ``SEQPIPE_CACHE_DIR``, else the platform's cache directory."""
     if chosen is not None:
         return Path(check_path("cache_dir", chosen))
     if environment := os.environ.get("SEQPIPE_CACHE_DIR"):
@@ -52,32 +51,32 @@ def cache_directory(chosen: str | os.PathLike[str] | None = None) -> Path:
 
 
 def cache_file(directory: Path, stamp: Stamp) -> Path:
-    """The file that holds the index of one video; a name says nothing of whether it is fresh."""
-    return Path(_place(directory, stamp))
+    """Return the path of a video's index file, which depends on the video's name, not on its content."""
+    return Path(_path(directory, stamp))
 
 
 def load_summary(directory: Path, stamp: Stamp) -> StreamInfo | None:
-    """The facts of an indexed video, its frames counted, from the header alone; None if there is no fresh index."""
-    found = _read(_place(directory, stamp), stamp, whole=False)
+    """Return the properties of a video from its index file's header; None if there is no current index."""
+    found = _read(_path(directory, stamp), stamp, whole=False)
     return None if found is None else _info(found[0], stamp)
 
 
 def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
-    """What sampling needs to know of an indexed video, from the header alone; None if there is no fresh index."""
-    found = _read(_place(directory, stamp), stamp, whole=False)
+    """Return the facts for sampling from an index file's header; None if there is no current index."""
+    found = _read(_path(directory, stamp), stamp, whole=False)
     if found is None:
         return None
     try:
-        # an index that was made before clocks were noted has none
+        # Indexes of earlier versions have no "ticks".
         return Facts.from_header(found[0]["info"], found[0].get("ticks"))
     except (KeyError, ValueError) as error:
-        _log.warning("the index of %s cannot be read (%s): it is built anew", stamp[0], error)
+        _log.warning("the index of %s cannot be read (%s): it is rebuilt", stamp[0], error)
         return None
 
 
 def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
-    """The index of a video; None if there is none, or it is stale, damaged or of another format."""
-    path = _place(directory, stamp)
+    """Load the index of a video; None if it does not exist, is stale, damaged or of another format."""
+    path = _path(directory, stamp)
     found = _read(path, stamp, whole=True)
     if found is None:
         return None
@@ -85,14 +84,14 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
     try:
         return unpack(data, header)
     except Damaged:
-        _log.warning("%s is damaged: the index is built anew", path)
-    except (KeyError, TypeError, ValueError) as error:  # one that was made before all of this was noted
-        _log.warning("the index of %s cannot be read (%r): it is built anew", stamp[0], error)
+        _log.warning("%s is damaged: the index is rebuilt", path)
+    except (KeyError, TypeError, ValueError) as error:  # an index of an earlier version
+        _log.warning("the index of %s cannot be read (%r): it is rebuilt", stamp[0], error)
     return None
 
 
 def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
-    """Store an index: beside, then renamed.
+    """Store an index atomically.
 
     Raises:
         OutputError: the cache directory cannot be written.
@@ -108,10 +107,10 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
 
 
 def check_writable(directory: Path) -> None:
-    """Make a cache directory, and try whether a file can be written there.
+    """Create a cache directory, and check that files can be written there.
 
     Raises:
-        OutputError: it cannot be made or written to.
+        OutputError: the directory cannot be created or written to.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -129,42 +128,42 @@ def _unwritable(directory: Path, error: OSError) -> OutputError:
     )
 
 
-def _place(directory: Path, stamp: Stamp) -> str:
-    """The name of a cache file, as a text: ten thousand of these at start-up."""
+def _path(directory: Path, stamp: Stamp) -> str:
+    """Return the path of a cache file as a string: called for each of ten thousand files at start-up."""
     digest = hashlib.sha1(stamp[0].encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
     return f"{directory}/{digest[:2]}/{digest[2:]}.idx"
 
 
 def _read(path: str, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], memoryview] | None:
-    """Header and bytes of a cache file, or None if it is not there, not sound, or not for this content."""
+    """Return header and bytes of a cache file, or None if it does not exist, is damaged, or of another content."""
     try:
         data = _bytes(path, whole=whole)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        _log.warning("%s cannot be read (%s): the index is built anew", path, error.strerror)
+        _log.warning("%s cannot be read (%s): the index is rebuilt", path, error.strerror)
         return None
     except Damaged:
         data = memoryview(b"")
     try:
         header = read_header(data)
     except Damaged:
-        _log.warning("%s is damaged or of another version: the index is built anew", path)
+        _log.warning("%s is damaged or of another version: the index is rebuilt", path)
         return None
     if header["format"] != INDEX_FORMAT or tuple(header["stamp"]) != stamp:
-        _log.debug("%s is stale: the index is built anew", path)
+        _log.debug("%s is stale: the index is rebuilt", path)
         return None
     return header, data
 
 
 def _bytes(path: str, *, whole: bool) -> memoryview:
-    """All of a file, in memory of its own that is aligned for any column; or what its header takes, at the least.
+    """Read a file into memory that is aligned for any column; or, unless ``whole``, at least its header.
 
     Raises:
-        OSError: it cannot be read.
-        Damaged: it is no packed index.
+        OSError: the file cannot be read.
+        Damaged: the file is not a packed index.
     """
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  ten thousand of these at start-up
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  called for each of ten thousand files
         if not whole:
             data = file.read(_HEAD_GUESS)
             if len(data) < (size := header_size(data)):
@@ -181,5 +180,5 @@ def _info(header: dict[str, Any], stamp: Stamp) -> StreamInfo | None:
     try:
         return StreamInfo.from_json(header["info"])
     except (KeyError, ValueError) as error:
-        _log.warning("the index of %s cannot be read (%s): it is built anew", stamp[0], error)
+        _log.warning("the index of %s cannot be read (%s): it is rebuilt", stamp[0], error)
         return None

@@ -1,4 +1,4 @@
-"""An index from a container's tables, where they are plain, see :mod:`seqpipe.video.tables`."""
+"""Building of an index from a container's tables, where these are reliable, see :mod:`seqpipe.video.tables`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .order import drop_head
 __all__ = ["index_of", "index_of_tables"]
 
 _log = logging.getLogger(__name__)
-_BYTES_AT_ONCE = 4 << 20
+_READ_BYTES = 4 << 20
 _PACKETS_OF_HEAD, _BYTES_OF_HEAD = 4, 1 << 20
 _TINY = 32
 _MOST_TINY = 256
@@ -35,20 +35,20 @@ _TO_FIRST_REFERENCE = 64
 
 
 def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
-    """A video's index by its container's tables; None if they are not believed.
+    """Build a video's index from its container's tables; None if they are not reliable.
 
     Args:
         source: the video.
-        through: whether one that is far away may be read through for tables that lie all over it.
+        through: whether a remote file may be read as a whole for tables that are spread over it.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     try:
         return _index(Blocks.of(source) if source.slow else source, through=through)
     except (Distrusted, RefutedError) as reason:
-        _log.debug("%s: the container's tables are passed over, because %s", source.name, reason)
+        _log.debug("%s: the container's tables are not used, because %s", source.name, reason)
         return None
     finally:
         source.held = None
@@ -60,15 +60,15 @@ def _index(source: Source, *, through: bool) -> PacketIndex:
 
 
 def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
-    """The index of the packets in tables that were believed so far.
+    """Build the index of the packets of checked tables.
 
     Args:
         source: the video.
-        tables: its packets, or some in a row.
-        facts: of its stream.
+        tables: all packets of the stream, or consecutive ones.
+        facts: properties of the stream.
 
     Raises:
-        Distrusted, RefutedError: they are not to be believed.
+        Distrusted, RefutedError: the tables are not reliable.
         SourceError: the source cannot be read.
     """
     codec, extradata = facts.info.codec, facts.extradata
@@ -77,7 +77,7 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
     if codec in READ_THROUGH:
         if tables.track and not tables.delta:
             raise Distrusted("FFmpeg gives packets a duration of its own")
-        packets = _looked_at(source, tables, codec, extradata)
+        packets = _read_through(source, tables, codec, extradata)
     elif codec in ALIKE:
         packets = _unknown(tables)
         store_kinds(
@@ -85,10 +85,10 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
         )
     else:
         if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
-            raise Distrusted("pictures may be reordered, and no time tells")
+            raise Distrusted("frames may be reordered, and the tables have no times for that")
         keys = np.flatnonzero(tables.key)
         if source.slow:
-            keys = keys[:1]  # the others are looked at as they are read for decoding
+            keys = keys[:1]  # the others are checked when they are read for decoding
         else:
             _check_tiny(source, tables, codec, extradata)
         check_keys(source, tables, keys, codec, extradata)
@@ -108,34 +108,34 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
 
 
 def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
-    """What the container's tables say, and what the first packet does."""
+    """Read the container's tables, and the properties of the stream with its first packet."""
     begin = bytes(source.read([(0, 12)])[0])
     if begin[4:8] in mp4.FIRST_BOXES:
         return _read_movie(source)
     if begin[:4] == matroska.MAGIC:
-        film = matroska.read_film(source)
-        tables = _blocks_of(source, film, through=through)
+        header = matroska.read_header(source)
+        tables = _blocks_of(source, header, through=through)
         check(tables, source.size())
         head = _head(source, tables)
-        return tables, facts_of(source, tables, head, matroska.likeness(film, tables, head))
+        return tables, facts_of(source, tables, head, matroska.facts_key(header, tables, head))
     if avi.is_avi(begin) and not source.slow:
         tables = avi.read_tables(source)
         check(tables, source.size())
         facts = facts_of(source, tables, _head(source, tables), ())
         if facts.info.codec not in ALIKE:
-            raise Distrusted("pictures may be reordered, and no time tells")
+            raise Distrusted("frames may be reordered, and the tables have no times for that")
         return tables, facts
-    raise Distrusted("its container has no tables that are read here")
+    raise Distrusted("its container's tables are not supported")
 
 
-def _blocks_of(source: Source, film: matroska.Film, *, through: bool) -> Tables:
-    """The packets of a Matroska file; one that is far away is read through for them, and not kept."""
+def _blocks_of(source: Source, header: matroska.MatroskaHeader, *, through: bool) -> Tables:
+    """Read the packets of a Matroska file; a remote one is read as a whole, without caching its blocks."""
     if not isinstance(source, Blocks):
-        return matroska.read_tables(source, film)
-    if not through or film.codec in matroska.READ_THROUGH:
-        raise Distrusted("all of it must be read, which the scan does once for all that is to be known")
+        return matroska.read_tables(source, header)
+    if not through or header.codec in matroska.READ_THROUGH:
+        raise Distrusted("the whole file must be read, which a scan does only once")
     note_pass(source.wrapped)
-    return matroska.read_tables(source.wrapped, film)
+    return matroska.read_tables(source.wrapped, header)
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
@@ -145,7 +145,7 @@ def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
         chosen = track_of(source)
         track = next((track for track in movie.tracks if track.number == chosen), None)
     if track is None:
-        raise Distrusted("it has no track of video")
+        raise Distrusted("it has no video track")
     try:
         tables = read_fragments(source, movie, track) if movie.extends else mp4.read_tables(movie, track)
     except mp4.InterpretedError:
@@ -155,14 +155,14 @@ def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
     check(tables, source.size())
     head = _head(source, tables)
     plain = len(movie.tracks) == 1 and not movie.extends
-    alike = mp4.likeness(movie, track, tables, head) if plain else ()
+    alike = mp4.facts_key(movie, track, tables, head) if plain else ()
     if movie.extends:
         check_first(source, tables)
     return tables, facts_of(source, tables, head, alike)
 
 
 def _head(source: Source, tables: Tables) -> bytes:
-    """The first packet; of a source that answers slowly a few more are read along, which will be looked at, too."""
+    """Read the first packet; from a slow source with a few more, which are needed later."""
     begin, size = int(tables.offset[0]), int(tables.size[0])
     last = min(_PACKETS_OF_HEAD, len(tables)) - 1
     end = int(tables.offset[last] + tables.size[last])
@@ -171,16 +171,16 @@ def _head(source: Source, tables: Tables) -> bytes:
     return source.read([(begin, size)])[0]
 
 
-def _looked_at(source: Source, tables: Tables, codec: str, extradata: bytes) -> PacketTable:
-    """The table of a stream whose packets were all read."""
+def _read_through(source: Source, tables: Tables, codec: str, extradata: bytes) -> PacketTable:
+    """Return the table of a stream after reading all of its packets."""
     classify = classifier(codec, extradata).classify
     kinds = []
-    ends = np.searchsorted(np.cumsum(tables.size), np.arange(1, 1 << 20) * _BYTES_AT_ONCE)
-    for some in np.split(np.arange(len(tables)), np.unique(ends[ends < len(tables)])):
-        ranges = list(zip(tables.offset[some].tolist(), tables.size[some].tolist(), strict=True))
+    ends = np.searchsorted(np.cumsum(tables.size), np.arange(1, 1 << 20) * _READ_BYTES)
+    for part in np.split(np.arange(len(tables)), np.unique(ends[ends < len(tables)])):
+        ranges = list(zip(tables.offset[part].tolist(), tables.size[part].tolist(), strict=True))
         for data in source.read(ranges):
             if not any(data):
-                raise Distrusted("a packet is blanked")
+                raise Distrusted("a packet holds only zeros")
             kinds.append(read_kind(classify(data), data, codec))
     table = _unknown(tables)
     key = table.key & np.array([kind.random_access is not False for kind in kinds])
@@ -210,9 +210,9 @@ def _unknown(tables: Tables) -> PacketTable:
 
 
 def _learn_head(source: Source, index: PacketIndex) -> None:
-    """Read the packets behind the first key packet up to one that others refer to.
+    """Learn the kinds of the packets after the first key packet up to the first reference frame.
 
-    On these it depends which leading pictures of the first key frame cannot be decoded.
+    They determine which leading pictures of the first key frame cannot be decoded.
     """
     table = index.packets
     reader = HeldPackets(open_packets(source, index))
@@ -224,16 +224,16 @@ def _learn_head(source: Source, index: PacketIndex) -> None:
             if table.reference[last]:
                 break
         else:
-            raise Distrusted("nothing refers to the first packets")
+            raise Distrusted("the first packets hold no reference frame")
     finally:
         reader.close()
 
 
 def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) -> None:
-    """See that the smallest packets hold pictures, and not parameters or messages alone.
+    """Check that the smallest packets hold frames, not only parameter sets or messages.
 
     Raises:
-        Distrusted: one does not.
+        Distrusted: a packet holds no frame.
     """
     tiny = np.flatnonzero(tables.size < _TINY)
     if codec == "av1" or not len(tiny):
@@ -243,4 +243,4 @@ def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) ->
     ranges = list(zip(tables.offset[tiny].tolist(), tables.size[tiny].tolist(), strict=True))
     for number, data in zip(tiny.tolist(), source.read(ranges), strict=True):
         if not read_kind(read(data), data, codec).shown:
-            raise Distrusted(f"packet {number} holds no picture")
+            raise Distrusted(f"packet {number} holds no frame")

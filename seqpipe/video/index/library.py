@@ -1,4 +1,4 @@
-"""Library: the videos that were used last, open, and the indexes of many more."""
+"""Library of open videos and loaded indexes, shared by threads; the least recently used are dropped."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["Library"]
 
 _OPEN_VIDEOS = 64
 _INDEX_BYTES = 128 << 20
-# what an index comes to with what it works out from its columns
-_BYTES_OF_A_PACKET = 80
-_BYTES_OF_AN_INDEX = 4096
+# Approximate memory of an index with the arrays computed from its columns.
+_BYTES_PER_PACKET = 80
+_BYTES_PER_INDEX = 4096
 
 
 class Library:
     """Opens videos once for all threads.
 
-    A file is closed when it was not used for long; its index is kept for longer, since reading it from its cache takes
-    as long as decoding some frames. When it is opened again, an index is used only if the file has not changed.
+    Few files stay open; indexes stay loaded longer, since loading one takes as long as decoding some frames. When a
+    file is opened again, its loaded index is used only if the file has not changed.
 
     Args:
-        cache_dir: where indexes are kept on disk, see :func:`seqpipe.video.index.open.open_index`.
-        stream: which stream of each is meant; None for the best video.
-        register: the path of a register of their indexes, if there is one.
+        cache_dir: cache folder, see :func:`seqpipe.video.index.open.open_index`.
+        stream: stream of each video; None for the best one.
+        register: path of a shared index register, or None.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Library:
         register: str | None = None,
     ) -> None:
         self._cache_dir, self._stream, self._register = cache_dir, stream, register
-        # the origin stays with its video, so that no other object can come to have its id
+        # The origin is referenced with its video, so that no other object gets its id.
         self._videos: OrderedDict[Hashable, tuple[Origin, PlannedVideo]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
@@ -49,11 +49,11 @@ class Library:
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> PlannedVideo:
-        """The open video.
+        """Return an open video.
 
         Raises:
-            SourceNotFoundError: it is not there.
-            UnreadableSourceError: it is not a video that can be decoded.
+            SourceNotFoundError: the file does not exist.
+            UnreadableSourceError: the file is not a video that can be decoded.
         """
         key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else id(origin)
         with self._lock:
@@ -69,33 +69,33 @@ class Library:
         return video
 
     def reindexed(self, video: PlannedVideo) -> PlannedVideo:
-        """A video by a scan, in the place of one whose tables were refuted.
+        """Index a video by a scan, in place of one by tables that a packet contradicts.
 
         Raises:
-            SourceError: its frames have other numbers or times by that.
+            SourceError: numbers or times of its frames differ.
         """
         found = PlannedVideo(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
         with self._lock:
             for key in [key for key, (_, known) in self._videos.items() if known is video]:
                 del self._videos[key]
-            for place in [place for place, known in self._indexes.items() if known is video.index]:
-                self._bytes -= _bytes(self._indexes.pop(place))
+            for name in [name for name, known in self._indexes.items() if known is video.index]:
+                self._bytes -= _bytes(self._indexes.pop(name))
         return found
 
     def due(self, video: PlannedVideo) -> bool:
-        """Whether much was learned of a video's packets that is not on disk yet."""
+        """Return whether enough packet kinds were learned to save a video's index."""
         return self._learned.due(video.index)
 
-    def keep(self, video: PlannedVideo) -> None:
-        """Keep on disk what was learned of a video's packets, if it is much. Takes milliseconds of waiting."""
-        self._learned.keep(video.index)
+    def save(self, video: PlannedVideo) -> None:
+        """Save the packet kinds learned of a video, if they are due; takes milliseconds."""
+        self._learned.save(video.index)
 
     def clear(self) -> None:
-        """Keep what was learned, and forget all; what is in use stays open until it is not."""
+        """Save what was learned and drop all videos; those in use stay open until they are not."""
         with self._lock:
             videos = [video for _, video in self._videos.values()]
         for video in videos:
-            self.keep(video)
+            self.save(video)
         with self._lock:
             self._videos.clear()
             self._indexes.clear()
@@ -111,7 +111,7 @@ class Library:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
         index = open_index(source, cache_dir=self._cache_dir, register=self._register)
-        self._learned.note(index, stamp)
+        self._learned.add(index, stamp)
         with self._lock:
             if key not in self._indexes:
                 self._indexes[key] = index
@@ -122,4 +122,4 @@ class Library:
 
 
 def _bytes(index: PacketIndex) -> int:
-    return _BYTES_OF_AN_INDEX + _BYTES_OF_A_PACKET * len(index.packets)
+    return _BYTES_PER_INDEX + _BYTES_PER_PACKET * len(index.packets)

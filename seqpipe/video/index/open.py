@@ -1,4 +1,4 @@
-"""From a path to its index: from the cache if it is fresh, else built and stored."""
+"""Opening of indexes: from the cache or a register if they hold one of the current content, else built and cached."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..probe.probe import with_source
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["index_without_scan", "keep_index", "kept_index", "open_index", "reindexed", "summary"]
+__all__ = ["cached_index", "index_without_scan", "open_index", "reindexed", "store_index", "summary"]
 
 _log = logging.getLogger(__name__)
-_said: Final[set[str]] = set()
+_warned: Final[set[str]] = set()
 _refuted: Final[set[bytes]] = set()
-"""Contents of bytes and file objects, for which no index is cached, whose tables a packet has refuted."""
+"""Digests of bytes and file objects, whose indexes are not cached, with tables that a packet contradicts."""
 
 
 def open_index(
@@ -34,35 +34,35 @@ def open_index(
     stream: int | None = None,
     register: str | None = None,
 ) -> PacketIndex:
-    """The index of a video.
+    """Open the index of a video, building and caching it if needed.
 
     Args:
-        origin: a path, a URL, bytes, or a seekable binary file object; the last two are not cached.
-        cache_dir: where indexes are kept; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
-        whole: whether every packet must have been read, so that its kind is known; else the container's own tables may
-            do, see :mod:`seqpipe.video.tables`.
+        origin: a path, a URL, bytes, or a seekable binary file object; indexes of the last two are not cached.
+        cache_dir: cache folder; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
+        whole: whether every packet must have been read, so that its kind is known; otherwise the container's tables
+            may suffice, see :mod:`seqpipe.video.tables`.
         verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
-        stream: which of its streams, by its number in the container; None for the best video.
-        register: the path of a register that is asked where the cache has none, see
-            :mod:`seqpipe.video.index.shared`; it holds indexes of best videos.
+        stream: stream to index, by its number in the container; None for the best video stream.
+        register: path of a register to use where the cache has no index, see :mod:`seqpipe.video.index.shared`; it
+            holds indexes of best video streams only.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a video that can be decoded.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: the file is not a video that can be decoded.
     """
     source = open_source(origin, stream=stream)
     stamp = source.stamp()
     if stamp is None:
-        return _built(source, None, whole=whole, verified=verified)
-    kept = kept_index(source, stamp, cache_dir=cache_dir)
+        return _build(source, None, whole=whole, verified=verified)
+    kept = cached_index(source, stamp, cache_dir=cache_dir)
     if kept is not None and (kept.verified or not verified) and (kept.packets.whole or not whole):
         return kept
     if register is not None:
         found = _registered(source, stamp, register, whole=whole, verified=verified)
         if found is not None:
             return found
-    index = _built(source, kept, whole=whole, verified=verified)
-    keep_index(stamp, index, cache_dir=cache_dir)
+    index = _build(source, kept, whole=whole, verified=verified)
+    store_index(stamp, index, cache_dir=cache_dir)
     return index
 
 
@@ -73,55 +73,55 @@ def index_without_scan(
     cache_dir: str | os.PathLike[str] | None = None,
     register: str | None = None,
 ) -> PacketIndex | None:
-    """The index of a video if it is cached or its container has plain tables; None if its packets must be read.
+    """Return the index of a video if it is cached or its container's tables suffice; None if packets must be read.
 
     Args:
         source: the video.
-        stamp: of its content.
-        cache_dir: as in :func:`open_index`; an index by tables is kept there.
+        stamp: stamp of its content.
+        cache_dir: as in :func:`open_index`; an index built from tables is cached there.
         register: as in :func:`open_index`.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
-    kept = kept_index(source, stamp, cache_dir=cache_dir, register=register)
+    kept = cached_index(source, stamp, cache_dir=cache_dir, register=register)
     if kept is not None or (index := _by_tables(source, through=False)) is None:
         return kept
-    keep_index(stamp, index, cache_dir=cache_dir)
+    store_index(stamp, index, cache_dir=cache_dir)
     return index
 
 
-def keep_index(stamp: Stamp, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
-    """Store an index in the cache; one that cannot be written costs a warning.
+def store_index(stamp: Stamp, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
+    """Store an index in the cache; a failure is logged as a warning.
 
     Args:
-        stamp: of the content that it is of, taken before it was read.
+        stamp: stamp of the indexed content, taken before it was read.
         index: the index.
         cache_dir: as in :func:`open_index`.
     """
     try:
         save_index(cache_directory(cache_dir), stamp, index)
     except OutputError as error:
-        if (said := str(error)) not in _said:  # of one cache the same for thousands of files
-            _said.add(said)
-            _log.warning("%s", error)
+        if (message := str(error)) not in _warned:  # the same message for thousands of files
+            _warned.add(message)
+            _log.warning("%s", message)
 
 
-def kept_index(
+def cached_index(
     source: Source,
     stamp: Stamp,
     *,
     cache_dir: str | os.PathLike[str] | None = None,
     register: str | None = None,
 ) -> PacketIndex | None:
-    """The index of a video that was opened before; None if there is none of its present content.
+    """Return the index of a video's current content from the cache or the register; None if neither has one.
 
     Args:
         source: the video.
-        stamp: of its content.
+        stamp: stamp of its content.
         cache_dir: as in :func:`open_index`.
-        register: likewise; asked where the cache has none.
+        register: as in :func:`open_index`.
     """
     kept = load_index(cache_directory(cache_dir), stamp)
     if kept is None:
@@ -145,18 +145,17 @@ def _registered(
 
 
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
-    # Imported here: where all videos are indexed already, a program starts without these and what they bring along.
-    # tables are read where a file has one track of video; which one of several is meant, the demuxer finds out
+    # The tables of a given stream are not read: only the demuxer knows the numbers of streams.
     if source.stream is not None:
         return None
     if _refuted and source.stamp() is None and digest_of_ends(source) in _refuted:
         return None
-    from .from_tables import index_of_tables
+    from .from_tables import index_of_tables  # imported late: not needed where all videos are indexed already
 
     return index_of_tables(source, through=through)
 
 
-def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
+def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
     if not (whole or verified or index is not None):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
@@ -175,17 +174,17 @@ def _built(source: Source, index: PacketIndex | None, *, whole: bool, verified: 
 def reindexed(
     source: Source, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> PacketIndex:
-    """The index of a video by a scan, in the place of one by tables that a packet has refuted.
+    """Build the index of a video by a scan, in place of one by tables that a packet contradicts.
 
     Raises:
-        SourceError: frames that may have been given out already have other numbers or times by it.
+        SourceError: frame numbers or times differ, while frames may have been delivered already.
     """
     found = open_index(source, cache_dir=cache_dir, whole=True)
     if source.stamp() is None:
         _refuted.add(digest_of_ends(source))
     if not np.array_equal(found.timestamps, index.timestamps):
         raise SourceError(
-            "its container's tables are wrong, and its frames are others than was said",
+            "its container's tables are wrong: numbers or times of its frames differ from those returned so far",
             source=source.name,
             advice="Open it again",
         )
@@ -193,11 +192,11 @@ def reindexed(
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:
-    """The facts of a video with its frames counted; reads no packet if a fresh index is cached.
+    """Return the properties of a video with its number of frames; reads no packet if a current index is cached.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a video that can be decoded.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: the file is not a video that can be decoded.
     """
     source = open_source(origin)
     stamp = source.stamp()

@@ -1,4 +1,4 @@
-"""Presentation order where the container does not tell it: by decoding, once, when the index is built."""
+"""Presentation order of streams whose container does not store it, by decoding them once when the index is built."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["drop_head", "order_by_decoding"]
 
 
 @dataclass
-class _Order:
-    """What decoding tells of the presentation order.
+class _DecodeOrder:
+    """Presentation order found by decoding.
 
     Attributes:
-        packets: in the order in which their pictures come; those that do not decode stand where they are fed.
-        failed: those that do not decode.
-        doubtful: those whose pictures might have come sooner or later if the failed ones had decoded.
-        began: the one that was fed when the first picture came; -1 if all waited for the end.
+        packets: packets in the order of their decoded frames; those that failed to decode, where they were fed.
+        failed: packets that failed to decode.
+        doubtful: packets whose order might differ if the failed ones had been decoded.
+        began: packet that was fed when the first frame came out; -1 if all came out at the end.
     """
 
     packets: list[int] = field(default_factory=list)
@@ -34,18 +34,18 @@ class _Order:
     doubtful: list[int] = field(default_factory=list)
     began: int = -1
 
-    def insert(self, swallowed: list[int], table: PacketTable) -> None:
-        """Give packets a place whose pictures did not come because others had failed."""
-        for packet in swallowed:
+    def insert(self, missing: list[int], table: PacketTable) -> None:
+        """Insert packets that yielded no frame because others had failed."""
+        for packet in missing:
             before = max(other for other in self.packets if other < packet)
-            place = self.packets.index(before)
-            # What follows a key picture at once is presented before it.
-            self.packets.insert(place if table.key[before] else place + 1, packet)
-        self.doubtful += swallowed
+            position = self.packets.index(before)
+            # Frames right after a key frame in decode order are presented before it.
+            self.packets.insert(position if table.key[before] else position + 1, packet)
+        self.doubtful += missing
 
 
 def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
-    """Give pictures without pts their place, and the ticks of the packets, sorted, as their clock."""
+    """Return the index with presentation order found by decoding, and the sorted times of the packets as pts."""
     table = index.packets
     start = int(np.argmax(table.key))
     order = _decoded(source, index, np.arange(start, len(table)))
@@ -54,7 +54,7 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
     pts = table.pts.copy()
     pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
     shown[:start] = table.shown[:start]
-    # Where a packet did not decode, no one knows which place its frame had among those around it: all are lost.
+    # The order of frames around a packet that failed to decode is unknown: all of them are lost.
     damaged, reference = table.damaged.copy(), table.reference.copy()
     damaged[order.failed + order.doubtful] = reference[order.failed] = True
     return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
@@ -63,13 +63,13 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
 def drop_head(
     source: Source, index: PacketIndex, without_pts: Collection[int], *, refreshed: int = 0
 ) -> PacketIndex:
-    """Take out the frames for which the file does not hold what they are predicted from.
+    """Remove frames at the start whose reference frames are not in the file.
 
     Args:
         source: the video.
         index: its index so far.
-        without_pts: packets behind the first key packet that have no pts; those that decode are put in order.
-        refreshed: how many packets it may take until pictures are whole where the first one is not.
+        without_pts: packets after the first key packet that have no pts; those that decode are ordered by decoding.
+        refreshed: number of packets of a gradual refresh until frames are complete; 0 with key frames.
     """
     table = index.packets
     start = int(np.argmax(table.key))
@@ -83,35 +83,35 @@ def drop_head(
         decoded = order.packets
         lost[np.setdiff1d(leading, decoded)] = True
         if refreshed:
-            # What is inside when a refresh has been seen to end comes or not as more is fed behind it.
+            # Whether frames inside the decoder at the end of a refresh come out depends on the packets fed later.
             lost[: order.began + 1] = table.shown[: order.began + 1]
         in_order = [packet for packet in decoded if packet in without_pts]
         pts[in_order] = np.sort(pts[in_order])
     if not lost.any() and not without_pts:
         return index
-    # How soon libavcodec calls a refresh complete depends on every picture that it is given until then.
+    # When libavcodec considers a refresh complete depends on every frame that it was fed until then.
     reference = table.reference | (np.arange(len(table)) < refreshed)
     packets = replace(table, pts=pts, shown=table.shown & ~lost, reference=reference)
     return replace(index, packets=packets, dropped_at_start=int(lost.sum()))
 
 
 def _perhaps_leading(table: PacketTable, start: int, without_pts: Collection[int]) -> IntArray:
-    """The pictures behind the first key packet that may be predicted from before it; decoding will tell."""
+    """Return the frames after the first key packet that may be predicted from before it; decoding decides."""
     later_keys = np.flatnonzero(table.key[start + 1 :])
     end = start + 1 + int(later_keys[0]) if later_keys.size else len(table)
     perhaps = table.pts < table.pts[start]
     perhaps[list(without_pts)] = True
-    # A remuxer that cut here may have moved the pts of B-frames up to the key frame's, or behind it.
+    # A remuxer that cut here may have moved the pts of B-frames to the key frame's, or later.
     behind = start + 1 + int(np.argmax(np.append(table.reference[start + 1 : end], True)))
     perhaps[start + 1 : behind] = True
     found: IntArray = np.flatnonzero(perhaps[start:end] & table.shown[start:end]) + start
     return found
 
 
-def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
-    """Decode packets in a row, and see in which order their pictures come."""
+def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOrder:
+    """Decode consecutive packets and return the order of their frames."""
     decoder, reader, table = CpuDecoder(index), open_packets(source, index), index.packets
-    found = _Order()
+    found = _DecodeOrder()
     inside: dict[int, None] = {}
     with contextlib.closing(reader):
         for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
@@ -123,7 +123,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _Order:
                 if out and found.began < 0:
                     found.began = number
             except DecodeError:
-                # Damage is reported when the frame is asked for; the rest still comes in its order.
+                # The damage is reported when the frame is requested; the others still come out in order.
                 found.doubtful += inside
                 found.failed.append(number)
                 out = [number]

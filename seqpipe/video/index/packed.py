@@ -1,10 +1,10 @@
-"""Packed indexes: one piece of bytes each, laid out to be used where it lies, without being parsed.
+"""Packed indexes: a serialization whose columns are used as arrays in place, without parsing.
 
-A packed index is ``magic, header length, CRC-32 of the header, header (JSON), columns``. The header alone answers how
-many frames a video has. Each column begins at a multiple of 64 bytes and is used as an array where it was read to; a
-column that holds one value throughout, as most flags do, is that value in the header. Columns are read, not mapped:
-reading an hour of video takes as long as touching its pages would, and a file that another process cuts short while it
-is mapped ends this one (SIGBUS). Nothing is pickled.
+A packed index is ``magic, header length, CRC-32 of the header, header (JSON), columns``. The header alone holds the
+number of frames. Each column starts at a multiple of 64 bytes and is used as an array in the buffer it was read to; a
+column with a single value, as most flags are, is stored in the header. Columns are read, not memory-mapped: reading the
+index of an hour of video takes as long as the page faults would, and a mapped file that another process truncates ends
+this process (SIGBUS). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..source.source import Stamp
 __all__ = ["INDEX_FORMAT", "PREFIX", "Damaged", "header_size", "pack", "read_header", "unpack"]
 
 INDEX_FORMAT = 8
-"""What indexes of other versions do not have; all that is derived from an index and kept is of its format."""
+"""Version of the format; everything that is stored and derived from an index includes it."""
 
 PREFIX = struct.Struct("<8sII")
 """Magic, length of the header, and its CRC-32."""
@@ -34,20 +34,20 @@ PREFIX = struct.Struct("<8sII")
 _MAGIC = b"SEQPIPE\x01"
 _ALIGNED = 64
 _COLUMNS = tuple(field.name for field in fields(PacketTable))
-# Worked out from the others, and kept because sorting an hour's timestamps takes as long as all the rest.
+# Computed from the others, and stored because sorting an hour's timestamps takes as long as reading all the rest.
 _ORDER = "frame_packet"
 
 
-class Damaged(Exception):  # noqa: N818  a reason, not an error: what is damaged is built anew
-    """These bytes are no packed index, or not a whole one."""
+class Damaged(Exception):  # noqa: N818  a reason, not an error: a damaged index is rebuilt
+    """The bytes are not a packed index, or not a complete one."""
 
 
 def pack(index: PacketIndex, stamp: Stamp) -> bytes:
-    """An index in one piece.
+    """Serialize an index.
 
     Args:
         index: the index.
-        stamp: of the content that it describes.
+        stamp: stamp of the indexed content.
     """
     table = index.packets
     arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _COLUMNS}
@@ -86,10 +86,10 @@ def pack(index: PacketIndex, stamp: Stamp) -> bytes:
 
 
 def header_size(data: bytes | memoryview) -> int:
-    """How many bytes a packed index has before its columns, told from its first 16.
+    """Return the number of bytes before the columns of a packed index, from its first 16 bytes.
 
     Raises:
-        Damaged: they are not those of a packed index.
+        Damaged: the bytes are not those of a packed index.
     """
     if len(data) < PREFIX.size:
         raise Damaged
@@ -100,10 +100,10 @@ def header_size(data: bytes | memoryview) -> int:
 
 
 def read_header(data: bytes | memoryview) -> dict[str, Any]:
-    """The header of a packed index, or of as much of one as has it.
+    """Return the header of a packed index, of which at least the header must be given.
 
     Raises:
-        Damaged: it is not whole.
+        Damaged: the header is incomplete or damaged.
     """
     size = header_size(data)
     text = data[PREFIX.size : size]
@@ -114,15 +114,15 @@ def read_header(data: bytes | memoryview) -> dict[str, Any]:
 
 
 def unpack(data: memoryview, header: dict[str, Any]) -> PacketIndex:
-    """The index that lies in a piece of memory; its columns are views of it, those that are learned are written there.
+    """Deserialize an index; its columns are views of ``data``, to which learned packet kinds are written.
 
     Args:
-        data: a packed index in memory that nobody else writes to.
+        data: a packed index in writable memory for its exclusive use.
         header: its header.
 
     Raises:
-        Damaged: its columns are not whole.
-        KeyError, TypeError, ValueError: it was made before all of this was noted.
+        Damaged: the columns are incomplete or damaged.
+        KeyError, TypeError, ValueError: an earlier version wrote the index.
     """
     body = data[header_size(data) :]
     if zlib.crc32(body) != header["body_crc"]:

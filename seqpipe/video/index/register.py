@@ -1,7 +1,7 @@
-"""Register: the facts of all files of a list in one file of the cache, beside their indexes.
+"""Register of a list of files: the facts of all of them in one file of the cache.
 
-Ten thousand heads of indexes take a second to open; one register and a look at each file's size and time of change a
-tenth of that. A register is never needed: whatever it does not tell is found in the indexes.
+Opening the headers of ten thousand indexes takes a second; reading one register and each file's size and modification
+time takes a tenth of that. A register is optional: facts that it lacks are read from the indexes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["Register"]
 
 _MAGIC = b"SEQREG\x00\x03"
 _PREFIX = struct.Struct("<8s20sI")
-# One row a file. A size of 0, which no video has, says that nothing is known of it.
+# One row per file; size 0, which no video has, marks an unknown file.
 _ROW = np.dtype([("size", "<i8"), ("mtime_ns", "<i8"), ("facts", "<i8")])
 _UNKNOWN = (0, 0, 0)
-# Behind them the facts, once each: most files of a dataset have much in common.
+# Distinct facts follow the rows: many files of a dataset share them.
 _FACTS = np.dtype([(name, "?" if name == "flipped" else "<i8") for name in Facts._fields])
 _TIMES = range(-(1 << 63), 1 << 63)
-# For fewer files the indexes are as quick.
+# With fewer files the indexes are as fast.
 _FEWEST_FILES = 256
 _KEPT, _KEPT_BYTES = 64, 256 << 20
 
@@ -41,14 +41,14 @@ _log = logging.getLogger(__name__)
 
 
 class Register:
-    """What was found of the files of a list, in whatever order they are listed.
+    """Facts of the files of a list, independent of the order of the list.
 
-    What is known of a file counts only while the file has the size and the time of change that it had then, by the
-    same rule as its index; making a register asks the file system for both, of every file.
+    As with indexes, facts are valid only while the file has the same size and modification time; the constructor reads
+    both of every file.
 
     Args:
-        directory: where indexes are kept.
-        paths: the absolute paths of local files.
+        directory: cache folder of indexes.
+        paths: absolute paths of local files.
     """
 
     def __init__(self, directory: Path, paths: Iterable[str]) -> None:
@@ -61,12 +61,12 @@ class Register:
             self._file = directory / "registers" / f"{self._digest.hex()}.reg"
 
     def stamp(self, path: str) -> Stamp | None:
-        """The identity of a file's content; None for what is no video that could be read."""
+        """Return the identity of a file's content; None for a file that cannot be read as a video."""
         found = self._stamps.get(path)
         return None if found is None else (path, found[0], str(found[1]))
 
     def load(self) -> dict[str, Facts]:
-        """What is known of files that have not changed since."""
+        """Return the facts of files that have not changed since they were saved."""
         rows, facts = self._read()
         return {
             path: facts[number]
@@ -75,7 +75,7 @@ class Register:
         }
 
     def save(self, found: Mapping[str, Facts]) -> None:
-        """Keep what was found, for the next time; where the cache cannot be written, it is found anew then."""
+        """Store facts for the next time; a cache that cannot be written is ignored."""
         if self._file is None:
             return
         numbers: dict[Facts, int] = {}
@@ -95,7 +95,7 @@ class Register:
             _log.info("%s cannot be written (%s)", self._file, error.strerror)
 
     def _read(self) -> tuple[list[tuple[int, int, int]], list[Facts]]:
-        """The rows of the register on disk and the facts they name; none if there is none, or it is damaged."""
+        """Return the rows of the file and its distinct facts; both empty if it does not exist or is damaged."""
         if self._file is None:
             return [], []
         try:
@@ -110,21 +110,21 @@ class Register:
             _log.warning("%s is damaged: indexes are opened instead", self._file)
             return [], []
         with contextlib.suppress(OSError):  # a cache may be read-only
-            os.utime(self._file)  # those that were used last are kept
+            os.utime(self._file)  # the least recently used registers are removed
         rows: list[tuple[int, int, int]] = np.frombuffer(body, _ROW, len(self._paths)).tolist()
         return rows, [
             Facts(*row) for row in np.frombuffer(body, _FACTS, offset=len(rows) * _ROW.itemsize).tolist()
         ]
 
     def _prefix(self, body: bytes) -> bytes:
-        """What stands before the rows of these files."""
+        """Return the file header of these files' register."""
         return _PREFIX.pack(_MAGIC, self._digest, zlib.crc32(self._digest + body))
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """Size and time of change of a file, if it may be a video; why it may not, whoever opens it will say."""
+    """Return size and modification time of a file; None for other files, whose error is raised when they are opened."""
     try:
-        stat = os.stat(path)  # noqa: PTH116  ten thousand of these at start-up: no Path objects
+        stat = os.stat(path)  # noqa: PTH116  called for each of ten thousand files: no Path objects
     except (OSError, ValueError):
         return None
     if stat.st_size and S_ISREG(stat.st_mode) and stat.st_mtime_ns in _TIMES:
@@ -133,7 +133,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Keep the registers that were used last."""
+    """Remove the least recently used registers beyond the limits."""
     with os.scandir(folder) as found:
         files = sorted(
             ((item.stat().st_mtime_ns, item.stat().st_size, item.path) for item in found), reverse=True

@@ -1,10 +1,10 @@
-"""Shared registers: the indexes of a data set in one file beside it, made once for a team or a cluster.
+"""Shared registers: the indexes of a dataset in one file next to it, created once for a team or a cluster.
 
-A register is a SQLite database with one row a file: its path relative to the register's folder (URLs as they are), what
-its content is recognized by, its facts and its packed index. So it stays valid when the folder is moved, mounted
-elsewhere or copied; several processes may add to it, and one that is interrupted loses what it added in its last
-second. An entry is for a file of the same size that has the same time of change, or else, as copies, the same first and
-last 64 KiB. What is damaged in it is built anew, never trusted.
+A register is a SQLite database with one row per file: its path relative to the register's folder (or its URL), the
+identity of its content, its facts and its packed index. It stays valid when the folder is moved, mounted elsewhere or
+copied. Several processes may add to it; one that is interrupted loses what it added in the last second. An entry is
+valid for a file of the same size with the same modification time or, for copies, the same first and last 64 KiB.
+Damaged entries are not used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["REGISTER_NAME", "SharedRegister", "find_register", "shared_register"]
 
 REGISTER_NAME: Final = "seqpipe.register"
-"""What a register is called that readers find by themselves: in the folder that is their ``file_root``."""
+"""Name of a register that readers find automatically in their ``file_root``."""
 
 _WAIT_S, _COMMIT_S = 60.0, 1.0
 _TABLE = (
@@ -50,39 +50,39 @@ _open: dict[tuple[str, int], SharedRegister] = {}
 def find_register(
     register: str | os.PathLike[str] | None, file_root: str | os.PathLike[str] | None
 ) -> str | None:
-    """The register of a data set: the one that is named, else :data:`REGISTER_NAME` in its folder, if it is there.
+    """Return the path of a dataset's register: the given one, else :data:`REGISTER_NAME` in its folder if it exists.
 
     Raises:
-        SourceNotFoundError: the one that is named is not there.
+        SourceNotFoundError: the given register does not exist.
     """
     if register is not None:
         path = os.path.abspath(check_path("register", register))  # noqa: PTH100  as sources do
         if not Path(path).is_file():
             raise SourceNotFoundError(
-                "no such register", source=path, advice="Make one: seqpipe index --register FILE PATH..."
+                "no such register", source=path, advice="Create one: seqpipe index --register FILE PATH..."
             )
         return path
     if file_root is None:
         return None
-    beside = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
-    return str(beside) if beside.is_file() else None
+    found = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
+    return str(found) if found.is_file() else None
 
 
 def shared_register(path: str) -> SharedRegister:
-    """The register at a path, opened once by each process, to be read."""
-    # no lock, which a fork could leave held: a second one that is made meanwhile has not been opened, and goes
+    """Return the register at a path for reading; each process opens it once."""
+    # No lock, which a fork could leave held: a second register created concurrently is not opened yet, and is dropped.
     return _open.setdefault((path, os.getpid()), SharedRegister(path))
 
 
 class SharedRegister:
-    """Reads a register, and adds to it where that is asked for. Threads may share it.
+    """Register that is read and, if requested, added to; thread-safe.
 
     Args:
-        path: of the register.
-        add: whether entries are to be added; it is made then, if it is not there.
+        path: path of the register.
+        add: whether entries will be added; the register is then created if it does not exist.
 
     Raises:
-        OutputError: entries are to be added, and it cannot be written or is something else.
+        OutputError: entries will be added, and the file cannot be written or is not a register.
     """
 
     def __init__(self, path: str, *, add: bool = False) -> None:
@@ -105,7 +105,7 @@ class SharedRegister:
         self.close()
 
     def close(self) -> None:
-        """Write what waits to be written, and close it."""
+        """Write pending entries and close the database."""
         with self._lock:
             self._write()
             if self._connection is not None:
@@ -113,7 +113,7 @@ class SharedRegister:
                 self._connection = None
 
     def facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
-        """The facts of contents that it knows by their time of change, by name."""
+        """Return the facts of the contents with these stamps, by name."""
         wanted = {self._key(stamp[0]): stamp for stamp in stamps}
         found = {}
         for key, size, tag, facts, checksum in self._rows(
@@ -131,11 +131,11 @@ class SharedRegister:
     def index(
         self, source: Source, stamp: Stamp, *, whole: bool = False, verified: bool = False
     ) -> PacketIndex | None:
-        """The index of a source's present content; None if it has none, or not one like that.
+        """Return the index of a source's current content; None if the register has none with these properties.
 
         Args:
             source: the video.
-            stamp: of its content.
+            stamp: stamp of its content.
             whole: whether all packets must have been read.
             verified: whether the video must have been decoded once.
 
@@ -159,7 +159,7 @@ class SharedRegister:
             return None
 
     def add(self, source: Source, stamp: Stamp, index: PacketIndex) -> None:
-        """Put an index into it, in the place of an older one; it is written within a second, or when it is closed.
+        """Add or replace an index; pending entries are written every second, and on closing.
 
         Raises:
             SourceError: the source cannot be read.
@@ -175,7 +175,7 @@ class SharedRegister:
                 self._write()
 
     def _write(self) -> None:
-        """Write what waits, in one transaction."""
+        """Write pending entries in one transaction."""
         import sqlite3
 
         if not self._waiting or self._connection is None:
@@ -193,7 +193,7 @@ class SharedRegister:
         self._waiting, self._written_s = [], time.monotonic()
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The answer to a query; nothing if it is no register, or a damaged one."""
+        """Return the rows of a query; none if the file is not a register, or is damaged."""
         import sqlite3
 
         with self._lock:
@@ -201,7 +201,7 @@ class SharedRegister:
                 try:
                     return self._connect().execute(query, values).fetchall()
                 except sqlite3.OperationalError as error:
-                    # a writer that was killed leaves a journal, which only a connection that may write rolls back
+                    # A killed writer leaves a journal, which only a writable connection can roll back.
                     if self._add or "readonly" not in str(error):
                         raise
                     self._roll_back()
@@ -250,7 +250,7 @@ class SharedRegister:
         )
 
     def _key(self, name: str) -> str:
-        """What a file is called in it."""
+        """Return the key of a file in the register."""
         return name if "://" in name else Path(os.path.relpath(name, self._folder)).as_posix()
 
 

@@ -1,7 +1,7 @@
-"""Verifying: decode a video once on the CPU, and remember which packets are damaged.
+"""Verification: a video is decoded once on the CPU, and damaged packets are marked in its index.
 
-Some damage is seen by nobody but a decoder that looks closely: NVDEC conceals much of it without a word. What is
-remembered in the index is lost for every reader, on whatever device, before anything is decoded.
+Some damage is detected only by a careful decoder: NVDEC conceals much of it silently. Frames that the index marks as
+damaged are lost for every reader on every device, without being decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["lost_frames", "verify"]
 
 
 def verify(source: Source, index: PacketIndex) -> PacketIndex:
-    """The index with every packet marked that the CPU's decoder finds damaged.
+    """Return the index with all packets marked that the CPU decoder finds damaged.
 
     Args:
         source: the video.
@@ -32,7 +32,7 @@ def verify(source: Source, index: PacketIndex) -> PacketIndex:
 
     Raises:
         SourceError: the source cannot be read.
-        BackendError: there is no decoder for its codec.
+        BackendError: there is no decoder for the codec.
     """
     table = index.packets
     damaged = table.damaged.copy()
@@ -40,14 +40,14 @@ def verify(source: Source, index: PacketIndex) -> PacketIndex:
         decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
         lost = {item.number for item in decoding if isinstance(item, Lost)}
     damaged[list(decoding.damaged)] = True
-    # what no picture came for, though no packet was at fault
+    # Packets without a frame although no packet was reported as damaged.
     unexplained = lost - set(lost_frames(replace(index, packets=replace(table, damaged=damaged))).tolist())
     damaged[table.frame_packet[list(unexplained)]] = True
     return replace(index, packets=replace(table, damaged=damaged), verified=True)
 
 
 def lost_frames(index: PacketIndex) -> IntArray:
-    """The frames that damaged packets have a part in, ascending."""
+    """Return the frames that depend on damaged packets, ascending."""
     table = index.packets
     packets = [damaged_by(table, packet) for packet in np.flatnonzero(table.damaged).tolist()]
     frames = table.packet_frame[np.concatenate(packets)] if packets else np.empty(0, dtype=np.int64)

@@ -1,6 +1,3 @@
-"""What a container and its headers state of a video stream, without decoding frames.
-
-Imports `source` and `bitstream`.
-"""
+"""Properties of a video stream from its container and headers; imports `source` and `bitstream`."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What the first bytes of a file say of its extent: how long it is, so that a cut shows, and where its index lies."""
+"""File size and index position as stated by the first bytes of a file, for the detection of truncated files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 __all__ = ["HEAD", "data_before_index", "declared_size"]
 
 HEAD = 4096
-"""Bytes of the file's start that the functions here want to see."""
+"""Number of bytes at the start of a file that the functions of this module need."""
 
 _EBML = 0x1A45DFA3
 _SEGMENT = 0x18538067
@@ -15,10 +15,10 @@ _BOXES_BEFORE = {b"ftyp", b"free", b"skip", b"wide", b"pnot", b"uuid"}
 
 
 def declared_size(head: bytes) -> int | None:
-    """The size in bytes that the file should have at least; None where its container does not say.
+    """Return the minimum size in bytes of a complete file; None if its container does not state it.
 
     Matroska and WebM state the size of their segment (RFC 8794, RFC 9559), AVI that of its RIFF chunk. Live recordings
-    leave it open.
+    have no size.
 
     Args:
         head: the first bytes of the file, up to ``HEAD``.
@@ -37,20 +37,20 @@ def declared_size(head: bytes) -> int | None:
 
 
 def data_before_index(head: bytes) -> float:
-    """How many bytes of data stand before the index (``moov``) of an MP4 or QuickTime file; 0 if it comes first.
+    """Return the bytes of data before the index (``moov``) of an MP4 or QuickTime file; 0 if the index is first.
 
-    Reading such a file requires seeking: back to the data, once the index is known.
+    Reading such a file requires seeking back to the data after the index.
 
     Args:
         head: the first bytes of the file, up to ``HEAD``.
 
     Returns:
-        Infinity where the size is left open; 0 for other containers too.
+        Infinity if the size of the data is not stated; 0 for other containers.
     """
     position = 0
     while (kind := head[position + 4 : position + 8]) in _BOXES_BEFORE or kind == b"mdat":
         size = int.from_bytes(head[position : position + 4], "big")
-        if size == 1:  # the size is behind the name, in 64 bits
+        if size == 1:  # a 64-bit size follows the type
             size = int.from_bytes(head[position + 8 : position + 16], "big")
         if kind == b"mdat":
             return size or math.inf
@@ -61,7 +61,7 @@ def data_before_index(head: bytes) -> float:
 
 
 def _element(head: bytes, position: int) -> tuple[int, int, int | None] | None:
-    """Identity, start and size of the data (None if left open) of an EBML element; None if it is not all here."""
+    """Return ID, start and size (None if unknown) of an EBML element's data; None if its header is incomplete."""
     identity = _number(head, position, keep_marker=True)
     size = None if identity is None else _number(head, position + identity[1], keep_marker=False)
     if identity is None or size is None:
@@ -72,7 +72,7 @@ def _element(head: bytes, position: int) -> tuple[int, int, int | None] | None:
 
 
 def _number(head: bytes, position: int, *, keep_marker: bool) -> tuple[int, int] | None:
-    """An EBML variable-length number and its width in bytes."""
+    """Return an EBML variable-length number and its width in bytes."""
     if position >= len(head) or head[position] == 0:
         return None
     width = 9 - head[position].bit_length()

@@ -1,4 +1,4 @@
-"""Facts: the little that sampling needs to know of a video, small enough to be kept for very many of them."""
+"""Facts of a video that sampling needs, small enough to be held for very many videos."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LIMIT = 1 << 62
 
 
 class Facts(NamedTuple):
-    """Facts that determine the number of samples of a video and the shape of its frames; integers only.
+    """Number of frames, timestamps and geometry of a video, as integers.
 
     Attributes:
-        frames: how many it has.
-        width: columns of the surface in pixels, before rotation.
-        height: rows of the surface in pixels, before rotation.
-        rotation_degrees: counter-clockwise turn that the display matrix asks for: 0, 90, 180 or 270.
-        flipped: whether the display matrix mirrors frames left to right, before the rotation.
-        first: when its first frame is shown, in ticks.
-        steps: frame i is shown ``(i * steps + offset) // per`` ticks after the first one: at a constant rate, or at
-            one that is rounded to ticks, as Matroska's milliseconds are.
-        per: see there.
-        offset: see there.
-        numerator: of a tick in seconds.
-        denominator: of a tick in seconds; 0 where the rate is not constant, or not known.
+        frames: number of frames.
+        width: width of the surface in pixels, before rotation.
+        height: height of the surface in pixels, before rotation.
+        rotation_degrees: counter-clockwise rotation of the display matrix: 0, 90, 180 or 270.
+        flipped: whether the display matrix mirrors the frame left to right, before the rotation.
+        first: timestamp of the first frame in ticks.
+        steps: frame i is displayed ``(i * steps + offset) // per`` ticks after the first one: at a constant frame rate,
+            or at one rounded to ticks, such as Matroska's milliseconds.
+        per: see ``steps``.
+        offset: see ``steps``.
+        numerator: numerator of a tick in seconds.
+        denominator: denominator of a tick in seconds; 0 if the frame rate is variable or unknown.
     """
 
     frames: int
@@ -48,18 +48,18 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, index: PacketIndex) -> Facts:
-        """The facts of an indexed video."""
+        """Return the facts of an indexed video."""
         info, clock, tick = index.info, clock_of(index), index.info.time_base
         picture = (info.frame_count or 0, info.width, info.height, info.rotation_degrees, info.flipped)
         return cls(*picture) if clock is None else cls(*picture, *clock, tick.numerator, tick.denominator)
 
     @classmethod
     def from_header(cls, info: dict[str, Any], clock: list[int] | None) -> Facts:
-        """The facts of an index on disk.
+        """Return the facts stored in an index file's header.
 
         Args:
-            info: what :meth:`seqpipe.video.probe.info.StreamInfo.to_json` gave.
-            clock: what :func:`clock_of` gave.
+            info: result of :meth:`seqpipe.video.probe.info.StreamInfo.to_json`.
+            clock: result of :func:`clock_of`.
 
         Raises:
             KeyError: a field is missing.
@@ -75,17 +75,17 @@ class Facts(NamedTuple):
 
     @property
     def geometry(self) -> tuple[int, ...]:
-        """Width, height, rotation and flip, which determine the shape of the frames."""
+        """Width, height, rotation and flip, which determine the shape of output frames."""
         return self[1:5]
 
     @property
     def clock(self) -> tuple[int, ...]:
-        """The fields that determine the timestamps, besides the number of frames."""
+        """The fields that, with the number of frames, determine the timestamps."""
         return self[5:]
 
     @property
     def timestamps(self) -> FloatArray | None:
-        """The presentation time of each frame in seconds, bit for bit the index's; None if they are not known."""
+        """Presentation time of each frame in seconds, bit-identical to the index's; None if they are not known."""
         if not self.denominator:
             return None
         frames = np.arange(self.frames, dtype=np.int64)
@@ -95,7 +95,7 @@ class Facts(NamedTuple):
 
 
 def clock_of(index: PacketIndex) -> tuple[int, int, int, int] | None:
-    """The numbers (first, steps, per, offset) of :class:`Facts` that give every pts of a video; None if none do."""
+    """Return (first, steps, per, offset) of :class:`Facts` that reproduce every pts of a video; None if none do."""
     table, info = index.packets, index.info
     ticks = table.pts[table.frame_packet]
     if len(ticks) < 2:
@@ -105,7 +105,7 @@ def clock_of(index: PacketIndex) -> tuple[int, int, int, int] | None:
     for distance in chain([Fraction(int(ticks[1] - ticks[0]))], by_rate):
         steps, per = distance.as_integer_ratio()
         if max(steps, per) * max(len(ticks), int(np.ptp(ticks))) < _LIMIT:
-            # frame i tells that per * later[i] <= i * steps + offset < per * later[i] + per
+            # For frame i, per * ticks[i] <= i * steps + offset < per * ticks[i] + per, with ticks from the first frame.
             least = per * (ticks - ticks[0]) - steps * np.arange(len(ticks))
             if least.max() < least.min() + per:
                 return int(ticks[0]), steps, per, int(least.max())

@@ -1,4 +1,4 @@
-"""Which FFmpeg PyAV carries, and what it lacks."""
+"""Version of PyAV's FFmpeg, and the decoders that it lacks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DECODERS = ("h264", "hevc", "vp8", "vp9", "libdav1d", "mpeg2video", "mpeg4", "m
 
 
 def name() -> str:
-    """FFmpeg's and PyAV's versions."""
+    """Return the versions of FFmpeg and PyAV."""
     return f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__}"
 
 
 def missing_decoders() -> list[str]:
-    """Decoders of common codecs that it was built without."""
+    """Return the decoders of common codecs that FFmpeg was built without."""
     missing = []
     for decoder in _DECODERS:
         try:

@@ -1,4 +1,4 @@
-"""StreamInfo: what is known of a video without decoding it."""
+"""Properties of a video stream and of its container's streams."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class ContainerStream:
     """One of the streams of a container.
 
     Attributes:
-        number: in the container, as ``stream=`` takes it.
+        number: stream number in the container, the value of ``stream=``.
         kind: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ….
         codec: the decoder's name; None if FFmpeg has none.
-        width: columns of a video's pictures in pixels, else None.
-        height: rows of a video's pictures in pixels, else None.
-        default: whether the container marks it as the one to play.
-        cover: whether it is a picture attached to the file, no video.
+        width: frame width of a video stream in pixels, else None.
+        height: frame height of a video stream in pixels, else None.
+        default: whether the container marks it as the default stream.
+        cover: whether it is an attached cover image, not a video.
     """
 
     number: int
@@ -35,7 +35,7 @@ class ContainerStream:
     cover: bool
 
     def __str__(self) -> str:
-        """Such as ``2: video h264 1920x1080 (default)``."""
+        """Format the stream, such as ``2: video h264 1920x1080 (default)``."""
         size = f" {self.width}x{self.height}" if self.width and self.height else ""
         marks = ["default"] * self.default + ["cover picture"] * self.cover
         return f"{self.number}: {self.kind} {self.codec or 'unknown'}{size}{f' ({chr(44).join(marks)})' * bool(marks)}"
@@ -43,21 +43,21 @@ class ContainerStream:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamInfo:
-    """The facts of a video stream, as its container and its headers state them.
+    """Properties of a video stream, as stated by its container and headers.
 
     Attributes:
-        source: the path, URL or name it was opened by.
+        source: the path, URL or name that it was opened by.
         container: the demuxer's short name, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
         codec: the decoder's name, such as ``h264``.
-        profile: the codec's profile in words, or None.
-        pixel_format: FFmpeg's name of the surface's format, such as ``yuv420p10le``.
+        profile: name of the codec's profile, or None.
+        pixel_format: FFmpeg's name of the surface's pixel format, such as ``yuv420p10le``.
         bit_depth: bits per component.
         chroma: ``"4:2:0"``, ``"4:2:2"``, ``"4:4:4"``, …; ``"gray"``, ``"rgb"``.
-        width: columns of the surface in pixels, before rotation.
-        height: rows of the surface in pixels, before rotation.
+        width: width of the surface in pixels, before rotation.
+        height: height of the surface in pixels, before rotation.
         sample_aspect_ratio: width over height of one pixel; 1 where unspecified.
-        rotation_degrees: counter-clockwise turn that the display matrix asks for: 0, 90, 180 or 270.
-        flipped: whether the display matrix mirrors the picture left to right, before the turn.
+        rotation_degrees: counter-clockwise rotation of the display matrix: 0, 90, 180 or 270.
+        flipped: whether the display matrix mirrors the frame left to right, before the rotation.
         matrix: matrix coefficients of H.273 as tagged, 2 where unspecified.
         full_range: whether the tags say full range; None where unspecified.
         primaries: color primaries of H.273 as tagged, 2 where unspecified.
@@ -68,11 +68,11 @@ class StreamInfo:
         time_base: seconds per tick of a pts.
         start_s: the first frame's time on the stream's clock in seconds; None where unknown.
         duration_s: seconds from the first frame's start to the last one's end; None where unknown.
-        frame_count: frames that can be asked for; the container's claim until the file is indexed, None without one.
-        declared_frames: what the container claims, None where it is silent.
-        has_b_frames: whether presentation order differs from decoding order; until indexed, what the headers say.
+        frame_count: number of frames; before the file is indexed, the same as ``declared_frames``.
+        declared_frames: number of frames stated by the container, or None.
+        has_b_frames: whether presentation order differs from decode order; before indexing, as stated by the headers.
         has_audio: whether the container also holds audio.
-        stream: its number in the container.
+        stream: stream number in the container.
         streams: all streams of the container.
     """
 
@@ -107,24 +107,24 @@ class StreamInfo:
 
     @property
     def display_size(self) -> tuple[int, int]:
-        """(width, height) in pixels once the rotation is applied."""
+        """(width, height) in pixels after rotation."""
         return (self.height, self.width) if self.rotation_degrees % 180 else (self.width, self.height)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for JSON; fractions become ``"num/den"``."""
+        """Return values for JSON; fractions become ``"num/den"``."""
         values = {name: getattr(self, name) for name in _NAMES}
         streams = [dict(vars(stream)) for stream in self.streams]
         fractions = {name: str(values[name]) for name in _FRACTIONS if values[name] is not None}
         return values | fractions | {"streams": streams}
 
     def describe(self) -> dict[str, str]:
-        """The facts as texts for people, without the source."""
+        """Return the properties as text for display, without the source."""
         words = {name: describe(name, value) for name, value in self.to_json().items() if name != "source"}
         return words | {"streams": "; ".join(map(str, self.streams))}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> StreamInfo:
-        """The inverse of :meth:`to_json`.
+        """Create an instance from the result of :meth:`to_json`.
 
         Raises:
             KeyError: a field is missing.
@@ -137,5 +137,5 @@ class StreamInfo:
 
 _NAMES = tuple(field.name for field in fields(StreamInfo))
 _FRACTIONS = ("sample_aspect_ratio", "average_rate", "real_rate", "time_base")
-# The files of a data set share a handful of rates and time bases, and parsing one costs more than all other fields.
+# The files of a dataset share a few rates and time bases, and parsing a fraction costs more than all other fields.
 _fraction = lru_cache(maxsize=1024)(Fraction)

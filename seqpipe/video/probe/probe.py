@@ -1,4 +1,4 @@
-"""What a container and its headers say of its video stream."""
+"""Probing of a video stream: demuxer, stream selection, and properties from headers and the first frame."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
 def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
-    """What is known of a video without reading it through.
+    """Return the properties of a video without reading all of it.
 
-    The frame count is what the container claims; :func:`seqpipe.video.packet_index.open_index` counts.
+    The frame count is that of the container; :func:`seqpipe.video.index.open.open_index` counts frames.
 
     Args:
         origin: a path, a URL, bytes, or a seekable binary file object.
-        stream: which of its streams, by its number in the container; None for the best video.
+        stream: stream to probe, by its number in the container; None for the best video stream.
 
     Raises:
-        SourceNotFoundError: it is not there.
-        UnreadableSourceError: it is not a video that can be decoded.
-        ParameterError: there is no such video stream.
+        SourceNotFoundError: the file does not exist.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        ParameterError: the file has no such video stream.
     """
     source = open_source(origin, stream=stream)
     with parsing(source), open_container(source) as container:
@@ -86,18 +86,18 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
 
 @contextlib.contextmanager
 def open_container(source: Source) -> Iterator[InputContainer]:
-    """The demuxer over a source, closed at the end; FFmpeg's errors become ours.
+    """Open the demuxer of a source, and close it at the end of the context.
 
     Raises:
-        UnreadableSourceError: it is a volume, which FFmpeg may take for a film of one of its pieces; or no demuxer
-            reads it.
+        UnreadableSourceError: the source is a volume, parts of which FFmpeg may take for a video; or FFmpeg has no
+            demuxer for it.
     """
     kind = volume_kind(source.read([(0, HEAD)])[0])
-    if kind not in (None, "tiff"):  # of a TIFF file FFmpeg decodes the picture rightly
+    if kind not in (None, "tiff"):  # FFmpeg decodes TIFF images correctly
         raise UnreadableSourceError(
             f"this is {VOLUME_KINDS[kind]}, not a video",
             source=source.name,
-            advice="Open it with seqpipe.open, which gives a volume",
+            advice="Open it with seqpipe.open, which returns a volume",
         )
     demuxer = Demuxer(source)
     try:
@@ -107,13 +107,13 @@ def open_container(source: Source) -> Iterator[InputContainer]:
 
 
 class Demuxer:
-    """The demuxer over a source; forgotten, it closes itself.
+    """Demuxer of a source; closed when it is collected.
 
     Attributes:
-        container: FFmpeg's.
+        container: PyAV's container.
 
     Raises:
-        UnreadableSourceError: no demuxer reads it.
+        UnreadableSourceError: FFmpeg has no demuxer for the source.
     """
 
     def __init__(self, source: Source) -> None:
@@ -126,31 +126,30 @@ class Demuxer:
             )
         except (av.error.FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise unreadable(source, error) from error
-        # its streams and it refer to one another, so that it would stay open until garbage is collected
+        # Container and streams form a reference cycle, which would keep the file open until a garbage collection.
         self._finalizer = Finalizer(self.container.close)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the container and its file object."""
         self.container.close()
         if not isinstance(self._file, str):
             self._file.close()
 
 
 def video_stream(source: Source, container: InputContainer, number: int | None = None) -> VideoStream:
-    """The container's video: the one that is asked for, else the one that ffmpeg takes; cover pictures do not count.
+    """Return the requested video stream, else the one that ffmpeg selects; cover images are excluded.
 
-    ffmpeg takes the one with the most pixels, where the default one has five million to its credit; of equal ones the
-    first. Streams that state fewer than five frames come behind the others. What FFmpeg cannot decode is taken only if
-    there is nothing else.
+    ffmpeg selects the stream with the most pixels, with a bonus of five million for the default stream; of equal ones
+    the first. Streams that declare fewer than five frames rank behind all others, and undecodable ones last.
 
     Args:
-        source: says which stream is asked for, if any is.
-        container: holds the streams.
-        number: of the stream that an index was built of.
+        source: the source, which may request a stream.
+        container: the source's container.
+        number: number of the stream that an index was built from.
 
     Raises:
-        UnreadableSourceError: there is none, no decoder for it, or its pictures are too large.
-        ParameterError: the stream that is asked for is not there, or no video.
+        UnreadableSourceError: there is no video stream, no decoder for it, or its frames are too large.
+        ParameterError: the requested stream does not exist, or is not a video.
     """
     videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
     wanted = source.stream if number is None else number
@@ -160,16 +159,16 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
             raise ParameterError(
                 f"stream={wanted} is no video stream",
                 source=source.name,
-                allowed=", ".join(str(s.index) for s in videos) or "no video is in it",
+                allowed=", ".join(str(s.index) for s in videos) or "none: the file has no video stream",
             )
     elif videos:
         stream = max(videos, key=_rank)
     else:
-        kinds = {"a cover picture" if s.type == "video" else str(s.type) for s in container.streams}
+        kinds = {"a cover image" if s.type == "video" else str(s.type) for s in container.streams}
         raise UnreadableSourceError(
-            f"there is no video stream in it (it holds {', '.join(sorted(kinds)) or 'nothing'})",
+            f"the file has no video stream (it has {', '.join(sorted(kinds)) or 'no streams'})",
             source=source.name,
-            advice="Give a file with video; one that was cut may have lost it",
+            advice="Pass a file with video; a truncated file may have lost it",
         )
     if getattr(stream, "codec_context", None) is None:
         raise UnreadableSourceError(
@@ -186,7 +185,7 @@ def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
     context = getattr(stream, "codec_context", None)
     if context is None:
         return False, False, 0
-    # FFmpeg prefers streams that it has seen several frames of: phones store a still beside the film
+    # FFmpeg prefers streams with several frames: phones store a still image next to the video.
     moves = not 0 < stream.frames < _FEW_FRAMES
     return (
         True,
@@ -196,7 +195,7 @@ def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
 
 
 def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
-    """What is known of all streams of a container."""
+    """Return the properties of all streams of a container."""
     return tuple(
         ContainerStream(
             number=s.index,
@@ -212,19 +211,19 @@ def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
 
 
 def bounded(options: dict[str, str]) -> dict[str, str]:
-    """Options of a decoder with the limit on the size of a picture, which a packet may declare anew."""
+    """Return decoder options with the limit of the frame size, which any packet may change."""
     return {**options, "max_pixels": f"{min(IMAGE_PIXELS.value(), _MAX_INT):.0f}"}
 
 
 class FirstPicture:
-    """The first packet with data and the first picture of a stream, taken from the packets as they go by.
+    """First packet and first decoded frame of a stream, taken from packets that are offered in order.
 
-    The display matrix, and for some codecs the pixel format and the color tags, only come with a decoded picture.
+    The display matrix, and for some codecs the pixel format and the color tags, are known only from a decoded frame.
 
     Attributes:
         packet: the first packet's data.
-        frame: the picture, or None while there is none.
-        too_large: whether one may have been refused for its size; FFmpeg tells only its log.
+        frame: the frame, or None until one is decoded.
+        too_large: whether a frame may have been refused for its size, which FFmpeg only logs.
     """
 
     def __init__(self, stream: VideoStream) -> None:
@@ -236,16 +235,16 @@ class FirstPicture:
 
     @property
     def done(self) -> bool:
-        """Whether no further packet is of use."""
+        """Whether no further packet is needed."""
         return self.frame is not None or self._left == 0
 
     def offer(self, packet: av.Packet[Any]) -> None:
-        """Look at the next packet; the one without data at the end flushes the decoder."""
+        """Decode the next packet; the empty one at the end flushes the decoder."""
         if self.done:
             return
         self.packet = self.packet or bytes(packet)
         self._left -= 1
-        # A packet that does not decode is reported when its frame is asked for; here the next one will do.
+        # A packet that fails to decode is reported when its frame is requested; the next one serves here.
         try:
             for frame in packet.decode():
                 if isinstance(frame, av.VideoFrame) and self.frame is None:
@@ -257,14 +256,12 @@ class FirstPicture:
 def stream_info(
     source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture
 ) -> StreamInfo:
-    """The facts of one stream.
+    """Return the properties of a stream.
 
     Raises:
-        UnreadableSourceError: neither its header nor its first picture tells a size and a pixel format.
+        UnreadableSourceError: neither its header nor its first frame has a size and a pixel format.
     """
-    from ..bitstream import (
-        chroma_location,  # what is indexed already is opened without the readers of bitstreams
-    )
+    from ..bitstream import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame
     pixel = frame.format if frame is not None else context.format
@@ -272,7 +269,7 @@ def stream_info(
     if first.too_large and frame is None:
         raise _unusable(
             source,
-            "no frame can be decoded: the file is damaged, or its pictures have more than "
+            "no frame can be decoded: the file is damaged, or its frames have more than "
             f"{IMAGE_PIXELS.value():.0f} pixels",
             _RAISE_THE_LIMIT,
         )
@@ -317,36 +314,36 @@ def stream_info(
 
 
 def side_data(packet: av.Packet[Any]) -> list[str]:
-    """What the container keeps beside a packet's bytes that its decoder is to be told, by FFmpeg's names."""
+    """Return the types of a packet's side data, by FFmpeg's names."""
     try:
-        return [str(one.data_type) for one in packet.iter_sidedata()]
-    except IndexError:  # of a kind that PyAV has no name for
+        return [str(item.data_type) for item in packet.iter_sidedata()]
+    except IndexError:  # PyAV has no name for the type
         return ["unknown"]
 
 
 def no_packets(source: Source) -> UnreadableSourceError:
-    """A header that may be sound, and no video behind it."""
+    """Return the error for a file with a valid header and no packets."""
     return _unusable(source, "it holds no video packets")
 
 
 def _unusable(
     source: Source,
     fact: str,
-    advice: str = "The file may be cut or damaged: fetch it again, or leave it out with on_error='skip'",
+    advice: str = "The file may be truncated or damaged: fetch it again, or leave it out with on_error='skip'",
 ) -> UnreadableSourceError:
     return UnreadableSourceError(fact, source=source.name, advice=advice)
 
 
 def with_source(info: StreamInfo, name: str) -> StreamInfo:
-    """The same facts under another name."""
+    """Return the properties with another source name."""
     return info if info.source == name else replace(info, source=name)
 
 
 def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
-    """FFmpeg's refusal to open or to demux, in our words."""
+    """Convert FFmpeg's error on opening or demuxing."""
     if isinstance(error, PermissionError):
         return UnreadableSourceError(
-            f"cannot be opened ({error.strerror})", source=source.name, advice="Give a file that you may read"
+            f"cannot be opened ({error.strerror})", source=source.name, advice="Pass a file that you may read"
         )
     return UnreadableSourceError(
         f"this is not a video that FFmpeg can open ({getattr(error, 'strerror', None) or error})",
@@ -356,7 +353,7 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
 
 
 def _fraction(value: Rational | None) -> Fraction | None:
-    # PyAV 19 has a rational type of its own; zero stands for unknown.
+    # PyAV 19 has its own rational type; zero means unknown.
     return Fraction(int(value.numerator), int(value.denominator)) if value else None
 
 
@@ -366,8 +363,8 @@ def _disposition(stream: Stream) -> int:
 
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
-    """Degrees counter-clockwise, and whether to mirror left to right before the turn."""
-    matrix = None if frame is None else _beside(frame, "DISPLAYMATRIX")
+    """Return the counter-clockwise rotation in degrees, and whether to mirror left to right before it."""
+    matrix = None if frame is None else _frame_side_data(frame, "DISPLAYMATRIX")
     if matrix is None:
         return 0, False
     turn = np.frombuffer(matrix, "<i4", count=9).reshape(3, 3)[:2, :2].astype(float)
@@ -378,11 +375,11 @@ def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
     return int(quarters * 90 % 360), flipped
 
 
-def _beside(frame: av.VideoFrame, kind: str) -> bytes | None:
-    """What a decoder has put beside a picture, None if it is not there."""
+def _frame_side_data(frame: av.VideoFrame, kind: str) -> bytes | None:
+    """Return side data of a frame, or None."""
     try:
         found = frame.side_data.get(kind)
-    except ValueError:  # PyAV lists nothing where one thing has no name in it; a filter takes that away
+    except ValueError:  # PyAV fails if it has no name for another item; a filter removes that
         found = _without(_EXIF, frame).side_data.get(kind)
     return None if found is None else bytes(cast("bytes", found))
 
@@ -390,13 +387,15 @@ def _beside(frame: av.VideoFrame, kind: str) -> bytes | None:
 def _without(kind: int, frame: av.VideoFrame) -> av.VideoFrame:
     graph = av.filter.Graph()
     time_base = frame.time_base or Fraction(1)
-    given = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=time_base)
-    taken, made = graph.add("sidedata", f"mode=delete:type={kind}"), graph.add("buffersink")
-    given.link_to(taken)
-    taken.link_to(made)
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=time_base
+    )
+    remove, sink = graph.add("sidedata", f"mode=delete:type={kind}"), graph.add("buffersink")
+    source.link_to(remove)
+    remove.link_to(sink)
     graph.configure()
-    given.push(frame)
-    return cast("av.VideoFrame", made.pull())
+    source.push(frame)
+    return cast("av.VideoFrame", sink.pull())
 
 
 def _chroma(pixel: av.VideoFormat) -> str:
@@ -421,7 +420,7 @@ def _ratio(size: int) -> int:
 
 
 def _tag(frame: int | None, context: int) -> int:
-    """The bitstream's tag as the frame carries it, else the container's."""
+    """Return the bitstream's tag from the frame, else the container's."""
     return int(frame) if frame is not None and int(frame) != _UNSPECIFIED else int(context)
 
 

@@ -1,4 +1,4 @@
-"""The numbers of color tags in words (ITU-T H.273; chroma locations as FFmpeg numbers them)."""
+"""Names of color tags' values (ITU-T H.273; chroma locations by FFmpeg's numbers)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _NAMES: Final[dict[str, dict[int, str]]] = {
 
 
 def describe(field: str, value: object) -> str:
-    """What a field of :class:`~seqpipe.video.probe.info.StreamInfo` says, for people: tags with their names."""
+    """Format a value of :class:`~seqpipe.video.probe.info.StreamInfo` for display; tags with their names."""
     if value is None:
         return "unknown"
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""The tables that containers keep of their packets, so that opening a video reads no packet for its place or time.
+"""Container tables: offsets, sizes and times of packets, so that a video is opened without reading its packets.
 
-One module per container reads its tables, ``gate`` says which are plain enough to be believed, ``heads`` and ``facts``
-look at the few packets that say what the tables do not. Wherever they and a scan of the file could differ, the scan
-decides. Imports `source`, `bitstream`, `probe`.
+One module per container reads its tables; ``gate`` checks that they are reliable; ``heads`` and ``facts`` read the few
+packets with properties that the tables lack. Where the tables and a scan of the file could differ, the file is scanned.
+Imports `source`, `bitstream`, `probe`.
 """
 
 __all__: list[str] = []

@@ -1,7 +1,6 @@
-"""The indexes of AVI files (``idx1``, and the ``indx`` and ``ix##`` of OpenDML), as FFmpeg reads them.
+"""Indexes of AVI files (``idx1``, and the ``indx`` and ``ix##`` of OpenDML), as read by FFmpeg.
 
-AVI counts chunks and has no presentation times: only packets that are shown in the order in which they are decoded are
-taken from here.
+AVI counts chunks and has no presentation times: only streams without reordering are read from tables.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ from .read_at import reading
 __all__ = ["is_avi", "read_tables"]
 
 _BEFORE_DATA: Final = 8
-"""Bytes of a chunk's header, at which FFmpeg's index points."""
+"""Size of a chunk's header, at which FFmpeg's index points."""
 
 
 def is_avi(head: bytes) -> bool:
-    """Whether a file is one, by its first 12 bytes."""
+    """Return whether a file is AVI, by its first 12 bytes."""
     return head[:4] == b"RIFF" and head[8:12] == b"AVI "
 
 
 def read_tables(source: Source) -> Tables:
-    """The packets of the video.
+    """Return the tables of the video.
 
     Raises:
-        Distrusted: there is no index, or it is not plain.
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        Distrusted: there is no index, or it is not consistent.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     stated = declared_size(source.read([(0, HEAD)])[0])
     if stated is None or stated > source.size():
-        raise Distrusted("it is cut, or of no stated length")
+        raise Distrusted("it is cut, or has no stated length")
     entries = read_entries(source, before_data=_BEFORE_DATA)
     count = len(entries.dts)
     if entries.declared != count or not np.array_equal(entries.dts, np.arange(count)):
-        raise Distrusted("its index is not of all frames, one after the other")
+        raise Distrusted("its index does not list all frames in order")
     if any(packet.pts != packet.dts or packet.duration != 1 for packet in entries.first):
-        raise Distrusted("FFmpeg gives its frames other times than those of its index")
+        raise Distrusted("the times of FFmpeg's packets differ from those of its index")
     _check_chunks(source, entries.position, entries.size)
     return Tables(
         track=0,
@@ -62,13 +61,13 @@ def read_tables(source: Source) -> Tables:
 
 
 def _check_chunks(source: Source, offset: IntArray, size: IntArray) -> None:
-    """See that a chunk of one name and of the stated size stands at each place: FFmpeg reads by these."""
+    """Check that each offset has a chunk of the same name and the stated size, by which FFmpeg reads."""
     if not (np.diff(offset) > 0).all() or int(offset[0]) < _BEFORE_DATA:
-        raise Distrusted("its index does not follow its data")
+        raise Distrusted("its index is not in the order of its data")
     names = set()
     with reading(source) as read:
         for begin, count in zip((offset - _BEFORE_DATA).tolist(), size.tolist(), strict=True):
             head = read(_BEFORE_DATA, begin)
             names.add(head[:4])
             if int.from_bytes(head[4:], "little") != count or len(names) > 1:
-                raise Distrusted("its index is not of its chunks")
+                raise Distrusted("its index contradicts its chunks")

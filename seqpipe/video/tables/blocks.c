@@ -1,5 +1,5 @@
-/* The headers of the blocks of Matroska and WebM files; matroska.py has the same for machines without a compiler, and
-   says what each of these steps is for. Nothing is read beyond END, and nothing written beyond ROOM. */
+/* Headers of the blocks of Matroska and WebM files; matroska.py has the same code for machines without a compiler, and
+   explains each step. Nothing is read beyond END, and at most ROOM entries are written. */
 
 #define _POSIX_C_SOURCE 200809L /* pread */
 #define _FILE_OFFSET_BITS 64
@@ -10,12 +10,12 @@
 enum { AHEAD = 512 };
 enum { CLUSTER = 0x1F43B675, TIME = 0xE7, SIMPLE_BLOCK = 0xA3, BLOCK_GROUP = 0xA0, BLOCK = 0xA1, REFERENCE = 0xFB,
        DURATION = 0x9B, ADDITIONS = 0x75A1, ENCRYPTED = 0xAF };
-/* what a pass ends with, as in matroska.py */
+/* status of a pass, see matroska.py */
 enum { DONE = 0, FULL = 1, CUT = 2, ODD_CLUSTER = 3, TWO_BLOCKS = 4, LACED = 5, LONG_NUMBER = 6 };
 
 typedef struct {
     int file;
-    int64_t end, begin, held; /* of the file; of what is held of it */
+    int64_t end, begin, held; /* end of the file; begin and size of the buffered part */
     uint8_t data[AHEAD];
 } Window;
 
@@ -30,7 +30,7 @@ typedef struct {
     uint8_t *key;
 } Blocks;
 
-/* So many bytes at a place, or none if they are not there. */
+/* COUNT bytes at an offset, or null if they are not there. */
 static const uint8_t *at(Window *w, int64_t place, int64_t count) {
     if (place < w->begin || place + count > w->begin + w->held) {
         const ssize_t got = pread(w->file, w->data, AHEAD, place);
@@ -39,7 +39,7 @@ static const uint8_t *at(Window *w, int64_t place, int64_t count) {
     return place + count <= w->begin + w->held ? w->data + (place - w->begin) : 0;
 }
 
-/* A number of variable length, with its marker or without; its width, 0 if it is cut. */
+/* Reads a number of variable length, with its marker or without; returns its width, 0 if it is cut. */
 static int number(Window *w, int64_t place, int marked, uint64_t *value) {
     const uint8_t *data = at(w, place, 1);
     if (!data || !*data)
@@ -151,8 +151,8 @@ static int cluster(Window *w, Blocks *b, const Element *from) {
     return DONE;
 }
 
-/* The blocks of a track from a place on, which STATE holds, up to an end, cluster by cluster as far as there is room.
-   STATE then holds how many there are, the place to go on from, and how the pass ended. */
+/* Reads the blocks of a track from the offset in STATE to END, in whole clusters as long as there is room. STATE then
+   holds the number of blocks, the offset to continue from, and the status. */
 void seqpipe_blocks(int64_t file, int64_t end, int64_t track, int64_t room, int64_t *pts, int64_t *size,
                     int64_t *offset, int64_t *duration, uint8_t *key, int64_t *state) {
     Window w = {.file = (int)file, .end = end, .begin = 0, .held = 0};

@@ -1,8 +1,8 @@
-"""What FFmpeg itself makes of a container's tables: its index, which needs no packet to be read.
+"""FFmpeg's own index of a file, which it builds from the container's tables without reading packets.
 
-Edit lists, negative composition offsets and the chunks of AVI files each need rules that FFmpeg has. Its index holds
-place, decoding time, size and flags of every packet by these rules, and no presentation time. The first packets are
-read as well: what FFmpeg says of them must be what its index says, and what is added to times is learned from them.
+FFmpeg has rules for edit lists, negative composition offsets and the chunks of AVI files. Its index holds offset,
+decode time, size and flags of every packet by these rules, but no presentation times. The first packets are demuxed as
+well: they must agree with the index, and the offset between index and presentation times is taken from them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _FIRST = 16
 
 @dataclass(frozen=True)
 class FirstPacket:
-    """One of the first packets, as FFmpeg gives it.
+    """One of the first packets, as demuxed by FFmpeg.
 
     Attributes:
-        pts: presentation time in ticks; None if it has none.
-        dts: likewise for decoding.
-        duration: in ticks.
-        position: where FFmpeg says that it lies.
-        size: bytes.
+        pts: presentation time in ticks, or None.
+        dts: decode time in ticks, or None.
+        duration: duration in ticks.
+        position: file offset by FFmpeg.
+        size: size in bytes.
         key: whether it is a key packet.
-        shown: whether it is to be shown.
+        shown: whether its frame is shown.
     """
 
     pts: int | None
@@ -53,19 +53,19 @@ class FirstPacket:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """FFmpeg's index of the video, one entry a packet, in decode order.
+    """FFmpeg's index of the video in decode order, one array entry per packet.
 
     Attributes:
         track: ``stream.id``.
-        tick: of its clock, in seconds.
-        declared: packets that the container promises; 0 if it promises none.
-        dts: decoding time in ticks.
-        size: bytes.
-        position: where the container keeps it.
-        key: whether decoding can start there.
-        shown: whether it is to be shown.
+        tick: time base in seconds.
+        declared: number of packets stated by the container; 0 if it states none.
+        dts: decode time in ticks.
+        size: size in bytes.
+        position: file offset.
+        key: whether decoding can start at the packet.
+        shown: whether its frame is shown.
         first: the first packets.
-        last_duration: of the last packet that is shown, in ticks; 0 if it was not asked for, or is untold.
+        last_duration: duration of the last shown packet in ticks; 0 if it was not read, or is unknown.
     """
 
     track: int
@@ -81,17 +81,17 @@ class Entries:
 
 
 def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False) -> Entries:
-    """FFmpeg's index of the video.
+    """Return FFmpeg's index of a video.
 
     Args:
         source: the video.
-        before_data: bytes of a packet's header that the container keeps before its data, and FFmpeg counts in.
-        ask_last: whether the last packet that is shown must be read, for its duration.
+        before_data: size in bytes of a packet's header, at which FFmpeg's offsets point.
+        ask_last: whether the last shown packet is read for its duration.
 
     Raises:
-        Distrusted: there is none, or the first packets contradict it.
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        Distrusted: FFmpeg has no index, or the first packets contradict it.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with open_container(source) as container:
         stream = video_stream(source, container)
@@ -129,13 +129,13 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
 
 
 def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple[FirstPacket, ...]:
-    """The next packets."""
+    """Demux the next packets."""
     found: list[FirstPacket] = []
     for packet in container.demux(stream):
         if not packet.size:
             continue
         if side_data(packet) or packet.pos is None:
-            raise Distrusted("things are kept beside its packets")
+            raise Distrusted("its packets have side data")
         found.append(
             FirstPacket(
                 pts=packet.pts,
@@ -157,13 +157,13 @@ def _check_first(entries: Entries, first: tuple[FirstPacket, ...]) -> None:
     for number, packet in enumerate(first):
         found = (packet.dts, packet.size, packet.position, packet.key, packet.shown)
         if number >= len(entries.dts) or tuple(column[number] for column in columns) != found:
-            raise Distrusted("FFmpeg's index is not of the packets that it gives")
+            raise Distrusted("FFmpeg's index contradicts its packets")
     if not first:
-        raise Distrusted("FFmpeg gives no packet")
+        raise Distrusted("FFmpeg demuxes no packet")
 
 
 def _hold(source: Source, entries: Entries, last: int) -> None:
-    """Read what lies between a packet and its key packet: of a source that answers slowly, a demuxer sees no more."""
+    """Cache the blocks from a key packet to a packet: a demuxer sees only cached blocks of a slow source."""
     if source.slow:
         key = int(np.flatnonzero(entries.key[: last + 1])[-1]) if entries.key[: last + 1].any() else 0
         places = entries.position[key : last + 1]
@@ -172,12 +172,12 @@ def _hold(source: Source, entries: Entries, last: int) -> None:
 
 
 def check_first(source: Source, tables: Tables) -> None:
-    """See that FFmpeg says of the first packets what tables say of them.
+    """Check that tables agree with the first packets that FFmpeg demuxes.
 
     Raises:
-        Distrusted: it does not.
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        Distrusted: they do not.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with open_container(source) as container:
         stream = video_stream(source, container)
@@ -186,20 +186,20 @@ def check_first(source: Source, tables: Tables) -> None:
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
     if not first:
-        raise Distrusted("FFmpeg gives no packet")
+        raise Distrusted("FFmpeg demuxes no packet")
     columns = (tables.pts, tables.size, tables.offset, tables.key, tables.shown)
     for number, packet in enumerate(first):
         found = (packet.pts, packet.size, packet.position, packet.key, packet.shown)
         if number >= len(tables) or tuple(column[number] for column in columns) != found:
-            raise Distrusted(f"FFmpeg says something else of packet {number}")
+            raise Distrusted(f"packet {number} of FFmpeg differs")
 
 
 def track_of(source: Source) -> int:
-    """The ``stream.id`` of the stream that FFmpeg takes for the video.
+    """Return the ``stream.id`` of the stream that FFmpeg selects as the video.
 
     Raises:
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with open_container(source) as container:
         return video_stream(source, container).id

@@ -1,7 +1,7 @@
-"""Facts of a stream for an index from tables: from one picture, decoded once for all files that are made alike.
+"""Properties of a stream for an index from tables, from one frame that is decoded once for all files of the same kind.
 
-What a picture tells besides its pixels depends on the sample entry, the display matrix and what stands before the first
-slice. The clips of a data set mostly share these, so that all but the first are opened without FFmpeg.
+The properties of a decoded frame depend on the sample entry, the display matrix and the units before the first slice.
+The clips of a dataset mostly share these, so that all but the first are opened without FFmpeg.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _KEPT: Final = 256
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """What an index holds besides its packets.
+    """Contents of an index besides its packets, see :class:`seqpipe.video.packet_index.PacketIndex`.
 
     Attributes:
-        info: the facts of the stream.
-        extradata: see :class:`seqpipe.video.packet_index.PacketIndex`.
-        codec_tag: likewise.
-        coded_bits: likewise.
+        info: properties of the stream.
+        extradata: the codec's configuration.
+        codec_tag: the container's four characters for the codec.
+        coded_bits: the container's bits per coded pixel.
     """
 
     info: StreamInfo
@@ -46,27 +46,27 @@ _memory: Final[OrderedDict[tuple[object, ...], StreamFacts]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def facts_of(source: Source, tables: Tables, head: bytes, likeness: tuple[object, ...]) -> StreamFacts:
-    """The facts of a track, from those of an equal one if there was one.
+def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[object, ...]) -> StreamFacts:
+    """Return the properties of a track, from a cached track with the same key if there is one.
 
     Args:
         source: the video.
-        tables: its packets.
-        head: the first one.
-        likeness: what the facts depend on; nothing if that is not known.
+        tables: its tables.
+        head: the first packet.
+        facts_key: values that determine the properties; empty if these are not known.
 
     Raises:
-        Distrusted: they cannot be had from the first packet alone, or FFmpeg sees something else than the tables.
-        UnreadableSourceError: it is not a video that can be decoded.
-        SourceError: it cannot be read.
+        Distrusted: the first packet alone does not suffice, or FFmpeg contradicts the tables.
+        UnreadableSourceError: the file is not a video that can be decoded.
+        SourceError: the source cannot be read.
     """
     with _lock:
-        known = _memory.get(likeness) if likeness else None
+        known = _memory.get(facts_key) if facts_key else None
     if known is None:
         known = _decoded(source, tables, head)
-        if likeness:
+        if facts_key:
             with _lock:
-                _memory[likeness] = known
+                _memory[facts_key] = known
                 if len(_memory) > _KEPT:
                     _memory.popitem(last=False)
     count = tables.declared or None
@@ -75,7 +75,7 @@ def facts_of(source: Source, tables: Tables, head: bytes, likeness: tuple[object
 
 
 def forget() -> None:
-    """Remember no file any more."""
+    """Clear the cache."""
     with _lock:
         _memory.clear()
 
@@ -84,9 +84,9 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
     with open_container(source) as container:
         stream = video_stream(source, container)
         if tables.track not in (0, stream.id) or stream.time_base != tables.tick:
-            raise Distrusted("FFmpeg takes another track for the video, or another clock")
+            raise Distrusted("FFmpeg selects another track, or another time base")
         if stream.frames != tables.declared:
-            raise Distrusted("FFmpeg counts other packets")
+            raise Distrusted("FFmpeg counts another number of packets")
         first = FirstPicture(stream)
         first.packet = head
         with contextlib.suppress(av.error.FFmpegError):

@@ -1,7 +1,7 @@
-"""The fragments of MP4 files (ISO/IEC 14496-12, 8.8): tables that stand before each piece of the data.
+"""Tables of fragmented MP4 files (ISO/IEC 14496-12, 8.8).
 
-``moov`` says how the track is coded, and mostly of no packet where it lies. Each ``moof`` says that of the packets in
-the ``mdat`` behind it. So the file is walked through from box to box, which reads no frame's data.
+``moov`` describes the codec and mostly lists no packets. Each ``moof`` lists the packets of the ``mdat`` after it. So
+all boxes of the file are visited, without reading frame data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["read_fragments"]
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 _AHEAD: Final = 4096
-_BESIDE: Final = frozenset(
+_SKIPPED_BOXES: Final = frozenset(
     {b"mdat", b"free", b"skip", b"sidx", b"ssix", b"styp", b"prft", b"emsg", b"mfra", b"uuid"}
 )
 _LARGEST_MOOF: Final = 16 << 20
@@ -35,17 +35,17 @@ _LARGEST_SIDX: Final = 1 << 16
 _TAIL: Final = 1 << 12
 _WHOLE_HEAD: Final = 16
 _MOST_PACKETS: Final = 1 << 24
-# flags of tfhd and trun
+# Flags of tfhd and trun.
 _BASE_OFFSET, _DESCRIPTION, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 0x8, 0x10, 0x20, 0x20000
 _DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
 _EACH_DURATION, _EACH_SIZE, _EACH_FLAGS, _EACH_MOVED = 0x100, 0x200, 0x400, 0x800
 _NO_KEY: Final = 0x10000 | 0x1000000
-"""Flags of a sample: it is no sync sample, it depends on others. FFmpeg takes one that has either for no key packet."""
+"""Sample flags "is not a sync sample" and "depends on others"; FFmpeg marks packets with neither as key packets."""
 
 
 @dataclass
 class _Packets:
-    """What runs of samples say, a part each."""
+    """Columns of the packets, one part per run of samples."""
 
     dts: list[IntArray] = field(default_factory=list)
     duration: list[IntArray] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Packets:
     count: int = 0
 
     def add(self, dts: int, run: _Run, offset: int) -> tuple[int, int]:
-        """Append a run that begins at a decoding time and a place; returns where it ends in both."""
+        """Append a run that starts at a decode time and offset; returns its end in both."""
         times, sizes = np.cumsum(run.duration), np.cumsum(run.size)
         self.dts.append(times - run.duration + dts)
         self.duration.append(run.duration)
@@ -66,11 +66,11 @@ class _Packets:
         self.key.append(run.key)
         self.count += len(run.size)
         if self.count > _MOST_PACKETS:
-            raise Distrusted("it has more packets than any file has")
+            raise Distrusted("it has too many packets")
         return dts + int(times[-1]), offset + int(sizes[-1])
 
-    def install_handlers(self, samples: Samples) -> None:
-        """Append what ``moov`` says."""
+    def add_samples(self, samples: Samples) -> None:
+        """Append the packets listed in ``moov``."""
         self.dts.append(samples.dts)
         self.duration.append(samples.duration)
         self.size.append(samples.size)
@@ -89,10 +89,10 @@ class _Run:
 
 
 def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
-    """The packets of a track, of ``moov`` and of all fragments.
+    """Return the tables of a track from ``moov`` and all fragments.
 
     Raises:
-        Distrusted: the tables are not plain, or FFmpeg has rules of its own for them.
+        Distrusted: the tables are not consistent, or need FFmpeg's interpretation.
         SourceError: the source cannot be read.
     """
     found, declared = _Packets(), 0
@@ -101,7 +101,7 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         if before or begin:
             raise Distrusted("it is edited, and not only fragments hold its packets")
         samples = samples_of(track)
-        found.install_handlers(samples)
+        found.add_samples(samples)
         declared = len(samples.size)
     default = _defaults(movie, track)
     with reading(source) as read:
@@ -113,9 +113,9 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
     dts, moved, key = np.concatenate(found.dts), np.concatenate(found.moved), np.concatenate(found.key)
     if not (np.diff(dts) > 0).all():
         raise Distrusted("fragments overlap in time")
-    # FFmpeg adds what the most negative distance so far is, as it comes to it
+    # FFmpeg shifts times by the most negative composition offset that it has read so far.
     if int(moved.min()) < min(0, int(found.moved[0].min())):
-        raise Distrusted("the clock is moved on the way")
+        raise Distrusted("a later fragment shifts all times")
     pts: IntArray = dts + moved - min(0, int(moved.min()))
     duration = np.concatenate(found.duration)
     return Tables(
@@ -134,26 +134,26 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
 
 
 def _defaults(movie: Movie, track: Track) -> tuple[int, int, int]:
-    """Duration, size and flags of the packets of a track for which nothing else is said."""
+    """Return the default duration, size and flags of a track's packets."""
     found = [
         (number(box, 12), number(box, 16), number(box, 20))
         for kind, box in boxes_in(movie.extends)
         if kind == b"trex" and number(box, 4) == track.number
     ]
     if len(found) != 1:
-        raise Distrusted("there are no defaults for its track, or two")
+        raise Distrusted("its track has no defaults, or two")
     return found[0]
 
 
 class _Ahead:
-    """Reads the heads of all fragments of a source that answers slowly at once, if a table tells where they begin.
+    """Reads the headers of all fragments of a slow source concurrently, if a table lists their offsets.
 
-    Such a table is ``sidx``, which stands behind ``moov``, or ``mfra`` at the file's end. What it says is only where to
-    look: a fragment that is nowhere in it is read when it is come to.
+    The table is ``sidx`` after ``moov``, or ``mfra`` at the end of the file. It is used only for prefetching: a
+    fragment that it lacks is read when it is reached.
 
     Args:
         source: the video.
-        at: where ``moov`` ends.
+        at: offset of the end of ``moov``.
     """
 
     def __init__(self, source: Source, at: int) -> None:
@@ -164,30 +164,30 @@ class _Ahead:
         if len(begins) > 1:
             size = source.size()
             ranges = [(begin, min(_AHEAD, size - begin)) for begin in begins if at <= begin < size]
-            plain = (
+            direct = (
                 source.wrapped if isinstance(source, Blocks) else source
-            )  # not whole blocks for each of them
-            self._begins, self._parts = [begin for begin, _ in ranges], plain.read(ranges)
+            )  # exact ranges, not whole blocks
+            self._begins, self._parts = [begin for begin, _ in ranges], direct.read(ranges)
 
     def read(self, count: int, at: int) -> bytes:
-        """So many bytes from a place on."""
+        """Return bytes at an offset."""
         part = bisect.bisect_right(self._begins, at) - 1
         if part >= 0:
             begin = at - self._begins[part]
             held = self._parts[part][begin : begin + count]
-            # the head of a box that is passed by is enough
-            if len(held) == count or (count == _AHEAD and len(held) >= _WHOLE_HEAD and _is_passed_by(held)):
+            # The header of a skipped box suffices.
+            if len(held) == count or (count == _AHEAD and len(held) >= _WHOLE_HEAD and _suffices(held)):
                 return held
         return self._source.read([(at, count)])[0]
 
 
-def _is_passed_by(held: bytes) -> bool:
-    """Whether a box is longer than what is held of it and no table, or all of it is held."""
+def _suffices(held: bytes) -> bool:
+    """Return whether a box is not a ``moof``, or all of it is held."""
     return held[4:8] != b"moof" or int.from_bytes(held[:4], "big") <= len(held)
 
 
 def _of_sidx(source: Source, at: int) -> list[int]:
-    """Where the pieces begin of which a ``sidx`` tells that stands there."""
+    """Return the offsets of the segments listed by a ``sidx`` box at an offset."""
     head = memoryview(source.read([(at, min(_LARGEST_SIDX, source.size() - at))])[0])
     try:
         size = number(head, 0)
@@ -205,7 +205,7 @@ def _of_sidx(source: Source, at: int) -> list[int]:
 
 
 def _of_mfra(source: Source) -> list[int]:
-    """Where the fragments begin of which an ``mfra`` at the file's end tells."""
+    """Return the offsets of the fragments listed by an ``mfra`` box at the end of the file."""
     held = source.size()
     tail = source.read([(held - min(_TAIL, held), min(_TAIL, held))])[0]
     if tail[-12:-8] != b"mfro":
@@ -230,7 +230,7 @@ def _of_mfra(source: Source) -> list[int]:
 
 
 def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
-    """Place and body of each ``moof`` of the file."""
+    """Yield offset and body of each ``moof`` box of the file."""
     while at < end:
         head = memoryview(read(_AHEAD, at))
         inside = 0
@@ -239,19 +239,19 @@ def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
             if size == 1:
                 size, before = number(head, inside + 8, 8), 16
             if size < before or at + inside + size > end:
-                raise Distrusted("a box is cut, or open to the end")
+                raise Distrusted("a box is cut, or has no stated length")
             if kind == b"moof":
                 if size > _LARGEST_MOOF:
-                    raise Distrusted("its tables are larger than any are")
+                    raise Distrusted("its tables are too large")
                 if inside + size > len(head):
                     if inside:
-                        break  # read on from its begin
+                        break  # read again from the start of the box
                     head = memoryview(read(size, at))
                 if len(head) < inside + size:
                     raise Distrusted("its tables are cut")
                 yield at + inside, head[inside + before : inside + size]
-            elif kind not in _BESIDE:
-                raise Distrusted(f"fragments are not followed by {kind!r} in plain files")
+            elif kind not in _SKIPPED_BOXES:
+                raise Distrusted(f"boxes {kind!r} are not supported between fragments")
             inside += size
         if not inside:
             raise Distrusted("it is cut in the middle of a box")
@@ -261,14 +261,14 @@ def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
 def _fragment(
     place: int, moof: memoryview, track: Track, default: tuple[int, int, int], shift: int, found: _Packets
 ) -> None:
-    """What one ``moof`` says of the track."""
-    end = place  # of the data of the track before
+    """Add the packets that one ``moof`` lists of the track."""
+    end = place  # end of the previous track's data
     for kind, traf in boxes_in(moof):
         if kind != b"traf":
             continue
         parts = [(part, body) for part, body in boxes_in(traf)]
         if [part for part, _ in parts].count(b"tfhd") != 1:
-            raise Distrusted("a fragment is of no track, or of two")
+            raise Distrusted("a fragment has no track header, or two")
         head = next(body for part, body in parts if part == b"tfhd")
         ours = number(head, 4) == track.number
         base, values = _head(head, place, end, default if ours else (0, 0, 0))
@@ -278,7 +278,7 @@ def _fragment(
                 continue
             flags = number(body, 0) & 0xFFFFFF
             if not flags & _DATA_OFFSET:
-                raise Distrusted("a run does not say where it begins")
+                raise Distrusted("a run has no data offset")
             run = _run(body, flags, values)
             offset = base + int.from_bytes(body[8:12], "big", signed=True)
             end = offset + int(run.size.sum())
@@ -289,14 +289,14 @@ def _fragment(
 def _head(
     head: memoryview, place: int, end: int, default: tuple[int, int, int]
 ) -> tuple[int, tuple[int, ...]]:
-    """From where the places in a fragment count, and duration, size and flags where its runs do not say them."""
+    """Return the base offset of a fragment's runs, and their default duration, size and flags."""
     flags, at = number(head, 0) & 0xFFFFFF, 8
     base = place if flags & _BASE_IS_MOOF else end
     if flags & _BASE_OFFSET:
         base, at = number(head, at, 8), at + 8
     if flags & _DESCRIPTION:
         if number(head, at) != 1:
-            raise Distrusted("its format changes on the way")
+            raise Distrusted("its format changes")
         at += 4
     values = list(default)
     for which, flag in enumerate((_DURATION, _SIZE, _FLAGS)):
@@ -308,21 +308,21 @@ def _head(
 def _decoding_time(parts: list[tuple[bytes, memoryview]]) -> int:
     found = [body for part, body in parts if part == b"tfdt"]
     if len(found) != 1:
-        raise Distrusted("a fragment does not say when it begins")
+        raise Distrusted("a fragment has no decode time")
     time = number(found[0], 4, 8) if found[0][0] == 1 else number(found[0], 4)
     if time >> 62:
-        raise Distrusted("a time is beyond all clocks")
+        raise Distrusted("a time exceeds 62 bits")
     return time
 
 
 def _run(body: memoryview, flags: int, values: tuple[int, ...]) -> _Run:
-    """The samples of a ``trun``."""
+    """Parse a ``trun`` box."""
     count, at = number(body, 4), 12
     first = number(body, at) if flags & _FIRST_FLAGS else None
     at += 0 if first is None else 4
     there = [bit for bit in (_EACH_DURATION, _EACH_SIZE, _EACH_FLAGS, _EACH_MOVED) if flags & bit]
     if not there and count > 1:
-        raise Distrusted("all packets of a run are of one size")
+        raise Distrusted("all packets of a run have the same size")
     if len(body) < at + 4 * count * len(there):
         raise Distrusted("a table is cut")
     rows = np.frombuffer(body, ">u4", count * len(there), at).reshape(count, len(there))

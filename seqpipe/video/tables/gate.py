@@ -1,7 +1,7 @@
-"""Gate: which tables of a container are plain enough to be believed; all others are read by a scan.
+"""Consistency checks of a container's tables; a file whose tables fail them is scanned.
 
-Tables are bytes of a stranger. One wrong entry moves every later frame, and FFmpeg has a rule of its own for each kind
-of nonsense. So tables are used only where every count agrees with every other and nothing in them needs interpreting.
+Tables are untrusted input. A wrong entry shifts all later frames, and FFmpeg has special rules for many kinds of
+invalid tables. So tables are used only if all their counts agree and nothing in them needs interpretation.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _LARGEST_TICK = 1 << 62
 _LARGEST_PACKET = (1 << 31) - 1
 
 
-class Distrusted(Exception):  # noqa: N818 - no error of the user's: the file is scanned instead
-    """The tables are missing, contradict themselves, or need an interpretation that only the scan has."""
+class Distrusted(Exception):  # noqa: N818 - not an error for users: the file is scanned instead
+    """The tables are missing, inconsistent, or need an interpretation that only a scan provides."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What a container's tables say of one video track, one entry a packet, in decode order.
+    """Tables of one video track in decode order, one array entry per packet.
 
     Attributes:
-        track: the container's number of the track, as FFmpeg's ``stream.id``; 0 where FFmpeg does not tell it.
-        tick: of its clock, in seconds.
+        track: the container's number of the track, FFmpeg's ``stream.id``; 0 if FFmpeg does not expose it.
+        tick: time base in seconds.
         format: the container's name of the codec.
         pts: presentation time in ticks.
-        size: bytes.
-        offset: where the packet's bytes lie in the file.
-        key: the container says that decoding can start here.
-        shown: the container does not say that it is to be discarded once it is decoded.
-        delta: ticks from each packet to the next in decode order; 0 where that differs.
-        duration: ticks for which the packet of the last frame is shown; 0 if untold.
-        declared: packets that the container promises; 0 if it promises none.
+        size: size in bytes.
+        offset: file offset of the packet's bytes.
+        key: whether the container marks the packet as a key packet.
+        shown: False if the container marks the packet to be discarded after decoding.
+        delta: ticks between consecutive packets in decode order; 0 if they differ.
+        duration: duration of the last frame in ticks; 0 if unknown.
+        declared: number of packets stated by the container; 0 if it states none.
     """
 
     track: int
@@ -58,26 +58,26 @@ class Tables:
 
 
 def check(tables: Tables, file_size: int) -> None:
-    """See that tables are plain.
+    """Check the consistency of tables.
 
     Raises:
-        Distrusted: they are not; says why.
+        Distrusted: a check fails.
     """
     count = len(tables)
     columns = (tables.size, tables.offset, tables.key, tables.shown)
     if not count or any(len(column) != count for column in columns):
-        raise Distrusted("there are no packets, or not as many in each table")
+        raise Distrusted("there are no packets, or the tables differ in length")
     if int(tables.size.min()) <= 0 or int(tables.size.max()) > _LARGEST_PACKET:
-        raise Distrusted("a packet is empty or larger than any is")
+        raise Distrusted("a packet is empty or too large")
     if not tables.key[0]:
-        raise Distrusted("the first packet is no key packet")
+        raise Distrusted("the first packet is not a key packet")
     if int(np.abs(tables.pts).max()) > _LARGEST_TICK:
-        raise Distrusted("a time is beyond all clocks")
-    _check_places(tables, file_size)
+        raise Distrusted("a time exceeds 62 bits")
+    _check_offsets(tables, file_size)
     _check_times(tables)
 
 
-def _check_places(tables: Tables, file_size: int) -> None:
+def _check_offsets(tables: Tables, file_size: int) -> None:
     begins, ends = tables.offset, tables.offset + tables.size
     if int(begins.min()) < 0 or int(ends.max()) > file_size:
         raise Distrusted("a packet lies beyond the end of the file")
@@ -92,13 +92,13 @@ def _check_times(tables: Tables) -> None:
     if (np.diff(pts) > 0).all():
         return
     if not (np.diff(np.sort(pts, kind="stable")) > 0).all():
-        raise Distrusted("two packets have one time")
+        raise Distrusted("two packets have the same time")
     keys = pts[tables.key]
     if not (np.diff(keys) > 0).all():
         raise Distrusted("the clock runs backwards between key packets")
-    # A leading picture is shown before its own key frame, but behind the one before it.
+    # A leading picture is shown before its own key frame, but after the previous one.
     gop = np.maximum.accumulate(np.where(tables.key, np.arange(len(pts)), 0))
     before = np.maximum.accumulate(np.where(tables.key, np.append(-1, gop[:-1]), -1))
     earlier = np.where(before >= 0, pts[np.maximum(before, 0)], np.iinfo(np.int64).min)
     if (pts <= earlier).any():
-        raise Distrusted("a packet is shown before the key frame before its own")
+        raise Distrusted("a frame is shown before the key frame that precedes its own")

@@ -1,4 +1,4 @@
-"""Heads of key packets: whether decoding can start there, as the container says, and with which parameter sets."""
+"""Checks of the first bytes of key packets: whether decoding can start there, and with which parameter sets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .gate import Distrusted, Tables
 __all__ = ["ALIKE", "READ_THROUGH", "before_first_slice", "check_keys", "check_stream"]
 
 READ_THROUGH = frozenset({"vp8", "vp9"})
-"""Codecs whose packets may be hidden: each is looked at."""
+"""Codecs with hidden frames, all of whose packets are read."""
 
 ALIKE = frozenset({"dnxhd", "ffv1", "ffvhuff", "huffyuv", "mjpeg", "prores"})
-"""Codecs whose packets each hold one picture, and say nothing else that matters."""
+"""Codecs whose packets each hold one frame, and have the same kind."""
 
 _READ_CODECS = frozenset({"h264", "hevc", "av1"}) | READ_THROUGH | ALIKE
 
@@ -29,59 +29,59 @@ _MESSAGES = {"h264": {6}, "hevc": {39, 40}}
 _NAL_HEADER = {"h264": 1, "hevc": 2}
 _SLICE_HEAD = 32
 _NO_KIND = 63
-# frame packing, orientation, mastering display, light level, transfer, and what cannot be read
-_TELLING = {45, 47, 137, 144, 147, -1}
+# SEI messages that change stream properties: frame packing, orientation, mastering display, light level, transfer; -1
+# for messages that cannot be parsed.
+_RELEVANT_SEI = {45, 47, 137, 144, 147, -1}
 
 
 def check_stream(codec: str, extradata: bytes) -> None:
-    """See that a stream's packets each hold one picture that is shown, or say themselves if they do.
+    """Check that a stream's packets each show one frame, or state in their headers whether they do.
 
     Raises:
         Distrusted: they may not.
     """
     if codec not in _READ_CODECS:
-        raise Distrusted(f"packets of {codec} do not all show a picture")
+        raise Distrusted(f"packets of {codec} do not all show a frame")
     if codec == "hevc" and hevc_may_hide(extradata):
-        raise Distrusted("its slices say themselves whether they are shown")
+        raise Distrusted("slice headers decide which frames are shown")
 
 
 def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extradata: bytes) -> None:
-    """See that decoding can start at key packets, with the parameter sets of the extradata.
+    """Check that decoding can start at key packets with the parameter sets of the extradata.
 
     Args:
         source: the video.
-        tables: what the container says.
-        keys: the packets to look at.
+        tables: its tables.
+        keys: numbers of the packets to check.
         codec: the codec's canonical name.
         extradata: the stream's configuration.
 
     Raises:
-        Distrusted: at one of them it cannot, or others hold from there on.
+        Distrusted: decoding cannot start at one of them, or parameter sets change.
         SourceError: the source cannot be read.
     """
     sets = ParameterSets(codec, extradata)
     classify = classifier(codec, extradata).classify
     seen: set[bytes] = set()
-    for number, (head, told) in zip(
-        keys.tolist(), _heads(source, tables, keys, codec, extradata), strict=True
-    ):
-        if told in seen:
+    heads = _heads(source, tables, keys, codec, extradata)
+    for number, (head, identity) in zip(keys.tolist(), heads, strict=True):
+        if identity in seen:
             continue
-        seen.add(told)
+        seen.add(identity)
         kind = classify(head)
         if kind.random_access is False or not kind.shown or not any(head):
             raise Distrusted(f"decoding cannot start at packet {number}")
         sets.look(number, head)
         if sets.set_ups:
-            raise Distrusted("its parameter sets change on the way")
+            raise Distrusted("its parameter sets change")
 
 
 def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | None:
-    """What a packet says of the stream before its first slice; None if that is not known.
+    """Return the units of a packet before its first slice; None if messages change the stream's properties.
 
     Args:
         codec: the codec's canonical name.
-        extradata: the stream's configuration; what follows it does not matter.
+        extradata: the stream's configuration; bytes after it are ignored.
         packet: a key packet.
     """
     length_size = _FORMATS[codec](extradata).length_size
@@ -91,8 +91,8 @@ def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | N
     for begin, end in _units(packet, length_size):
         kind = _kind(packet[begin], codec)
         if kind in _MESSAGES[codec]:
-            # messages that turn the picture, or change what its colours mean, are left to the decoder
-            if _TELLING & _message_kinds(packet[begin + _NAL_HEADER[codec] : end]):
+            # Messages that change the orientation or the color are left to the decoder.
+            if _RELEVANT_SEI & _message_kinds(packet[begin + _NAL_HEADER[codec] : end]):
                 return None
         elif kind <= _LAST_SLICE[codec]:
             return b"".join(kept)
@@ -104,9 +104,9 @@ def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | N
 def _heads(
     source: Source, tables: Tables, keys: IntArray, codec: str, extradata: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The packets, each as far as it must be read, and of that what tells it from others.
+    """Yield for each packet the bytes that classify it, and the part of them that identifies its kind.
 
-    That is to the first slice's header, where this tells what all slices are.
+    The bytes end after the first slice's header where that determines the type of all slices.
     """
     form = _FORMATS.get(codec)
     length_size = form(extradata).length_size if form else 0
@@ -123,10 +123,9 @@ def _heads(
 
 
 def _shortened(head: bytes, size: int, length_size: int, codec: str) -> tuple[bytes, bytes] | None:
-    """The units before a packet's first slice and the slice's beginning, as a packet; None if that does not tell all.
+    """Return a packet of the units before the first slice and that slice's start; None if this does not suffice.
 
-    The slices of a picture share their type in HEVC, and of H.264 those of an IDR picture do. Of the slice, only its
-    type matters.
+    The slices of a frame share their type in HEVC, and in H.264 those of an IDR picture do.
     """
     for begin, end in _units(head, length_size):
         if end > size:
@@ -144,7 +143,7 @@ def _shortened(head: bytes, size: int, length_size: int, codec: str) -> tuple[by
 
 
 def _units(packet: bytes, length_size: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the units of a packet, of which the last ones may lie beyond what is there."""
+    """Yield begin and end of the units of a packet; the last one may end beyond the given bytes."""
     at = 0
     while at + length_size < len(packet):
         begin = at + length_size
@@ -158,7 +157,7 @@ def _kind(header: int, codec: str) -> int:
 
 
 def _message_kinds(unit: bytes) -> set[int]:
-    """The kinds of the messages in a unit of them, behind its header; an unknown one stands for what is cut."""
+    """Return the types of the SEI messages in a unit after its header; -1 if it is truncated."""
     payload, at = unescape(unit), 0
     kinds: set[int] = set()
     while at + 2 < len(payload):

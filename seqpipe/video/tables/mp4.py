@@ -1,7 +1,7 @@
-"""The sample tables of MP4 and QuickTime files (ISO/IEC 14496-12, 8.5 to 8.7; QuickTime File Format).
+"""Sample tables of MP4 and QuickTime files (ISO/IEC 14496-12, 8.5 to 8.7; QuickTime File Format).
 
-``moov`` is read whole, and each table becomes a NumPy array. Nothing is allocated by a count that a file states before
-the bytes that must stand behind it are seen.
+``moov`` is read as a whole, and each table becomes a NumPy array. Memory is allocated only for entries whose bytes are
+present, never by a count that the file states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "as_interpreted",
     "boxes_in",
     "edits_of",
-    "likeness",
+    "facts_key",
     "number",
     "read_movie",
     "read_tables",
@@ -38,21 +38,21 @@ __all__ = [
 ]
 
 FIRST_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"})
-"""Types of boxes that such a file may begin with."""
+"""Types of boxes with which such a file may start."""
 
 _HEAD = 1 << 16
 _MOST_BOXES = 64
 _TAIL = 8 << 20
 _LARGEST_MOOV = 64 << 20
-# Tables of real files are under 1 % of the data; more of them than data would be slower to read than the data is.
+# Tables of real files are below 1 % of the data; reading tables larger than the data would be slower than a scan.
 _TABLES_OF_SMALL = 1 << 20
 _TABLES_SHARE = 50
 
-_AFTER_SAMPLE_ENTRY = 82  # of a visual one, from its type on
+_AFTER_SAMPLE_ENTRY = 82  # size of a visual sample entry without its boxes, from its type on
 _CONFIGURATIONS = {b"avc1": ("h264", b"avcC"), b"hvc1": ("hevc", b"hvcC")}
 _LEAST_PACKETS = 8
 _COVER = b"covr"
-# the object type in the descriptors of ISO/IEC 14496-1, 7.2.6; lengths may be written in up to four bytes
+# Object type in the descriptors of ISO/IEC 14496-1, 7.2.6; lengths take up to four bytes.
 _AUDIO = re.compile(rb"esds.{4}\x03\x80{0,3}..{3}\x04\x80{0,3}.(.)", re.DOTALL)
 
 _Box: TypeAlias = tuple[bytes, memoryview]
@@ -60,21 +60,21 @@ _Words: TypeAlias = npt.NDArray[np.uint32]
 
 
 class InterpretedError(Distrusted):
-    """The tables are sound as far as is seen, and which packets are shown when follows from rules of FFmpeg's."""
+    """The tables are consistent, but presentation times follow from FFmpeg's interpretation of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """A track of video.
+    """Video track.
 
     Attributes:
-        number: its ``track_ID``.
-        header: the body of ``tkhd``.
+        number: ``track_ID``.
+        header: body of ``tkhd``.
         description: its only sample entry, from the type on.
-        ticks: of its clock in a second.
-        boxes: the bodies of the boxes of its sample table, by type.
-        edits: the body of ``elst``, or nothing.
-        length: its length in ticks as ``mdhd`` states it.
+        ticks: ticks per second of its media time.
+        boxes: bodies of the boxes of its sample table, by type.
+        edits: body of ``elst``; empty if there is none.
+        length: duration in ticks as stated by ``mdhd``.
     """
 
     number: int
@@ -88,17 +88,17 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Movie:
-    """What ``moov`` says.
+    """Contents of ``moov``.
 
     Attributes:
-        place: where ``moov`` begins and ends in the file.
-        brand: the file's first box if that is ``ftyp``, which FFmpeg heeds.
-        matrix: by which all of it is turned and moved.
-        ticks: of the movie's clock in a second.
-        tracks: those of video.
-        kinds: what FFmpeg tells of each track of any kind.
-        cover: whether pictures are attached to the file, or may be.
-        extends: the body of ``mvex``; there are packets that ``moov`` says nothing of, unless it is empty.
+        place: file offsets of the begin and end of ``moov``.
+        brand: the ``ftyp`` box, which influences FFmpeg; empty if the file does not start with it.
+        matrix: display matrix of the movie.
+        ticks: ticks per second of movie time.
+        tracks: the video tracks.
+        kinds: for each track of any kind, the values that FFmpeg's stream properties depend on.
+        cover: whether the file has, or may have, cover images.
+        extends: body of ``mvex``; unless empty, fragments hold further packets.
     """
 
     place: tuple[int, int]
@@ -113,15 +113,15 @@ class Movie:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The packets in a sample table, one entry each, in decode order.
+    """Packets of a sample table in decode order, one array entry per packet.
 
     Attributes:
-        dts: decoding time in ticks.
-        duration: ticks from each to the next.
-        moved: ticks from decoding to presentation; None if both are at once.
-        size: bytes.
-        offset: where its bytes lie in the file.
-        key: the table says that decoding can start here.
+        dts: decode time in ticks.
+        duration: ticks to the next packet.
+        moved: composition offset (pts - dts) in ticks; None if all are 0.
+        size: size in bytes.
+        offset: file offset of the packet's bytes.
+        key: whether the table marks the packet as a sync sample.
     """
 
     dts: IntArray
@@ -136,7 +136,7 @@ def read_movie(source: Source) -> Movie:
     """Find and read ``moov``.
 
     Raises:
-        Distrusted: there is none, or it is not plain.
+        Distrusted: there is none, or its structure is not supported.
         SourceError: the source cannot be read.
     """
     place, brand, body = _moov(source)
@@ -166,11 +166,11 @@ def read_movie(source: Source) -> Movie:
 
 
 def read_tables(movie: Movie, track: Track) -> Tables:
-    """The packets of a track.
+    """Return the tables of a track.
 
     Raises:
-        InterpretedError: FFmpeg's index tells what the tables mean, see :func:`as_interpreted`.
-        Distrusted: the tables are not plain.
+        InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
+        Distrusted: the tables are not consistent.
     """
     samples = samples_of(track)
     dts, deltas, pts = samples.dts, samples.duration, samples.dts
@@ -180,13 +180,13 @@ def read_tables(movie: Movie, track: Track) -> Tables:
         pts = dts + samples.moved
     last = int(np.argmax(pts))
     if not deltas[last]:
-        raise InterpretedError("it does not say for how long its last frame is shown")
+        raise InterpretedError("the duration of its last frame is not stated")
     end = int(pts[last] + deltas[last])
     before, start = _edited(movie, track, pts, end)
-    # writers count the time before the first frame in, or what an edit takes off, or neither
+    # Writers include the time before the first frame, or the time removed by an edit, or neither.
     length = int(dts[-1] + deltas[-1])
     if not length <= track.length <= before + max(length, end):
-        raise InterpretedError("its length is not that of its packets together")
+        raise InterpretedError("its stated length differs from the sum of its packets")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
@@ -203,15 +203,15 @@ def read_tables(movie: Movie, track: Track) -> Tables:
 
 
 def samples_of(track: Track) -> Samples:
-    """The packets of which ``moov`` says where they lie.
+    """Return the packets listed in ``moov``.
 
     Raises:
-        InterpretedError: FFmpeg's index tells what the tables mean, see :func:`as_interpreted`.
-        Distrusted: the tables are not plain.
+        InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
+        Distrusted: the tables are not consistent.
     """
     found = track.boxes
     if not track.ticks:
-        raise Distrusted("it has no clock")
+        raise Distrusted("it has no time base")
     if b"stps" in found or _groups(track):
         raise InterpretedError("it has key packets of several kinds")
     size = _sizes(found)
@@ -230,39 +230,39 @@ def samples_of(track: Track) -> Samples:
 
 
 def as_interpreted(track: Track, entries: Entries) -> Tables:
-    """The packets of a track as FFmpeg's index has them, with the presentation times of the file's own tables.
+    """Return the tables of a track by FFmpeg's index, with the composition offsets of the file's own tables.
 
-    FFmpeg leaves out and moves packets by the edit list, but keeps the distance from each one's decoding time to its
-    presentation time, to which it adds one number throughout where some of these distances are negative.
+    FFmpeg drops and shifts packets by the edit list, but keeps their composition offsets, to which it adds a constant
+    where some of them are negative.
 
     Args:
-        track: the track of video.
+        track: the video track.
         entries: FFmpeg's index of it.
 
     Raises:
-        Distrusted: the two are not of the same packets.
+        Distrusted: index and tables do not list the same packets.
     """
     size = _sizes(track.boxes)
     offset, count = _offsets(track.boxes, size), len(size)
     deltas, moved = _runs(track.boxes, b"stts", count), _runs(track.boxes, b"ctts", count)
     if entries.track != track.number or deltas is None:
-        raise Distrusted("FFmpeg takes another track for the video")
+        raise Distrusted("FFmpeg selects another track")
     order = np.argsort(offset, kind="stable")
     found = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
     if not (np.array_equal(offset[found], entries.position) and np.array_equal(size[found], entries.size)):
-        raise Distrusted("FFmpeg's index is of other packets")
+        raise Distrusted("FFmpeg's index lists other packets")
     if len(np.unique(found)) < len(found):
         raise Distrusted("its edits show packets twice")
     pts = entries.dts + (0 if moved is None else moved[found])
     shifts = {packet.pts - int(pts[n]) for n, packet in enumerate(entries.first) if packet.pts is not None}
     if len(shifts) != 1 or any(packet.pts is None for packet in entries.first):
-        raise Distrusted("FFmpeg moves presentation times by no one number")
+        raise Distrusted("FFmpeg does not shift all presentation times equally")
     pts += shifts.pop()
     last = int(np.argmax(np.where(entries.shown, pts, np.iinfo(np.int64).min)))
-    # FFmpeg takes a table's word for it only where that of presentation times is there, too
+    # FFmpeg uses the duration of the table only if there are composition offsets.
     duration = entries.last_duration if moved is None else int(deltas[found[last]])
     if not duration:
-        raise Distrusted("it does not say for how long its last frame is shown")
+        raise Distrusted("the duration of its last frame is not stated")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
@@ -278,13 +278,13 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
     )
 
 
-def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
-    """What the facts of the stream depend on; nothing if that is not known.
+def facts_key(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
+    """Return the values that determine the stream's properties; empty if these are not known.
 
     Args:
-        movie: what ``moov`` says.
-        track: the track of video.
-        tables: its packets.
+        movie: contents of ``moov``.
+        track: the video track.
+        tables: its tables.
         head: the first packet.
     """
     entry = _without_rate(bytes(track.description))
@@ -292,7 +292,7 @@ def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[o
     at = entry.find(box, _AFTER_SAMPLE_ENTRY)
     if movie.cover or not codec or at < 0 or not tables.delta or len(tables) < _LEAST_PACKETS:
         return ()
-    told = before_first_slice(codec, entry[at + 4 :], head)
+    units = before_first_slice(codec, entry[at + 4 :], head)
     shape = bytes(track.header[:4]) + bytes(track.header[52 if _is_long(track.header) else 40 :])
     ascending = bool((np.diff(tables.pts) > 0).all())
     key = (
@@ -301,16 +301,16 @@ def likeness(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[o
         len(track.edits),
         entry,
         shape,
-        told,
+        units,
         track.ticks,
         tables.delta,
         ascending,
     )
-    return key if told is not None else ()
+    return key if units is not None else ()
 
 
 def _without_rate(entry: bytes) -> bytes:
-    """A sample entry without the box that states the bit rate, which differs from clip to clip."""
+    """Return a sample entry without its bit rate box, which differs between clips."""
     at, kept = _AFTER_SAMPLE_ENTRY, [entry[:_AFTER_SAMPLE_ENTRY]]
     while at + 8 <= len(entry):
         size = int.from_bytes(entry[at : at + 4], "big")
@@ -323,13 +323,13 @@ def _without_rate(entry: bytes) -> bytes:
 
 
 def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
-    """Where ``moov`` begins and ends, what kind of file it is in, and its body."""
+    """Return the file offsets of ``moov``, the ``ftyp`` box, and the body of ``moov``."""
     held = source.size()
     head = memoryview(source.read([(0, min(_HEAD, held))])[0])
     at, brand = 0, b""
     for _ in range(_MOST_BOXES):
         if at + 16 > len(head) and source.slow and 0 < held - at <= _TAIL:
-            source.read([(at, held - at)])  # most likely the tables, and kept
+            source.read([(at, held - at)])  # most likely the tables; the blocks are cached
         data = head[at : at + 16] if at + 16 <= len(head) else source.read([(at, 16)])[0]
         if len(data) < 8:
             break
@@ -345,7 +345,7 @@ def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
             raise Distrusted("it is fragmented")
         if kind == b"moov":
             if size > min(_LARGEST_MOOV, held // _TABLES_SHARE + _TABLES_OF_SMALL) or at + size > held:
-                raise Distrusted("its tables are larger than any are, or cut")
+                raise Distrusted("its tables are too large, or cut")
             inside = head[at : at + size]
             body = inside if len(inside) == size else memoryview(source.read([(at, size)])[0])
             if len(body) != size:
@@ -358,10 +358,10 @@ def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
 
 
 def boxes_in(data: memoryview) -> Iterator[_Box]:
-    """The types and bodies of the boxes that follow one another in a body.
+    """Yield types and bodies of consecutive boxes.
 
     Raises:
-        Distrusted: one is longer than what it lies in.
+        Distrusted: a box is longer than its parent.
     """
     at = 0
     while at + 8 <= len(data):
@@ -373,25 +373,25 @@ def boxes_in(data: memoryview) -> Iterator[_Box]:
                 return
             size = len(data) - at
         if size < before or at + size > len(data):
-            raise Distrusted("a box is longer than the one around it")
+            raise Distrusted("a box is longer than its parent")
         yield bytes(data[at + 4 : at + 8]), data[at + before : at + size]
         at += size
 
 
 def _inside(data: memoryview, *kinds: bytes) -> memoryview:
-    """The body of the first box of a kind inside of one of a kind …; nothing if there is none."""
+    """Return the body of the first box at a path of box types; empty if there is none."""
     for kind in kinds:
         data = next((body for found, body in boxes_in(data) if found == kind), memoryview(b""))
     return data
 
 
 def _is_long(box: memoryview) -> bool:
-    """Whether a box is of version 1, whose times have 64 bits."""
+    """Return whether a box has version 1, whose times have 64 bits."""
     return len(box) > 0 and box[0] == 1
 
 
 def _kind_of(trak: memoryview) -> bytes:
-    """A track's handler, whether it is to be played, and its format; of MPEG-4 audio also of which kind."""
+    """Return a track's handler, flags and format; for MPEG-4 audio also its object type."""
     handler = bytes(_inside(trak, b"mdia", b"hdlr")[8:12])
     entry = bytes(_inside(trak, b"mdia", b"minf", b"stbl", b"stsd")[8:])
     form = entry[4:8]
@@ -413,11 +413,11 @@ def _track(trak: memoryview) -> Track:
             groups += 1
             kind = kind + b"%d" % groups
         if kind in boxes:
-            raise Distrusted("a table is there twice")
+            raise Distrusted("a table occurs twice")
         boxes[kind] = body
     descriptions = boxes.get(b"stsd", memoryview(b""))
     if number(descriptions, 4) != 1:
-        raise Distrusted("its format changes on the way")
+        raise Distrusted("its format changes")
     entry = descriptions[8:]
     return Track(
         number=number(header, 20 if _is_long(header) else 12),
@@ -431,16 +431,16 @@ def _track(trak: memoryview) -> Track:
 
 
 def _groups(track: Track) -> bool:
-    """Whether sample groups name further packets at which decoding can start."""
+    """Return whether sample groups list further random access points."""
     kinds = {bytes(body[4:8]) for kind, body in track.boxes.items() if kind.startswith(b"sbgp")}
     return bool(kinds & {b"rap ", b"sync"})
 
 
 def number(data: memoryview, at: int, size: int = 4) -> int:
-    """A number, with the sign bit as its highest.
+    """Return an unsigned number.
 
     Raises:
-        Distrusted: the box is cut.
+        Distrusted: the box is too short.
     """
     if len(data) < at + size:
         raise Distrusted("a table is cut")
@@ -448,7 +448,7 @@ def number(data: memoryview, at: int, size: int = 4) -> int:
 
 
 def _table(boxes: dict[bytes, memoryview], kind: bytes, width: int, before: int = 4) -> _Words | None:
-    """The entries of a table of 32-bit numbers, so many in a row; None if the table is not there."""
+    """Return a table of 32-bit numbers with ``width`` columns; None if there is none."""
     body = boxes.get(kind)
     if body is None:
         return None
@@ -460,13 +460,13 @@ def _table(boxes: dict[bytes, memoryview], kind: bytes, width: int, before: int 
 
 
 def _runs(boxes: dict[bytes, memoryview], kind: bytes, count: int) -> IntArray | None:
-    """A table of (how many packets, signed value), one value a packet; None if it is not there or empty."""
+    """Expand a run-length table of signed values to one value per packet; None if it is missing or empty."""
     runs = _table(boxes, kind, 2)
     if runs is None or not len(runs):
         return None
     many = runs[:, 0].astype(np.int64)
     if int(many.sum()) != count:
-        raise Distrusted("its tables are not of the same number of packets")
+        raise Distrusted("its tables differ in their number of packets")
     values: IntArray = np.repeat(runs[:, 1].astype(np.int32).astype(np.int64), many)
     return values
 
@@ -475,7 +475,7 @@ def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
     body = boxes.get(b"stsz")
     if body is not None:
         if number(body, 4):
-            raise Distrusted("all packets are of one size")
+            raise Distrusted("all packets have the same size")
         sizes = _table(boxes, b"stsz", 1, before=8)
         assert sizes is not None
         return sizes[:, 0].astype(np.int64)
@@ -491,7 +491,7 @@ def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
 
 
 def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
-    """Where packets lie: one behind the other in chunks."""
+    """Return the file offsets of packets, which are contiguous in chunks."""
     short = _table(boxes, b"stco", 1)
     if (short is None) == (b"co64" not in boxes):
         raise Distrusted("it has no table of chunks, or two")
@@ -499,19 +499,19 @@ def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
         halves = _table(boxes, b"co64", 2)
         assert halves is not None
         if len(halves) and int(halves[:, 0].max()) >> 31:
-            raise Distrusted("a chunk lies beyond all files")
+            raise Distrusted("a chunk offset exceeds 63 bits")
         chunks = (halves[:, 0].astype(np.int64) << 32) | halves[:, 1]
     else:
         chunks = short[:, 0].astype(np.int64)
     runs = _table(boxes, b"stsc", 3)
     if runs is None or not len(runs) or not len(chunks) or not (runs[:, 2] == 1).all():
-        raise Distrusted("packets are not laid out in chunks of one format")
+        raise Distrusted("packets are not stored in chunks of one format")
     first = runs[:, 0].astype(np.int64)
     if first[0] != 1 or not (np.diff(first) > 0).all() or int(first[-1]) > len(chunks):
         raise Distrusted("chunks do not ascend")
     each = np.repeat(runs[:, 1].astype(np.int64), np.diff(first, append=len(chunks) + 1))
     if int(each.sum()) != len(size):
-        raise Distrusted("its tables are not of the same number of packets")
+        raise Distrusted("its tables differ in their number of packets")
     before = np.cumsum(size) - size
     begins = np.cumsum(each) - each
     held = each > 0
@@ -533,10 +533,10 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
 
 
 def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
-    """How many ticks its edits put before the first frame, and with which tick of its clock they begin.
+    """Return the ticks that the edit list inserts before the first frame, and the media time at which it starts.
 
     Raises:
-        InterpretedError: they put something together from several parts.
+        InterpretedError: the edit list has several parts.
     """
     rows = _rows_of_edits(movie, track)
     if not rows:
@@ -546,7 +546,7 @@ def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
 
 
 def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
-    """Length and begin of each edit: of one that shows something, and of one before it that shows nothing."""
+    """Return (duration, media time) of the edits: at most an empty edit and one that shows the media."""
     edits = track.edits
     if not len(edits):
         return []
@@ -568,17 +568,17 @@ def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
 
 
 def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
-    """How many ticks its edits put before the first frame, and how many they take off all times.
+    """Return the ticks that the edit list inserts before the first frame, and those that it subtracts from all times.
 
     Raises:
-        InterpretedError: edits leave something out, or put something in between.
+        InterpretedError: the edit list drops or repeats packets.
     """
     rows = _rows_of_edits(movie, track)
     if not rows:
         return 0, 0
     before, begin = edits_of(movie, track)
     length = rows[-1][0]
-    # the edit's end is rounded to the movie's clock
+    # The edit's end is rounded to movie time.
     whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
     if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):

@@ -1,4 +1,4 @@
-"""Reading a source at many places, a few bytes each."""
+"""Reads of a few bytes each at many offsets of a source."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _log = logging.getLogger(__name__)
 _AHEAD = 8 << 20
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
-"""Gives so many bytes from a place on, fewer where the source ends."""
+"""Called with (count, offset); returns that many bytes, fewer at the end of the source."""
 
 
 def note_pass(source: Source) -> None:
-    """Say in the log that all of a source that is far away is read."""
+    """Log that a remote source is read as a whole."""
     if source.slow:
         megabytes = source.size() / 1e6
         _log.warning("%s: all of it (%.0f MB) is read once to number its frames", source.name, megabytes)
 
 
 class _Ahead:
-    """Reads a source that is far away from front to back: what is passed over costs less than a request."""
+    """Reads a remote source from front to back in large pieces: skipped bytes cost less than a request."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._end = source, source.size()
         self._begin, self._data = 0, b""
 
     def read(self, count: int, at: int) -> bytes:
-        """Bytes from a place on, from a large piece that is kept."""
+        """Return bytes from an offset on, from a large piece that is kept."""
         offset = at - self._begin
         if not 0 <= offset <= len(self._data) - count:
             size = max(0, min(max(count, _AHEAD), self._end - at))
@@ -45,7 +45,7 @@ class _Ahead:
 
 @contextlib.contextmanager
 def reading(source: Source) -> Iterator[ReadAt]:
-    """Reads a source at many places."""
+    """Return a function that reads a source at many offsets."""
     if source.path is None and source.slow and not isinstance(source, Blocks):
         ahead = _Ahead(source)
         yield ahead.read
@@ -59,8 +59,8 @@ def reading(source: Source) -> Iterator[ReadAt]:
 
 @contextlib.contextmanager
 def descriptor_of(source: Source) -> Iterator[int]:
-    """The open file of a source that has a path."""
-    source.read([(0, 1)])  # says why it cannot be opened, if so
+    """Open the file of a source that has a path."""
+    source.read([(0, 1)])  # raises an error of the source if it cannot be opened
     descriptor = os.open(source.path or "", os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield descriptor

@@ -79,9 +79,7 @@ def test_other_errors_pass(gpu, monkeypatch):
 
 def test_a_gpu_without_room_for_a_context_is_named(gpu):
     gpu.starts = False
-    with pytest.raises(
-        DeviceMemoryError, match=r"cuda:0 has not even room to begin with\. End other programs"
-    ):
+    with pytest.raises(DeviceMemoryError, match=r"cuda:0 has no memory for a context\. End other programs"):
         Streams(0)
 
 

@@ -45,7 +45,7 @@ def test_a_buffer_is_used_again_once_its_surface_is_gone(made):
 
 
 def test_of_many_that_were_in_use_at_once_some_are_kept(made, monkeypatch):
-    monkeypatch.setattr(upload, "_KEPT_BYTES", 5 << 15)
+    monkeypatch.setattr(upload, "_IDLE_BYTES", 5 << 15)
     uploader = Uploader(0)
     surfaces = [uploader(SURFACE, None) for _ in range(12)]
     assert len(made) == 12

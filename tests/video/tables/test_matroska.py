@@ -31,7 +31,7 @@ def test_both_find_the_same(name, tmp_path):
     data = made(name).read_bytes()
     path = tmp_path / "film.mkv"
     path.write_bytes(data)
-    film = matroska.read_film(open_source(path))
+    film = matroska.read_header(open_source(path))
     random, refused = np.random.default_rng(len(data)), 0
     for at in [
         None,
@@ -55,8 +55,8 @@ def test_both_find_the_same(name, tmp_path):
 @pytest.mark.parametrize("room", [16, 100])
 def test_more_blocks_than_there_is_room_for_come_in_parts(room, monkeypatch):
     source = open_source(made("h264_mkv"))
-    film = matroska.read_film(source)
-    monkeypatch.setattr(matroska, "_ROOM", room)
+    film = matroska.read_header(source)
+    monkeypatch.setattr(matroska, "_CAPACITY", room)
     found, expected = matroska._by_c(source, film), matroska._by_python(source, film)
     if found is not None:
         for a, b in zip(found, expected, strict=True):

@@ -46,7 +46,7 @@ SCANNED = {
     "noduration_vfr": "a live recording states no lengths",
     "odd_mpeg2": "packets of MPEG-2 may hold several pictures, or none",
     "vp8_altref": "hidden frames have the time of shown ones",
-    "vp9_mp4_lost_reference": "a packet is blanked",
+    "vp9_mp4_lost_reference": "a packet holds only zeros",
     "h264_lost_key": "a key packet is blanked",
     "h264_refresh": "it calls points of gradual refresh key packets",
     "header_cut_mp4": "its tables are cut off",
