@@ -12,16 +12,14 @@ import time
 import pytest
 
 from tests.support.deep import combined, deep_but
+from tests.support.interrupts import INTERRUPTIBLE, PROGRAM
 from tests.support.media import made
 
 from .written import files
 
-# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
-USUAL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-PROGRAM = USUAL + "from seqpipe.__main__ import main; main()"
 # On a busy machine those who press again right away may be a second late, and would be taken for insisting.
 PATIENT = "from seqpipe import interrupts; interrupts._PATIENCE_S = 60.0\n"
-BEFORE_IMPORTS = USUAL + (
+BEFORE_IMPORTS = INTERRUPTIBLE + (
     "from seqpipe import interrupts\nfrom seqpipe.__main__ import main\n"
     "usual = interrupts.signal.signal\n"
     "def told(number, handler):\n"
@@ -29,7 +27,9 @@ BEFORE_IMPORTS = USUAL + (
     "    if number == signal.SIGTERM: print('begun', flush=True)\n"
     "interrupts.signal.signal = told; main()"
 )
-TAKEN_OVER = USUAL + "import os, sys, time\nfrom pathlib import Path\nfrom seqpipe import interrupts\n"
+TAKEN_OVER = (
+    INTERRUPTIBLE + "import os, sys, time\nfrom pathlib import Path\nfrom seqpipe import interrupts\n"
+)
 
 
 def start(program, *arguments):

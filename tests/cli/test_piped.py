@@ -20,6 +20,7 @@ from data_scripts.media_encode import run_ffmpeg
 from seqpipe.cli import main
 from seqpipe.cli.export import source
 from tests.support.deep import deep, deep_but
+from tests.support.interrupts import PROGRAM
 from tests.support.media import ROOT, made
 
 from .written import files, lines, numbers
@@ -248,7 +249,7 @@ def test_the_reader_waits_for_a_slow_writer(tmp_path):
 
 
 def test_an_interrupt_ends_the_wait_for_a_writer(tmp_path):
-    command = [sys.executable, "-m", "seqpipe", "export", "-", "--out", str(tmp_path / "o"), "--jobs", "1"]
+    command = [sys.executable, "-c", PROGRAM, "export", "-", "--out", str(tmp_path / "o"), "--jobs", "1"]
     data = made("h264_raw").read_bytes()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as program:
         program.stdin.write(data * 40)

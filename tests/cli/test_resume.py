@@ -16,6 +16,7 @@ from seqpipe.cli.job.record import OptionDigests
 from seqpipe.cli.job.resume import finished
 from seqpipe.cli.output.manifest import manifest_exists, read_rows
 from tests.support.deep import combined
+from tests.support.interrupts import PROGRAM
 from tests.support.media import made
 
 from .written import files, lines
@@ -29,16 +30,9 @@ def command(folder, ending, *more):
     return ["export", *inputs, "--out", f"{folder}/o", *manifest, "--contact-sheet", "--jobs", "2", *more]
 
 
-# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
-START = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from seqpipe.__main__ import main; main()"
-)
-
-
 def start(arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", START, *arguments],
+        [sys.executable, "-c", PROGRAM, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-__all__ = ["Place", "lost_interrupts", "places"]
+__all__ = ["INTERRUPTIBLE", "PROGRAM", "Place", "lost_interrupts", "places"]
+
+# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+PROGRAM = INTERRUPTIBLE + "from seqpipe.__main__ import main; main()"
 
 
 class Place(NamedTuple):
