@@ -55,3 +55,31 @@ def test_refusals_name_the_file_and_the_fact():
         decode_image(b"text", "HSV")
     with pytest.raises(ParameterError, match=r"an array of float32 with 1 axes; allowed: the bytes"):
         decode_image(np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize("file_format", ["PNG", "JPEG", "BMP"])
+def test_a_small_file_that_declares_more_pixels_than_the_limit_is_refused_before_it_is_decoded(
+    file_format, monkeypatch
+):
+    image = Image.fromarray(np.zeros((70, 90, 3), np.uint8))
+    data = encoded(image, file_format) if file_format != "BMP" else _bitmap(image)
+    assert decode_image(data).shape == (70, 90, 3)
+    monkeypatch.setenv("SEQPIPE_MAX_PIXELS", "6299")
+    with pytest.raises(
+        UnreadableSourceError, match=r"a.x: it declares frames of 90×70 pixels; allowed: up to 6299"
+    ):
+        decode_image(data, source="a.x")
+    monkeypatch.setenv("SEQPIPE_MAX_PIXELS", "6300")
+    assert decode_image(data).shape == (70, 90, 3)
+
+
+def _bitmap(image: Image.Image) -> bytes:
+    image.save(file := io.BytesIO(), "BMP")
+    return file.getvalue()
+
+
+def test_headers_that_end_early_are_no_images():
+    whole = encoded(Image.fromarray(np.zeros((20, 30, 3), np.uint8)), "JPEG")
+    for length in range(1, 200):
+        with pytest.raises(UnreadableSourceError):
+            decode_image(whole[:length])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError, UnreadableSourceError
+from ..limits import check_image_size
 
 __all__ = ["ImageColor", "decode_image", "image_extensions"]
 
 ImageColor: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr", "any"]
 """Channels of the result; "any" keeps those of the file: gray, RGB or RGBA."""
 
+_JPEG_FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # start of frame, of any process
 _EXIF_MARKS: Final = (b"Exif", b"eXIf", b"EXIF")  # of JPEG, PNG, WebP
 
 image_extensions: Final = (
@@ -40,7 +43,8 @@ def decode_image(
 
     Raises:
         ParameterError: the color is unknown, or the data are not bytes.
-        UnreadableSourceError: the data are not an image, or damaged.
+        UnreadableSourceError: the data are not an image, or damaged, or declare more pixels than
+            :data:`seqpipe.limits.IMAGE_PIXELS` allows (JPEG, PNG and BMP; OpenCV refuses more than 2^30 of others).
     """
     import cv2
 
@@ -59,6 +63,8 @@ def decode_image(
             source=source,
             allowed="the bytes of an image file, uint8",
         )
+    if (declared := _declared_size(raw)) is not None:
+        check_image_size(*declared, source)
     if color == "any":
         image = _decode(raw, cv2.IMREAD_UNCHANGED, source)
         # OpenCV does not orient with IMREAD_UNCHANGED; its other flags drop the alpha channel
@@ -74,6 +80,27 @@ def decode_image(
     codes = {3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGBA}
     pixels = np.asarray(cv2.cvtColor(image, codes[image.shape[2]]))
     return _to_ycbcr(pixels) if color == "YCbCr" else pixels
+
+
+def _declared_size(raw: npt.NDArray[np.uint8]) -> tuple[int, int] | None:
+    """Return width and height from the header of a JPEG, PNG or BMP; None for other data."""
+    head = raw[:26].tobytes()
+    if head.startswith(b"\x89PNG\r\n\x1a\n") and head[12:16] == b"IHDR":
+        return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+    if head.startswith(b"BM") and len(head) == 26 and head[14] >= 40:
+        width, height = struct.unpack("<ii", head[18:])
+        return abs(width), abs(height)
+    if not head.startswith(b"\xff\xd8"):
+        return None
+    place = 2
+    while place + 9 <= raw.size and raw[place] == 0xFF:
+        marker = int(raw[place + 1])
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", raw[place + 5 : place + 9].tobytes())
+            return width, height
+        padding = marker == 0xFF  # fill bytes before a marker
+        place += 1 if padding else 2 + int.from_bytes(raw[place + 2 : place + 4].tobytes(), "big")
+    return None
 
 
 def _decode(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.NDArray[Any]:
