@@ -36,7 +36,7 @@ VIDEO = (
     ("index",),
     ("nvdec", "cuda"),
     ("engine",),
-    ("byte_streams", "front_to_back"),
+    ("byte_streams", "frame_stream"),
     ("first_pass", "reader", "stream"),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.

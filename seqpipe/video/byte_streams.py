@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEX_FIRST",
-    "HeardBytes",
+    "PeekableBytes",
+    "ReadTimeouts",
     "Streamed",
-    "Waiting",
     "demuxer_over",
-    "opened_bytes",
+    "open_bytes",
     "seekable_if_needed",
     "source_name",
     "stalled",
@@ -46,23 +46,23 @@ _WHOLE_BYTES: Final = 32 << 20
 _SCHEMES: Final = ("http://", "https://", "rtsp://", "rtmp://", "udp://", "tcp://", "srt://", "hls+http")
 
 
-class Waiting:
+class ReadTimeouts:
     """The longest wait for data, which differs between opening and reading."""
 
     def __init__(self, open_s: float, read_s: float) -> None:
         self.open_s, self.read_s = open_s, read_s
-        self.now_s = open_s
+        self.current_s = open_s
 
     def opened(self) -> None:
         """Switch to the timeout of reading."""
-        self.now_s = self.read_s
+        self.current_s = self.read_s
 
 
 class _Pipe:
     """A file descriptor that is read sequentially, with a timeout."""
 
-    def __init__(self, descriptor: int, waiting: Waiting) -> None:
-        self._descriptor, self._waiting = descriptor, waiting
+    def __init__(self, descriptor: int, timeouts: ReadTimeouts) -> None:
+        self._descriptor, self._timeouts = descriptor, timeouts
 
     def read(self, size: int = _BUFFER) -> bytes:
         """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
@@ -70,13 +70,13 @@ class _Pipe:
         Raises:
             TimeoutError: no data has arrived within the timeout.
         """
-        limit = self._waiting.now_s
+        limit = self._timeouts.current_s
         if not select.select([self._descriptor], [], [], limit)[0]:
             raise TimeoutError(f"no data for {limit:g} s")
         return os.read(self._descriptor, max(1, size))
 
 
-class _Front:
+class _ForwardReader:
     """A file object of which only ``read`` is used, so that FFmpeg does not seek."""
 
     def __init__(self, file: Any) -> None:
@@ -97,20 +97,20 @@ def source_name(source: Streamed) -> str:
     return f"<{getattr(source, 'name', None) or type(source).__name__}>"
 
 
-class HeardBytes:
+class PeekableBytes:
     """A byte stream whose head can be peeked at and whose size is compared with the one that its header declares."""
 
     def __init__(self, plain: Any) -> None:
         self._plain = plain
         self._head, self._size = b"", 0
-        self._looked = b""
+        self._peeked = b""
         self._interrupt: KeyboardInterrupt | None = None
 
-    def look(self) -> bytes:
+    def peek(self) -> bytes:
         """Return the first bytes without consuming them."""
         while len(self._head) < HEAD and (data := self._plain.read(HEAD - len(self._head))):
             self._head += data
-            self._looked += data
+            self._peeked += data
         return self._head
 
     def read(self, size: int = _BUFFER) -> bytes:
@@ -118,10 +118,10 @@ class HeardBytes:
         if self._interrupt is not None:
             return b""
         try:
-            data: bytes = self._looked[:size] or self._plain.read(size)
+            data: bytes = self._peeked[:size] or self._plain.read(size)
         except KeyboardInterrupt as interrupt:  # PyAV's callback propagates subclasses of Exception only
             self._interrupt, data = interrupt, b""
-        self._looked = self._looked[len(data) :]
+        self._peeked = self._peeked[len(data) :]
         self._size += len(data)
         return data
 
@@ -144,15 +144,15 @@ class HeardBytes:
         return f"its header declares {declared} bytes, it has {self._size}"
 
 
-def demuxer_over(file: Any, waiting: Waiting, stack: ExitStack) -> InputContainer:
+def demuxer_over(file: Any, timeouts: ReadTimeouts, stack: ExitStack) -> InputContainer:
     """Open the demuxer for a path, an address, or a file object."""
     if isinstance(file, str):
-        timeout = (waiting.open_s, waiting.read_s) if file.startswith(_SCHEMES) else None
+        timeout = (timeouts.open_s, timeouts.read_s) if file.startswith(_SCHEMES) else None
         return stack.enter_context(av.open(file, timeout=timeout))
     return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
 
 
-def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
+def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> Any:
     """Return the argument for ``av.open``: a path, an address, or a file object."""
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
@@ -160,10 +160,10 @@ def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
                 f"a {type(source).__name__} cannot be streamed",
                 allowed='"-", a path, an address, or a binary file object',
             )
-        return _Front(source)
+        return _ForwardReader(source)
     name = os.fspath(source)
     if name == "-":
-        return _Pipe(sys.stdin.fileno(), waiting)
+        return _Pipe(sys.stdin.fileno(), timeouts)
     if name.startswith(_SCHEMES):
         return name
     if "://" in name:
@@ -173,19 +173,19 @@ def opened_bytes(source: Streamed, waiting: Waiting, stack: ExitStack) -> Any:
     if os.path.exists(name) and S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH110, PTH116  names are texts here
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        return _Pipe(descriptor, waiting)
+        return _Pipe(descriptor, timeouts)
     return open_source(name).for_demuxer()
 
 
-def seekable_if_needed(heard: HeardBytes, source: Source) -> Any:
+def seekable_if_needed(stream: PeekableBytes, source: Source) -> Any:
     """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged.
 
     Raises:
         UnreadableSourceError: the stream requires seeking and is too large for memory.
     """
-    behind = data_before_index(heard.look())
+    behind = data_before_index(stream.peek())
     if not behind:
-        return heard
+        return stream
     if behind > _WHOLE_BYTES:
         raise UnreadableSourceError(
             "this MP4 or QuickTime stream has its index (moov) behind its data, which requires seeking",
@@ -193,7 +193,7 @@ def seekable_if_needed(heard: HeardBytes, source: Source) -> Any:
             allowed=f"at most {_WHOLE_BYTES >> 20} MiB of data before the index",
             advice=INDEX_FIRST,
         )
-    return io.BytesIO(b"".join(iter(heard.read, b"")))
+    return io.BytesIO(b"".join(iter(stream.read, b"")))
 
 
 def stalled(source: Source, error: TimeoutError) -> SourceError:

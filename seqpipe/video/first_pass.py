@@ -15,7 +15,7 @@ from ..sequence import Sequence
 from .convert.output import OutputSpec
 from .decode.cpu import CpuDecoder
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
-from .front_to_back import FramePainter
+from .frame_stream import FramePainter
 from .index.build import Scan
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo

@@ -23,7 +23,7 @@ from ..sampling.windows import Windows
 from ..sequence import Sequence
 from .byte_streams import Streamed
 from .convert.output import OutputSpec, check_output
-from .front_to_back import FramePainter, FrameStream
+from .frame_stream import FramePainter, FrameStream
 
 __all__ = ["Streamed", "stream"]
 

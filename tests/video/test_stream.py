@@ -15,7 +15,7 @@ import pytest
 import seqpipe
 from seqpipe import ops
 from seqpipe.errors import DamagedSourceError, ParameterError, SourceError, UnreadableSourceError
-from seqpipe.video.front_to_back import FramePainter, FrameStream
+from seqpipe.video.frame_stream import FramePainter, FrameStream
 from seqpipe.video.probe.extent import data_before_index
 from tests.support.media import ROOT, made
 

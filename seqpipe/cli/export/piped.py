@@ -26,7 +26,7 @@ from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
 from ...video.film import write_film
-from ...video.front_to_back import FramePainter, FrameStream, StreamFrame
+from ...video.frame_stream import FramePainter, FrameStream, StreamFrame
 from ..input.files import InputFile, write_whole
 from ..input.standard_input import standard_input
 from ..job.claims import refuse_collisions, reserved

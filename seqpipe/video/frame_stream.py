@@ -26,11 +26,11 @@ from ..sequence import Sequence
 from .bitstream import Coded, classifier
 from .byte_streams import (
     INDEX_FIRST,
-    HeardBytes,
+    PeekableBytes,
+    ReadTimeouts,
     Streamed,
-    Waiting,
     demuxer_over,
-    opened_bytes,
+    open_bytes,
     seekable_if_needed,
     source_name,
     stalled,
@@ -50,9 +50,11 @@ from .source.source import Source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
-_INSIDE: Final = 256  # packets that a decoder reads at most before it returns the frame of an earlier one
+_DECODER_DELAY: Final = (
+    256  # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
+)
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
-_HELD_BYTES: Final = 64 << 20
+_BUFFERED_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -161,17 +163,17 @@ class FrameStream:
         threads: int = 1,
     ) -> None:
         self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream))
-        self._waiting, self._all_read = Waiting(*timeouts), False
-        self._held: deque[_Packet] = deque()
-        self._inside: dict[int, _Packet] = {}
-        self._heard: HeardBytes | None = None
+        self._timeouts, self._all_read = ReadTimeouts(*timeouts), False
+        self._buffered: deque[_Packet] = deque()
+        self._pending: dict[int, _Packet] = {}
+        self._bytes: PeekableBytes | None = None
         self.error: SourceError | None = None
         try:
-            file = opened_bytes(source, self._waiting, stack)
-            self._heard = None if isinstance(file, str) else HeardBytes(file)
-            if self._heard is not None:
-                file = seekable_if_needed(self._heard, self._source)
-            self._container = demuxer_over(file, self._waiting, stack)
+            file = open_bytes(source, self._timeouts, stack)
+            self._bytes = None if isinstance(file, str) else PeekableBytes(file)
+            if self._bytes is not None:
+                file = seekable_if_needed(self._bytes, self._source)
+            self._container = demuxer_over(file, self._timeouts, stack)
             self._stream = video_stream(self._source, self._container)
             self._packets = iter(self._container.demux(self._stream))
             first: list[av.Packet[Any]] = []
@@ -187,18 +189,18 @@ class FrameStream:
         except (av.error.FFmpegError, ValueError) as error:
             self._check_interrupt()
             found = unreadable(self._source, error)
-            if self._heard is not None and data_before_index(self._heard.look()):
+            if self._bytes is not None and data_before_index(self._bytes.peek()):
                 found.advice = f"It may be truncated: its index comes last. {INDEX_FIRST}"
             raise found from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
         self._late = _REORDERED if self.info.has_b_frames else 0
         self._look_ahead = look_ahead + self._late if look_ahead else 0
-        self._index = self._described()
+        self._index = self._empty_index()
         self._decoder = CpuDecoder(self._index, threads)
-        self._run = _Run() if self._decoder.threads > 1 else None
-        self._reading = _Reading(self._index, classified=keys or look_ahead > 0)
-        self._first = [self._reading.packet(packet) for packet in first if packet.size]
-        self._waiting.opened()
+        self._recent = _RecentPackets() if self._decoder.threads > 1 else None
+        self._reader = _PacketReader(self._index, classified=keys or look_ahead > 0)
+        self._first = [self._reader.packet(packet) for packet in first if packet.size]
+        self._timeouts.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
         """Iterate over the frames in presentation order.
@@ -206,69 +208,69 @@ class FrameStream:
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        given = _Given(self.info)
+        numbering = _FrameNumbering(self.info)
         begun = False
         for number, packet in enumerate(self._ahead()):
             begun = begun or packet.key
             if not begun:
                 continue  # nothing can be decoded before the first key packet
-            self._inside[number] = packet
-            given.feed(packet)
-            if self._run is not None:
-                self._run.hold(number, packet)
-            yield from self._decoded(number, packet, given)
-        yield from self._flushed(given)
+            self._pending[number] = packet
+            numbering.feed(packet)
+            if self._recent is not None:
+                self._recent.add(number, packet)
+            yield from self._decoded(number, packet, numbering)
+        yield from self._flushed(numbering)
         if self.error is not None:
             self.error.fact += (
-                f", after frame {given.count - 1}" if given.count else ", before its first frame"
+                f", after frame {numbering.count - 1}" if numbering.count else ", before its first frame"
             )
 
-    def _decoded(self, number: int, packet: _Packet, given: _Given) -> Iterator[StreamFrame]:
+    def _decoded(self, number: int, packet: _Packet, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
             for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
-                if result.damaged and self._run is not None:
-                    raise DecodeError("the decoder had to invent parts of a picture")
-                yield from given.frames(result, self._inside)
+                if result.damaged and self._recent is not None:
+                    raise DecodeError("the decoder concealed an error in a frame")
+                yield from numbering.frames(result, self._pending)
         except DecodeError as error:
-            if self._run is not None:
-                yield from self._by_one_thread(given)
-            elif given.count and number in self._inside:
-                raise given.damaged(str(error)) from error
+            if self._recent is not None:
+                yield from self._by_one_thread(numbering)
+            elif numbering.count and number in self._pending:
+                raise numbering.damaged(str(error)) from error
 
-    def _flushed(self, given: _Given) -> Iterator[StreamFrame]:
+    def _flushed(self, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
             results = list(self._decoder.flush())
         except DecodeError as error:
-            if self._run is None:
-                raise given.damaged(str(error)) from error
+            if self._recent is None:
+                raise numbering.damaged(str(error)) from error
             results = []
         # frame threads do not report errors in the last packets
-        missing = self._inside.keys() - {number for result in results for number in result.decoded}
-        if self._run is not None and (missing or any(result.damaged for result in results)):
-            yield from self._by_one_thread(given)
-            yield from self._flushed(given)
+        missing = self._pending.keys() - {number for result in results for number in result.decoded}
+        if self._recent is not None and (missing or any(result.damaged for result in results)):
+            yield from self._by_one_thread(numbering)
+            yield from self._flushed(numbering)
             return
         for result in results:
-            yield from given.frames(result, self._inside)
+            yield from numbering.frames(result, self._pending)
 
-    def _by_one_thread(self, given: _Given) -> Iterator[StreamFrame]:
+    def _by_one_thread(self, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         """Decode the last packets again by one thread, because several threads report damage late."""
-        run, self._run = self._run, None
+        run, self._recent = self._recent, None
         self._decoder = CpuDecoder(self._index)
         for number, packet in run or ():
-            yield from self._decoded(number, packet, given)
+            yield from self._decoded(number, packet, numbering)
 
     def upcoming(self, seconds: float) -> FloatArray:
         """Return the times of later frames in seconds, ascending, as far as the look-ahead reaches."""
         base = self.info.time_base
-        packets = (*self._inside.values(), *self._held)
+        packets = (*self._pending.values(), *self._buffered)
         ticks = sorted(packet.pts for packet in packets if packet.shown)
         # later packets may have timestamps before the last ones
         known = ticks if self._all_read else ticks[: max(0, len(ticks) - self._late)]
         times = np.array([pts * base.numerator / base.denominator for pts in known], np.float64)
         return times[times > seconds]
 
-    def _described(self) -> PacketIndex:
+    def _empty_index(self) -> PacketIndex:
         """Return an index without packets, which configures the decoder."""
         context = self._stream.codec_context
         return PacketIndex(
@@ -283,16 +285,16 @@ class FrameStream:
 
     def _ahead(self) -> Iterator[_Packet]:
         """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
-        held, size = self._held, 0
+        buffered, size = self._buffered, 0
         for packet in self._data():
-            held.append(packet)
+            buffered.append(packet)
             size += len(packet.data)
-            while len(held) > self._look_ahead or (len(held) > 1 and size > _HELD_BYTES):
-                size -= len(held[0].data)
-                yield held.popleft()
+            while len(buffered) > self._look_ahead or (len(buffered) > 1 and size > _BUFFERED_BYTES):
+                size -= len(buffered[0].data)
+                yield buffered.popleft()
         self._all_read = True
-        while held:
-            yield held.popleft()
+        while buffered:
+            yield buffered.popleft()
 
     def _data(self) -> Iterator[_Packet]:
         """Iterate over all packets; sets ``error`` if they end too early."""
@@ -301,7 +303,7 @@ class FrameStream:
         try:
             for packet in self._packets:
                 if packet.size:
-                    yield self._reading.packet(packet)
+                    yield self._reader.packet(packet)
         except TimeoutError as error:
             self.error = stalled(self._source, error)
         except av.error.FFmpegError as error:
@@ -309,18 +311,18 @@ class FrameStream:
             self.error = self._ended(error.strerror or str(error))
         else:
             self._check_interrupt()
-            if self._heard is not None and (missing := self._heard.missing()):
+            if self._bytes is not None and (missing := self._bytes.missing()):
                 self.error = self._ended(missing)
 
     def _check_interrupt(self) -> None:
-        if self._heard is not None:
-            self._heard.check_interrupt()
+        if self._bytes is not None:
+            self._bytes.check_interrupt()
 
     def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
 
 
-class _Run:
+class _RecentPackets:
     """The last packets that were fed, from the second-last key packet."""
 
     def __init__(self) -> None:
@@ -332,24 +334,24 @@ class _Run:
         """Iterate over numbers and packets in decoding order."""
         return chain(self._before, self._since)
 
-    def hold(self, number: int, packet: _Packet) -> None:
+    def add(self, number: int, packet: _Packet) -> None:
         """Add the next packet; a run that exceeds the memory limit is dropped until the next key packet."""
         if packet.key:
             self._before, self._since = self._since, []
             self._size = sum(len(one.data) for _, one in self._before)
         self._size += len(packet.data)
-        if self._size > _HELD_BYTES:
+        if self._size > _BUFFERED_BYTES:
             self._before, self._since = [], []
         else:
             self._since.append((number, packet))
 
 
-class _Reading:
+class _PacketReader:
     """Converts demuxed packets, with timestamps on one continuous clock.
 
     Args:
         index: describes the stream.
-        classified: whether packets are looked into for what they are; else the container's word is taken.
+        classified: whether packets are parsed for their type; otherwise the container's flags are used.
     """
 
     def __init__(self, index: PacketIndex, *, classified: bool) -> None:
@@ -392,7 +394,7 @@ class _Reading:
         return pts
 
 
-class _Given:
+class _FrameNumbering:
     """Numbers the decoded frames and assigns their timestamps."""
 
     def __init__(self, info: StreamInfo) -> None:
@@ -405,25 +407,27 @@ class _Given:
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
 
-    def frames(self, result: DecodeResult, inside: dict[int, _Packet]) -> Iterator[StreamFrame]:
+    def frames(self, result: DecodeResult, pending: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
-        for picture in result.frames:
-            if self.count and self._info.codec == "av1" and min(inside, default=math.inf) < picture.packet:
+        for frame in result.frames:
+            if self.count and self._info.codec == "av1" and min(pending, default=math.inf) < frame.packet:
                 # each AV1 packet has one frame, in the order of the packets
                 raise self.damaged("the decoder returned no frame")
-            packet = inside.pop(picture.packet, None)
+            packet = pending.pop(frame.packet, None)
             if packet is None or not packet.shown:
                 continue  # the second frame of a packet, or one outside the edit list
             pts = packet.pts if packet.timed else self._untimed.popleft()
-            if picture.packet in result.damaged:
+            if frame.packet in result.damaged:
                 if not self.count:
                     continue
                 raise self.damaged("the decoder concealed an error in its frame")
             self.count += 1
             seconds = pts * self._info.time_base.numerator / self._info.time_base.denominator
-            yield StreamFrame(self.count - 1, pts, seconds, packet.key, picture.surface)
-        for number in [number for number in inside if number < min(result.decoded, default=0) - _INSIDE]:
-            del inside[number]  # not shown, or not decoded
+            yield StreamFrame(self.count - 1, pts, seconds, packet.key, frame.surface)
+        for number in [
+            number for number in pending if number < min(result.decoded, default=0) - _DECODER_DELAY
+        ]:
+            del pending[number]  # not shown, or not decoded
 
     def damaged(self, reason: str) -> DamagedSourceError:
         """Return the error for the next frame."""
