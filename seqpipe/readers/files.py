@@ -128,12 +128,23 @@ def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
 
 
 def _videos_below(folder: str, passed: SkippedFiles | None = None) -> list[str]:
-    """Videos at any depth below a folder, relative to it, sorted folder by folder."""
+    """Videos at any depth below a folder, relative to it, sorted folder by folder, without links to folders above."""
     folders, videos = _look_into(folder, passed)
     for name in folders:
+        if _leads_back(folder, name):
+            continue
         below = _videos_below(f"{folder}/{name}", passed)
         videos += [f"{name}/{video}" for video in below]
     return videos
+
+
+def _leads_back(folder: str, name: str) -> bool:
+    """Return whether a subfolder is a link to its own folder or to one above, whose videos are found already."""
+    path = os.path.join(folder, name)  # noqa: PTH118  very many
+    if not os.path.islink(path):  # noqa: PTH114
+        return False
+    target, here = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([target, here]) == target
 
 
 def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[str], list[str]]:

@@ -42,6 +42,16 @@ def tree(root, names):
     return str(root)
 
 
+def test_a_link_to_a_folder_above_gives_no_video_twice(tmp_path):
+    root = tree(tmp_path / "root", ["a/one.mp4", "b/c/two.mp4"])
+    (tmp_path / "root" / "b" / "up").symlink_to(root)
+    (tmp_path / "root" / "b" / "c" / "here").symlink_to(".")
+    (tmp_path / "root" / "b" / "beside").symlink_to(tmp_path / "root" / "a")
+    found = list_folder(root, LabelParser(("a", "b"))).entries
+    names = [entry.name.removeprefix(f"{root}/") for entry in found]
+    assert names == ["a/one.mp4", "b/beside/one.mp4", "b/c/two.mp4"]
+
+
 # --- lists
 
 
