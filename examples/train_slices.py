@@ -66,7 +66,7 @@ def main() -> None:
             print(f"epoch {epoch}: loss {loss.item():.3f}", flush=True)
     scores = []
     for image, label in (phantom(number, other=True) for number in range(4)):
-        border = ops.Pad3d(before=(MIDDLE, 0, 0), after=(MIDDLE, 0, 0), fill_value=None)
+        border = ops.Pad3d(before=(MIDDLE, 0, 0), after=(MIDDLE, 0, 0), pad_mode="edge")
         values = torch.from_numpy(border(image).data[..., 0].copy()).to(asked.device)
         with torch.no_grad():
             found = model(values.unfold(0, 5, 1).permute(0, 3, 1, 2)).argmax(dim=1).cpu().numpy()
