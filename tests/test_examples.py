@@ -229,7 +229,7 @@ def test_chains_stand_in_the_place_of_other_libraries_transforms(name, library, 
 def test_train_slices_learns():
     pytest.importorskip("torch")
     printed = output("train_slices.py", "--epochs", 2)
-    first, second, score = (float(number) for number in re.findall(r"(?:loss|Dice) ([\d.]+)", printed))
+    first, second, score = (float(number) for number in re.findall(r"(?:loss|Dice) (-?[\d.]+)", printed))
     assert second < first
     assert score > 0.2
 
