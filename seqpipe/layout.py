@@ -6,7 +6,10 @@ from typing import Final
 
 from .errors import ParameterError
 
-__all__ = ["LAYOUTS", "axis", "check_layout", "frame_axis"]
+__all__ = ["DEFAULT_LAYOUTS", "LAYOUTS", "axis", "check_layout", "frame_axis"]
+
+DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
+"""Layout of arrays that state none, by their number of axes."""
 
 LAYOUTS: Final = (
     "HW",

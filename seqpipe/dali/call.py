@@ -19,6 +19,7 @@ from .types import Constant, DALIDataType, DALIImageType, DALIInterpType, dtype_
 
 __all__ = [
     "BORDERS",
+    "IMAGE_LAYOUTS",
     "DaliCall",
     "Row",
     "called",
@@ -55,7 +56,8 @@ _SOURCES: Final = (
 )
 """Prefixes of operators that need no input."""
 _ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read
-_IMAGES: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
+IMAGE_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
+"""Layouts of samples that state none, by their number of axes."""
 _FILTERS: Final = {
     DALIInterpType.INTERP_NN: "nearest",
     DALIInterpType.INTERP_LINEAR: "linear",
@@ -366,7 +368,7 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
     """Apply an operator; samples are passed as a list if their results may differ in size."""
-    letters = value.layout or _IMAGES.get(value.ndim, "")
+    letters = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
     if value.gathered is not None and value.gathered.cut is op:
         made = value.with_data(value.data, op.result_layout(letters))
         return made.with_data(_cast(made, cast_to)) if cast_to else made

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from ..ops import REGISTRY
 from ..plugins import load_plugins
-from . import arrays, boxes, coco, decoders, functions, images, masks, random_numbers, sources, windows
 from .call import BORDERS, Row
-from .transforms import combined, transform
+from .operators import arrays, boxes, coco, decoders, functions, images, random_numbers, sources, windows
+from .operators.transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
 
@@ -127,7 +127,7 @@ _LIST: Final = (
     Row("full_like", build=arrays.full_like(None)),
     Row("gaussian_blur", build=images.gaussian_blur),
     Row("get_property", build=arrays.get_property),
-    Row("grid_mask", build=masks.grid_mask),
+    Row("grid_mask", build=images.grid_mask),
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=decoders.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
     Row("jitter", why="fn.warp_affine moves pixels by matrices"),

@@ -127,7 +127,6 @@ from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
-from .core.views import DEFAULT_LAYOUTS
 from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -157,7 +156,6 @@ from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of i
 from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
-    "DEFAULT_LAYOUTS",
     "GRAPH_ARGUMENTS",
     "REGISTRY",
     "Backend",

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..layout import LAYOUTS
-from ..ops import DEFAULT_LAYOUTS, DataNode
+from ..layout import DEFAULT_LAYOUTS, LAYOUTS
+from ..ops import DataNode
 from ..ops.call.dispatch import BoundCall
 from ..ops.geometry.base import Geometry, PartRead
 from .graph import Graph

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..errors import ParameterError
-from ..layout import frame_axis
-from ..ops import DEFAULT_LAYOUTS, GRAPH_ARGUMENTS, DataNode, DeferredCall, Named, Run
+from ..layout import DEFAULT_LAYOUTS, frame_axis
+from ..ops import GRAPH_ARGUMENTS, DataNode, DeferredCall, Named, Run
 from ..sequence import Batch, Sequence
 
 __all__ = ["BatchExtent", "Input", "extent_of", "leads_of"]

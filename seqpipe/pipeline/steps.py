@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..cached import cached_property
-from ..ops import DEFAULT_LAYOUTS, Chain, DataNode, DeferredCall, Op, Run, naming_nodes
+from ..layout import DEFAULT_LAYOUTS
+from ..ops import Chain, DataNode, DeferredCall, Op, Run, naming_nodes
 from .inputs import Input
 from .order import Ordered
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..array import Array, as_native, device_of, namespace, to_cupy, to_numpy
 from ..errors import ParameterError
-from ..layout import LAYOUTS
-from ..ops import DEFAULT_LAYOUTS
+from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..sequence import Batch, Sequence
 from .staging import Gathered
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..array import to_numpy
 from ..errors import ParameterError
+from ..layout import DEFAULT_LAYOUTS
 from ..parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ..sequence import Batch, Sequence
 from ..video.reader import VideoReader
@@ -30,7 +31,6 @@ PAGE_VOXELS: Final = 1 << 25
 """Largest number of voxels of all volumes of a page together."""
 MOST_SAMPLES: Final = 8
 """Largest number of samples shown of a batch."""
-_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
 
 
 def show(
@@ -162,12 +162,12 @@ class PanelBuilder:
             with VolumeReader(one) as reader:
                 return self._sequence(reader)
         array = to_numpy(one) if hasattr(one, "__dlpack__") or isinstance(one, np.ndarray) else None
-        if array is None or array.ndim not in _LAYOUTS:
+        if array is None or array.ndim not in DEFAULT_LAYOUTS:
             raise ParameterError(
                 f"a value of type {type(one).__name__} cannot be shown",
                 allowed="paths, readers, sequences, batches, arrays of 2 to 5 axes, and mappings of names to parts",
             )
-        letters = self.layout or _LAYOUTS[array.ndim]
+        letters = self.layout or DEFAULT_LAYOUTS[array.ndim]
         if letters[0] == "N":
             if len(array) != 1:
                 raise ParameterError(

@@ -1,43 +1,59 @@
-"""Calls of the policies among our operators, and the error for the parts of DALI's module that are not available."""
+"""Calls of the policies among seqpipe's operators, and the error for what else DALI's module has."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from ...errors import ParameterError
-from ..call import Row, called, native
+from ..call import DaliCall, Row, called, native
 from ..data_node import DataNode
 
-__all__ = ["applied", "not_available"]
+__all__ = ["policy", "unavailable"]
 
 
-def applied(name: str, data: Any, shape: Any, **arguments: Any) -> DataNode:
-    """The node of a policy.
+def policy(
+    name: str,
+    data: Any,
+    *,
+    shape: Any = None,
+    fill_value: float | None = 128,
+    max_translate_rel: float | None = None,
+    **options: Any,
+) -> DataNode:
+    """Return the node of a policy.
 
     Args:
-        name: of the operator.
-        data: images or sequences, uint8.
-        shape: of the images; it decides only whether translations are relative, as ours look at the images themselves.
-        arguments: of the operator; None stands for its default.
+        name: name of the operator.
+        data: uint8 images ``HWC`` or sequences ``FHWC``.
+        shape: shape of the images; required with ``max_translate_rel``, and otherwise without effect.
+        fill_value: value of pixels outside of the image; None repeats its edge.
+        max_translate_rel: maximum translation as a share of the sides.
+        options: further arguments of the operator: ``interp_type``, ``max_translate_abs`` in pixels, ``seed``, and
+            those of one policy alone.
 
     Raises:
-        ParameterError: an argument is not valid, or both translations are given.
+        ParameterError: an argument is unknown or not valid.
     """
-    if shape is None and arguments["max_translate_rel"] is not None:
+    if shape is None and max_translate_rel is not None:
         raise ParameterError("max_translate_rel without a shape", source=name, allowed="shape=images.shape()")
-    fill = arguments.pop("fill_value")
-    row = Row(name, build=lambda call: native(call, fill_value=fill))
-    made: DataNode = called(row, (data,), arguments)
+
+    def build(call: DaliCall) -> Any:
+        return native(call, fill_value=fill_value)
+
+    made: DataNode = called(
+        Row(name, build=build), (data,), {"max_translate_rel": max_translate_rel, **options}
+    )
     return made
 
 
-def not_available(module: str, name: str) -> NoReturn:
-    """Refuse what builds policies of one's own.
+def unavailable(module: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module, which names what is used instead of policies of one's own."""
 
-    Raises:
-        AttributeError: always, with what to do instead.
-    """
-    raise AttributeError(
-        f"module 'seqpipe.dali.auto_aug.{module}' has no {name!r}: policies of one's own are not available. "
-        "Write them with enable_conditionals=True and `if`, or as seqpipe.ops.OneOf and SomeOf"
-    )
+    def missing(name: str) -> Any:
+        raise AttributeError(
+            f"module 'seqpipe.dali.auto_aug.{module}' has no {name!r}: policies of one's own are not available. "
+            "Write them with enable_conditionals=True and `if`, or as seqpipe.ops.OneOf and SomeOf"
+        )
+
+    return missing

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from ...array import Array
 from ...errors import ParameterError
-from ...layout import LAYOUTS, check_layout, frame_axis
+from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, error_source, like_container, like_library
@@ -17,7 +17,6 @@ from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import MOVED_DTYPES
-from ..core.views import DEFAULT_LAYOUTS
 
 __all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from ...array import Array, FloatArray, as_native, namespace, to_torch
 from ...errors import ParameterError
-from ...layout import LAYOUTS, check_layout
+from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
 from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec
-from ..core.views import DEFAULT_LAYOUTS, View, view_of
+from ..core.views import View, view_of
 
 __all__ = [
     "ArrayForm",

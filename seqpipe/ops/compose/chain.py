@@ -20,6 +20,7 @@ from ...array import Array, device_of
 from ...cached import cached_property
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
@@ -33,7 +34,6 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
-from ..core.views import DEFAULT_LAYOUTS
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain

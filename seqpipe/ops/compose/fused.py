@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.dispatch import BoundCall, as_list
@@ -27,7 +28,7 @@ from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
 from ..core.sampling import alike
 from ..core.spec import Spec
-from ..core.views import DEFAULT_LAYOUTS, View, view_of
+from ..core.views import View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import Geometry, check_sides
 

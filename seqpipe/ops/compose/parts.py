@@ -13,6 +13,7 @@ import numpy as np
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...errors import ParameterError
 from ...kernel import KernelDevice
+from ...layout import DEFAULT_LAYOUTS
 from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, handles_samples
@@ -24,7 +25,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import cast_coordinates
 from ..core.spec import MOVED_DTYPES, Backend, Spec
-from ..core.views import DEFAULT_LAYOUTS, view_of
+from ..core.views import view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map

@@ -8,10 +8,10 @@ from typing import Any
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ...layout import DEFAULT_LAYOUTS
 from ...parts import Image, Metadata, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.inputs import like_container
-from ..core.views import DEFAULT_LAYOUTS
 
 __all__ = ["count_of", "layout_of", "merged", "reference_of", "selected"]
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...errors import ParameterError
 from ...layout import check_layout
 
-__all__ = ["DEFAULT_LAYOUTS", "View", "view_of"]
-
-DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
-"""Default layout by number of axes."""
+__all__ = ["View", "view_of"]
 
 
 class View(NamedTuple):

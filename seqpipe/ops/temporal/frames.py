@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
 from ...errors import ParameterError
+from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.dispatch import apply
 from ..call.inputs import like_container
@@ -21,7 +22,6 @@ from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec
-from ..core.views import DEFAULT_LAYOUTS
 from .base import Frames, Order
 
 __all__ = [

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError
-from ..ops import DataNode as NativeNode
-from ..ops import Run
-from ..pipeline.value import Value
-from .call import DaliCall
-from .data_node import DataNode, node_of
+from ...errors import ParameterError
+from ...ops import DataNode as NativeNode
+from ...ops import Run
+from ...pipeline.value import Value
+from ..call import DaliCall
+from ..data_node import DataNode, node_of
 
 __all__ = ["combined", "transform"]
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from ..array import Array, namespace
-from ..errors import ParameterError
-from ..ops import REGISTRY, Run, cast_array
-from ..ops import DataNode as NativeNode
-from ..pipeline.value import Value
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...ops import REGISTRY, Run, cast_array
+from ...ops import DataNode as NativeNode
+from ...pipeline.value import Value
+from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
+from ..data_node import DataNode, node_of
+from ..types import Constant, dtype_name
 from .arrays import axes_of
-from .call import DaliCall, check_known, native, plain
-from .data_node import DataNode, node_of
-from .types import Constant, dtype_name
 from .windows import crop_window, fill_levels
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "filtered",
     "flip",
     "gaussian_blur",
+    "grid_mask",
     "multi_paste",
     "normalize",
     "optical_flow",
@@ -33,8 +35,7 @@ __all__ = [
     "resize_crop_mirror",
 ]
 
-_IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
-"""Default layouts of images by number of axes."""
+_GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0}
 
 
 def resize(call: DaliCall) -> Any:
@@ -71,7 +72,7 @@ def resize(call: DaliCall) -> Any:
 
 def _sizes(values: list[Value], _: Run) -> Value:
     """Return rows and columns of each image, the output of ``save_attrs``."""
-    layout = values[0].layout or _IMAGES[values[0].ndim]
+    layout = values[0].layout or IMAGE_LAYOUTS[values[0].ndim]
     sides = [[shape[layout.index(letter)] for letter in "HW"] for shape in values[0].shapes()]
     return Value(np.asarray(sides, np.int32))
 
@@ -188,7 +189,7 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         if not value.layout:
-            value = value.with_data(value.data, _IMAGES.get(value.ndim, ""))
+            value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
         places = axes_of(value, axes, None if axes is not None else names, "fn.erase")
         levels = fill_levels(fill, value, "fn.erase")
         parts = []
@@ -248,14 +249,18 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) else [value]
 
 
-def _gaussian(sigma: float, size: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return normalized weights of a Gaussian window; a sigma or size of 0 is derived from the other, as in DALI."""
+def _gaussian(sigma: float, size: int) -> npt.NDArray[np.float64]:
+    """Return the weights of a Gaussian window as a column; a size or sigma of 0 follows from the other, as in DALI."""
+    import cv2
+
     if sigma <= 0 and size <= 0:
         raise ParameterError("sigma and window_size are 0", source="fn.gaussian_blur", allowed="one of them")
+    if size and not size % 2:
+        raise ParameterError(
+            f"window_size={size} is not valid", source="fn.gaussian_blur", allowed="odd numbers, or 0"
+        )
     size = size or 2 * math.ceil(3 * sigma) + 1
-    sigma = sigma or ((size - 1) / 2 - 1) * 0.3 + 0.8
-    weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
-    return np.asarray(weights / weights.sum())
+    return np.asarray(cv2.getGaussianKernel(size, sigma or 0.3 * ((size - 1) / 2 - 1) + 0.8), np.float64)
 
 
 def filtered(call: DaliCall) -> DataNode:
@@ -284,7 +289,7 @@ def filtered(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        layout = value.layout or _IMAGES[value.ndim]
+        layout = value.layout or IMAGE_LAYOUTS[value.ndim]
         parts = []
         for n, part in enumerate(value):
             op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **given)
@@ -346,6 +351,51 @@ def normalize(call: DaliCall) -> DataNode:
         return Value.of(parts, value.layout, value.sources)
 
     return call.node(compute, *nodes, summary=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
+
+
+def grid_mask(call: DaliCall) -> DataNode:
+    """``fn.grid_mask``: zero within squares that repeat every ``tile`` pixels and are ``ratio`` of that long.
+
+    The grid is shifted by pixels, and turned by ``angle`` in radians; each argument may be a node with a number for
+    each sample.
+    """
+    given = {name: call.take(name, default) for name, default in _GRID.items()}
+    call.done()
+    nodes = {name: node_of(one).cpu() for name, one in given.items() if isinstance(one, NativeNode)}
+    numbers = {name: float(one) for name, one in given.items() if name not in nodes}
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, *drawn = values
+        rows = {name: one.stacked(name).reshape(-1) for name, one in zip(nodes, drawn, strict=True)}
+        layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+        if "H" not in layout or "W" not in layout:
+            raise ParameterError(
+                f"samples of the layout {layout!r}", source="fn.grid_mask", allowed="layouts with H and W"
+            )
+        places = layout.index("H"), layout.index("W")
+        parts = []
+        for sample, part in enumerate(value):
+            settings = {**numbers, **{name: float(row[sample]) for name, row in rows.items()}}
+            kept = _kept_by_grid(part.shape[places[0]], part.shape[places[1]], **settings)
+            shape = [length if axis in places else 1 for axis, length in enumerate(part.shape)]
+            parts.append(part * namespace(part).asarray(kept.reshape(shape)).astype(part.dtype))
+        return Value.of(parts, value.layout, value.sources)
+
+    return call.node(compute, *nodes.values(), summary=f"{numbers}")
+
+
+def _kept_by_grid(
+    height: int, width: int, tile: float, ratio: float, angle: float, shift_x: float, shift_y: float
+) -> npt.NDArray[np.bool_]:
+    """Which pixels stay, in float32 as DALI computes it."""
+    if not tile >= 1:
+        raise ParameterError(f"tile={tile:g} is not valid", source="fn.grid_mask", allowed="1 pixel or more")
+    f = np.float32
+    across, down = f(np.cos(f(angle))) / f(tile), f(np.sin(f(angle))) / f(tile)
+    x, y = np.arange(width, dtype=f), np.arange(height, dtype=f)[:, None]
+    along, below = across * x - down * y - f(shift_x) / f(tile), down * x + across * y - f(shift_y) / f(tile)
+    kept: Any = (along - np.floor(along) >= f(ratio)) | (below - np.floor(below) >= f(ratio))
+    return np.asarray(kept)
 
 
 def multi_paste(call: DaliCall) -> DataNode:

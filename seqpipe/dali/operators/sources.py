@@ -10,27 +10,27 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from ..array import Array
-from ..errors import (
+from ...array import Array
+from ...errors import (
     ManifestError,
     ParameterError,
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from ..images import decode_image, image_extensions
-from ..ops import Run, cast_array
-from ..pipeline.datasets import Clips, Items
-from ..pipeline.external import External, Feed
-from ..pipeline.nodes import nodes_of
-from ..pipeline.pipeline import form_of
-from ..pipeline.source import BatchSource, Indexed
-from ..pipeline.value import Value
-from ..readers import Range, Video
-from ..sampling import EpochOrder
-from .call import BORDERS, DaliCall, Row
-from .data_node import DataNode, current
+from ...images import decode_image, image_extensions
+from ...ops import Run, cast_array
+from ...pipeline.datasets import Clips, Items
+from ...pipeline.external import External, Feed
+from ...pipeline.nodes import nodes_of
+from ...pipeline.pipeline import form_of
+from ...pipeline.source import BatchSource, Indexed
+from ...pipeline.value import Value
+from ...readers import Range, Video
+from ...sampling import EpochOrder
+from ..call import BORDERS, DaliCall, Row
+from ..data_node import DataNode, current
+from ..types import dtype_name
 from .images import resize
-from .types import dtype_name
 
 __all__ = [
     "READER_ACCEPTS",
@@ -198,7 +198,7 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
         end = bounds[1] if len(bounds) > 1 and bounds[1] >= 0 else None
         return path, label, Range(start_s=bounds[0], end_s=end)
     if any(one < 0 for one in bounds):
-        from ..video.reader import VideoReader
+        from ...video.reader import VideoReader
 
         with VideoReader(path) as video:
             count = len(video)
@@ -448,7 +448,7 @@ def external_source(call: DaliCall) -> Any:
         options: dict[str, Any] = {"batch": bool(batch), "cycle": cycle, "batch_info": infos}
         options["name"] = f"external_source {name!r}"
         if parallel:
-            from ..pipeline.workers import ParallelExternal
+            from ...pipeline.workers import ParallelExternal
 
             made = ParallelExternal(
                 source,

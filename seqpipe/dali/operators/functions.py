@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..array import to_numpy
-from ..errors import ParameterError
-from ..ops import Run
-from ..pipeline.value import Value
-from .call import DaliCall
-from .data_node import outputs_of
+from ...array import to_numpy
+from ...errors import ParameterError
+from ...ops import Run
+from ...pipeline.value import Value
+from ..call import DaliCall
+from ..data_node import outputs_of
 
 __all__ = ["python_function", "torch_function"]
 
@@ -58,7 +58,7 @@ def python_function(call: DaliCall) -> Any:
 
 def torch_function(call: DaliCall) -> Any:
     """``fn.torch_python_function``: as ``fn.python_function``, with torch tensors."""
-    from ..array import to_torch
+    from ...array import to_torch
 
     function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))
     if not callable(function):

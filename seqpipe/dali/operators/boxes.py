@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError
-from ..ops import Run
-from ..pipeline.value import Value
+from ...errors import ParameterError
+from ...ops import Run
+from ...pipeline.value import Value
+from ..call import DaliCall, Row
+from ..data_node import DataNode, outputs_of
 from .arrays import random_bbox_crop
-from .call import DaliCall, Row
-from .data_node import DataNode, outputs_of
 from .windows import slice_
 
 __all__ = ["box_encoder", "ssd_random_crop"]

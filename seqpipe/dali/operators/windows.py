@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, namespace
-from ..errors import ParameterError
-from ..ops import DataNode as NativeNode
-from ..ops import Run, cast_array
-from ..pipeline.value import Value
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...ops import DataNode as NativeNode
+from ...ops import Run, cast_array
+from ...pipeline.value import Value
+from ..call import IMAGE_LAYOUTS, DaliCall
+from ..data_node import DataNode, node_of
+from ..types import dtype_name
 from .arrays import axes_of
-from .call import DaliCall
-from .data_node import DataNode, node_of
-from .types import dtype_name
 
 __all__ = ["crop_window", "fill_levels", "slice_"]
 
 _POLICIES = ("error", "pad", "trim_to_shape")
-_IMAGES = {2: "HW", 3: "HWC", 4: "FHWC"}
 
 
 def slice_(call: DaliCall) -> DataNode:
@@ -51,7 +50,7 @@ def slice_(call: DaliCall) -> DataNode:
                 share = shares[name] and found.dtype.kind == "f"
                 settings[f"rel_{absolute}" if share else absolute] = found
         if axes is None and not value.layout and value.ndim >= 2:
-            value = value.with_data(value.data, _IMAGES.get(value.ndim, ""))
+            value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
         if axes is None and value.layout:
             places = axes_of(value, None, names, "fn.slice")
         else:
@@ -97,7 +96,7 @@ def crop_window(call: DaliCall) -> bool:
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        layout = value.layout or _IMAGES[value.ndim]
+        layout = value.layout or IMAGE_LAYOUTS[value.ndim]
         value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
         parts = []
         for n, part in enumerate(value):

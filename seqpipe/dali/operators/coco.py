@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ManifestError, SourceNotFoundError
-from ..pipeline.datasets import Items
-from ..pipeline.value import Value
-from ..sampling import EpochOrder
-from .call import DaliCall
-from .data_node import DataNode
+from ...errors import ManifestError, SourceNotFoundError
+from ...pipeline.datasets import Items
+from ...pipeline.value import Value
+from ...sampling import EpochOrder
+from ..call import DaliCall
+from ..data_node import DataNode
 from .sources import bytes_of, order_of, started
 
 __all__ = ["coco_reader"]

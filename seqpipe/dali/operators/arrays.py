@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, namespace
-from ..errors import ParameterError
-from ..ops import REGISTRY, Run, cast_array
-from ..pipeline.value import Value
-from .call import DaliCall, check_known, plain
-from .data_node import DataNode, node_of, outputs_of
-from .types import dtype_name
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...ops import REGISTRY, Run, cast_array
+from ...pipeline.value import Value
+from ..call import DaliCall, check_known, plain
+from ..data_node import DataNode, node_of, outputs_of
+from ..types import dtype_name
 
 __all__ = [
     "axes_of",
@@ -91,7 +91,7 @@ def constant(call: DaliCall) -> DataNode:
     if shape is not None:
         wanted = tuple(np.atleast_1d(shape).tolist())
         array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
-    from .types import Constant
+    from ..types import Constant
 
     made = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
     return made.gpu() if call.device == "gpu" else made

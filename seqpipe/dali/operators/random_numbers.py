@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import REGISTRY, Run, cast_array
-from ..ops import DataNode as NativeNode
-from ..pipeline.value import Value
-from ..random import stream
-from .call import DaliCall, several
-from .data_node import DataNode, node_of
-from .types import dtype_name
+from ...ops import REGISTRY, Run, cast_array
+from ...ops import DataNode as NativeNode
+from ...pipeline.value import Value
+from ...random import stream
+from ..call import DaliCall, several
+from ..data_node import DataNode, node_of
+from ..types import dtype_name
 
 __all__ = [
     "batch_permutation",

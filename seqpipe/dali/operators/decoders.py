@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
-from ..errors import UnreadableSourceError
-from ..images import decode_image
-from ..ops import REGISTRY, Run, cast_array
-from ..pipeline.nodes import noted
-from ..pipeline.value import Value
-from ..video.engine.workers import Workers
-from .call import DaliCall, Row
-from .data_node import DataNode, current
+from ...array import Array
+from ...errors import UnreadableSourceError
+from ...images import decode_image
+from ...ops import REGISTRY, Run, cast_array
+from ...pipeline.nodes import noted
+from ...pipeline.value import Value
+from ...video.engine.workers import Workers
+from ..call import DaliCall, Row
+from ..data_node import DataNode, current
+from ..types import dtype_name
 from .images import crop
 from .random_numbers import random_window
-from .types import dtype_name
 from .windows import slice_
 
 __all__ = [
@@ -148,7 +148,7 @@ def decode_video(call: DaliCall) -> DataNode:
     call.done()
 
     def one(data: Array, source: str, _: Run, __: int) -> Array:
-        from ..video.reader import VideoReader
+        from ...video.reader import VideoReader
 
         with VideoReader(np.ascontiguousarray(data).tobytes()) as video:
             if numbers is not None:
