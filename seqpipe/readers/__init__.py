@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .report import Loss, Report
     from .selection import SampleRequest
     from .video import Video
-    from .volume import Volume
+    from .volumes.dataset import Volume
 
 __all__ = [
     "Batches",
@@ -51,7 +51,7 @@ _LAZY = {
     "SampleRequest": "selection",
     "Sequences": "loader",
     "Video": "video",
-    "Volume": "volume",
+    "Volume": "volumes.dataset",
     "list_videos": "listing",
     "published": "",
     "published_volumes": "",

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from ..param import check_list, check_path
-from .volume_list import IMAGE, LABEL, subject_of
+from .volumes.listing import IMAGE, LABEL, subject_of
 
 __all__ = ["PublicDataset", "decathlon", "ixi"]
 

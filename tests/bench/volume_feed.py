@@ -22,7 +22,7 @@ import numpy as np
 from seqpipe import ops, recipes
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
-from seqpipe.readers.volume import CacheDevice
+from seqpipe.readers.volumes.dataset import CacheDevice
 from seqpipe.sequence import Sequence
 from seqpipe.volume import save
 

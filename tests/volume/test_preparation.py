@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import seqpipe
 from seqpipe.errors import ParameterError
-from seqpipe.readers import Volume, volume_case, volume_fetch
+from seqpipe.readers import Volume
+from seqpipe.readers.volumes import case as volume_case
+from seqpipe.readers.volumes import fetch as volume_fetch
 from seqpipe.video.device import Device
 from seqpipe.volume import save
 
@@ -178,7 +180,7 @@ def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_m
     monkeypatch.setattr(volume_case, "to_cupy", gpu.copied)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
     monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
-    monkeypatch.setattr("seqpipe.readers.volume.parse_device", lambda name: Device(name, 0))
+    monkeypatch.setattr("seqpipe.readers.volumes.dataset.parse_device", lambda name: Device(name, 0))
     options = {"files": [case], "patch_size": 6, "patches_per_volume": 5, "spacing_mm": spacing_mm}
     options |= {
         "sampler": "balanced",
@@ -253,7 +255,7 @@ class _Streams:
 def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, patch_size, monkeypatch):
     monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
-    monkeypatch.setattr("seqpipe.readers.volume.parse_device", lambda name: Device(name, 0))
+    monkeypatch.setattr("seqpipe.readers.volumes.dataset.parse_device", lambda name: Device(name, 0))
     options = {"files": [case, case], "patch_size": patch_size, "dtype": "float32", "prefetch_gib": 1}
     with Volume(**options) as here, Volume(**options, device="cuda") as there:
         for one, other in zip(here.batches(2), there.batches(2), strict=True):

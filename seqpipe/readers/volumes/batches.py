@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..parts import Labels
-from ..sampling.params import LastBatch
-from ..sequence import Batch, Sequence
-from .fetch import FetchedSamples
-from .loader import BatchPass, PassContext, Singles
+from ...parts import Labels
+from ...sampling.params import LastBatch
+from ...sequence import Batch, Sequence
+from ..fetch import FetchedSamples
+from ..loader import BatchPass, PassContext, Singles
 
 __all__ = ["VolumeBatches", "VolumeSamples", "as_parts"]
 

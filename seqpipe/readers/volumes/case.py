@@ -12,19 +12,19 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import FloatArray, overlap, to_cupy
-from ..errors import SourceError, UnreadableSourceError
-from ..padding import PadMode
-from ..param import Param, choice
-from ..sequence import Sequence
-from ..volume.disk import DiskCache
-from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
-from ..volume.reader import VolumeReader
-from ..volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
-from ..volume.source import AnyArray, Box
-from ..volume.space import moved
-from .volume_list import Case
+from ...array import FloatArray, overlap, to_cupy
+from ...errors import SourceError, UnreadableSourceError
+from ...padding import PadMode
+from ...param import Param, choice
+from ...sequence import Sequence
+from ...volume.disk import DiskCache
+from ...volume.info import VolumeInfo
+from ...volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
+from ...volume.reader import VolumeReader
+from ...volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
+from ...volume.source import AnyArray, Box
+from ...volume.space import moved
+from .listing import Case
 
 __all__ = [
     "ALIGN",

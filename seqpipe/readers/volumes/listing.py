@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
-from ..param import check_list, check_path
-from .manifest import bad_line, text_of
-from .params import one_source
+from ...errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ...param import check_list, check_path
+from ..manifest import bad_line, text_of
+from ..params import one_source
 
 __all__ = ["IMAGE", "LABEL", "Case", "in_fold", "list_cases", "subject_of"]
 

@@ -9,24 +9,25 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..array import IntArray
-from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..padding import PadMode
-from ..param import Param, check_list, choice
-from ..sampling import EpochOrder
-from ..sampling.blocks import BlockOrder
-from ..sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
-from ..video.device import THREADS, Device, parse_device
-from ..volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
-from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import PATCH_PAD, check_patch_size
-from ..volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
-from ..volume.space import check_orientation
-from .epochs import EpochDataset
-from .loader import PassContext
-from .params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
-from .report import ReportBook
-from .volume_case import (
+from ...array import IntArray
+from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...padding import PadMode
+from ...param import Param, check_list, choice
+from ...sampling import EpochOrder
+from ...sampling.blocks import BlockOrder
+from ...sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
+from ...video.device import THREADS, Device, parse_device
+from ...volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
+from ...volume.info import VolumeInfo
+from ...volume.patches.cutting import PATCH_PAD, check_patch_size
+from ...volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
+from ...volume.space import check_orientation
+from ..epochs import EpochDataset
+from ..loader import PassContext
+from ..params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
+from ..report import ReportBook
+from .batches import VolumeBatches, VolumeSamples, as_parts
+from .case import (
     ALIGN,
     CROP_ABOVE,
     DTYPE,
@@ -38,9 +39,8 @@ from .volume_case import (
     Preparation,
     read_info,
 )
-from .volume_fetch import PatchSample, PatchSelection, VolumeFetcher
-from .volume_list import LABEL, Case, in_fold, list_cases
-from .volume_pass import VolumeBatches, VolumeSamples, as_parts
+from .fetch import PatchSample, PatchSelection, VolumeFetcher
+from .listing import LABEL, Case, in_fold, list_cases
 
 __all__ = ["Volume"]
 

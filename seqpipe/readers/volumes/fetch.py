@@ -14,23 +14,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import Array, FloatArray, IntArray, on_gpu, to_cupy
-from ..cached import cached_property
-from ..errors import ParameterError, SeqpipeError
-from ..forks import reset_after_fork
-from ..sampling import fingerprint
-from ..sampling.blocks import BlockOrder, patch_draws
-from ..sampling.params import OnError
-from ..sequence import Sequence
-from ..video.cuda.streams import Streams
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.engine.workers import Workers
-from ..volume.disk import DiskCache
-from .fetch import FetchedSamples
-from .report import ReportBook
-from .volume_case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
-from .volume_list import Case
+from ...array import Array, FloatArray, IntArray, on_gpu, to_cupy
+from ...cached import cached_property
+from ...errors import ParameterError, SeqpipeError
+from ...forks import reset_after_fork
+from ...sampling import fingerprint
+from ...sampling.blocks import BlockOrder, patch_draws
+from ...sampling.params import OnError
+from ...sequence import Sequence
+from ...video.cuda.streams import Streams
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.engine.workers import Workers
+from ...volume.disk import DiskCache
+from ..fetch import FetchedSamples
+from ..report import ReportBook
+from .case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
+from .listing import Case
 
 __all__ = ["CaseCache", "PatchSample", "PatchSelection", "VolumeFetcher"]
 
