@@ -250,7 +250,7 @@ class Pipeline:
                 source.endless = True
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
-        self._gathered = plan_gathering(graph, self._device())
+        self._gathered = plan_gathering(graph, self._ahead, self._device())
         self._executor = Executor(sources, nodes, graph, self._ahead, setup, self._around())
         if self._checkpoint:
             try:

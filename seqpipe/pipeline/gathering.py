@@ -144,11 +144,12 @@ def _read(
     return None if part is None else (given.view.window(part.rows, part.columns), part)
 
 
-def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
+def plan_gathering(graph: Graph, prefetch: int, device: int | None = None) -> tuple[str, ...]:
     """Set how the external sources of a graph copy their batches.
 
     Args:
         graph: the graph; its nodes are unchanged, as their results from the crop are the same.
+        prefetch: number of batches that are made ahead.
         device: number of the GPU that its nodes upload to.
 
     Returns:
@@ -160,7 +161,7 @@ def plan_gathering(graph: Graph, device: int | None = None) -> tuple[str, ...]:
             uploaded, crop = _use_of(graph, node)
             if node.source.gatherings[node.part].planned:
                 crop = None
-            made = Gathering(Staging(device if uploaded else None), crop, planned=True)
+            made = Gathering(Staging(device if uploaded else None, prefetch), crop, planned=True)
             node.source.gatherings[node.part] = made
             if uploaded or crop is not None:
                 told.append(f"{node.label}: {made.told()}")

@@ -245,7 +245,7 @@ class Pipeline:
             source.use([node.part for node in self._nodes if node.source is source])
         for line in self._graph.waits:
             warn_caller(line)
-        self._gathered = plan_gathering(self._graph)
+        self._gathered = plan_gathering(self._graph, prefetch)
         self._executor = Executor(
             self._sources,
             self._nodes,

@@ -21,7 +21,7 @@ __all__ = ["Gathered", "Staging"]
 
 _SHARE: Final = 1 << 19  # minimum bytes of a thread's task
 _SHARES: Final = 4  # tasks for each thread, to balance their load
-_KEPT: Final = 4  # free blocks
+_HELD: Final = 4  # batches outside the queue: two at the consumer, one at each of the two stages
 _SMALL: Final = 1 << 16  # bytes up to which allocation costs no more than reuse
 
 _log = logging.getLogger(__name__)
@@ -78,11 +78,12 @@ class Staging:
 
     Args:
         device: number of the GPU of the uploads, for page-locked memory; None for pageable memory.
+        prefetch: number of batches that the pipeline makes ahead; as many blocks as it refers to at once are kept.
     """
 
-    def __init__(self, device: int | None = None) -> None:
+    def __init__(self, device: int | None = None, prefetch: int = 2) -> None:
         self.device = device
-        self._free: deque[_Block] = deque(maxlen=_KEPT)
+        self._free: deque[_Block] = deque(maxlen=prefetch + _HELD)
         self._streams: Streams | None = None
 
     def gather(
@@ -157,7 +158,7 @@ class Staging:
         """Return a free block of at least ``size`` bytes."""
         for _ in range(len(self._free)):
             try:
-                block = self._free.popleft()  # smaller ones are released
+                block = self._free.pop()  # the last used, which caches may hold; smaller ones are released
             except IndexError:  # another thread has taken it
                 break
             if len(block.data) >= size:

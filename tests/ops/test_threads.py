@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import multiprocessing
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -209,3 +211,27 @@ def test_how_many_there_cannot_be(count):
         ParameterError, match=r"set_threads: count=.* is not valid; allowed: 1 or more, or None"
     ):
         ops.set_threads(count)
+
+
+def test_arrays_are_released_while_the_threads_are_busy_with_other_work():
+    """Calls that no thread has taken stay in the pool's queue."""
+    parallel_for(id, 4)  # starts the pool
+    _, pool = threads._pool
+    end = threading.Event()
+    busy = [pool.submit(end.wait, 60) for _ in range(8)]
+
+    def fill():
+        array = np.zeros(1000)
+
+        def work(number):
+            array[number] = number
+
+        parallel_for(work, 4)
+        assert array[:4].tolist() == [0, 1, 2, 3]
+        return weakref.ref(array)
+
+    try:
+        assert fill()() is None
+    finally:
+        end.set()
+        concurrent.futures.wait(busy)

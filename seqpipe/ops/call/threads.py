@@ -81,18 +81,23 @@ def parallel_for(work: Callable[[int], None], count: int) -> None:
         finally:
             _this_thread.working = False
 
-    others = _start(take, most - 1)
+    calls = [take]
+    others = _start(calls, most - 1)
     try:
         take()
     finally:
         # the caller owns the output again once no thread writes to it
         wait([other for other in others if not other.cancel()])
+        calls.clear()
     if errors:
         raise min(errors, key=lambda found: found[0])[1]
 
 
-def _start(take: Callable[[], None], count: int) -> list[Future[None]]:
-    """Run a function in some threads of the pool."""
+def _start(calls: list[Callable[[], None]], count: int) -> list[Future[None]]:
+    """Call the function of a list in some threads of the pool.
+
+    A canceled future stays in the pool's queue until a thread is free; an emptied list keeps no arrays alive there.
+    """
     global _pool
     with _lock:
         if _pool is None or _pool[0] < count:
@@ -100,7 +105,11 @@ def _start(take: Callable[[], None], count: int) -> list[Future[None]]:
                 _pool[1].shutdown(wait=False)  # its pending work still runs
             _pool = count, ThreadPoolExecutor(count, thread_name_prefix="seqpipe.ops")
         # in copies of the caller's context, which holds NumPy's errstate
-        return [_pool[1].submit(copy_context().run, take) for _ in range(count)]
+        return [_pool[1].submit(copy_context().run, _call, calls) for _ in range(count)]
+
+
+def _call(calls: list[Callable[[], None]]) -> None:
+    calls[0]()
 
 
 def _reset_after_fork() -> None:
