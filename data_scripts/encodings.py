@@ -18,8 +18,8 @@ from pathlib import Path
 import av
 
 from data_scripts.media_encode import FFmpegError, run_ffmpeg
+from seqpipe.core.whole_file import replacing
 from seqpipe.video.av_packet import av_packet
-from seqpipe.whole_file import replacing
 
 __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 __all__ = ["DIRECTIONS", "make_motion"]
 

@@ -28,7 +28,7 @@ from data_scripts.media_item import Entry, Item, read_manifest, write_manifest
 from data_scripts.media_make import Maker, digest
 from data_scripts.media_quirks import QUIRKS
 from data_scripts.media_table import CODECS
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 __all__ = ["ITEMS", "MANIFEST", "make", "sample"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, Protocol
 
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 __all__ = [
     "Encode",

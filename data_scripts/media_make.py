@@ -11,7 +11,7 @@ import av
 
 from data_scripts.media_encode import ENCODERS, FFmpegError, encode, run_ffmpeg
 from data_scripts.media_item import Encode, Entry, Item, parse_ranges
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 __all__ = ["Maker", "digest"]
 

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for data_scripts
 
 from data_scripts.make_motion import make_motion
 from seqpipe import ops
+from seqpipe.core.whole_file import replacing
 from seqpipe.pipeline import Augmented, VideoScores, crop_views
 from seqpipe.readers import Listing, Video, list_videos
-from seqpipe.whole_file import replacing
 
 SIZE, FRAMES, BATCH = (64, 64), 8, 8
 NORMALIZE = ops.CropMirrorNormalize(mean=(124.0, 116.0, 104.0), std=(58.0, 57.0, 57.0), output_layout="CFHW")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .core.lazy import on_demand
 from .errors import (
     BackendError,
     DamagedSourceError,
@@ -28,7 +29,6 @@ from .errors import (
     StateError,
     UnreadableSourceError,
 )
-from .lazy import on_demand
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .interrupts import install_handlers
+from .core.interrupts import install_handlers
 
 __all__ = ["main"]
 

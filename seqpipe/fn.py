@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .core.plugins import load_plugins
 from .ops import function_of, functions
-from .plugins import load_plugins
 
 __all__: list[str] = []
 __all__ += functions()  # for help(seqpipe.fn); operators that users define later are in dir()

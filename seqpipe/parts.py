@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from .array import Array, FloatArray, as_native, to_numpy
+from .core.param import choice
 from .errors import ParameterError
-from .param import choice
 from .sequence import Displayable, Sequence
 
 __all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "as_part"]

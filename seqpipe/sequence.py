@@ -22,9 +22,9 @@ from .array import (
     to_numpy,
     to_torch,
 )
+from .core.param import Param, check_fields
 from .errors import ParameterError
 from .layout import check_layout, frame_axis
-from .param import Param, check_fields
 
 __all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
 

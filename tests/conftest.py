@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 from data_scripts.media_item import Entry
-from seqpipe.native import native_directory
+from seqpipe.core.native import native_directory
 from seqpipe.video.engine.processes import PROCESSES
 from tests.support import media
 from tests.support.kept import kept_folder

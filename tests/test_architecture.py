@@ -70,34 +70,8 @@ BESIDE_OPS = ("video", "volume", "images", "readers")
 
 # A layer imports only layers above it. Readers and operators never see each other.
 LAYERS = (
-    Layer(
-        "vocabulary",
-        (
-            "errors",
-            "lazy",
-            "layout",
-            "array",
-            "cached",
-            "bspline",
-            "content",
-            "padding",
-            "param",
-            "random",
-            "philox",
-            "draws",
-            "sequence",
-            "parts",
-            "source_text",
-            "kernel",
-            "native",
-            "interrupts",
-            "opencv_threads",
-            "whole_file",
-            "plugins",
-            "limits",
-            "forks",
-        ),
-    ),
+    Layer("core", ("errors", "layout", "array", "random", "core")),
+    Layer("vocabulary", ("sequence", "parts")),
     # what flow is made of and good for; the operator that computes it is one of ops
     Layer("flow", ("flow",)),
     Layer("sampling", ("sampling",), never=("flow",)),
@@ -124,7 +98,7 @@ LAYERS = (
 HOMES = {
     "av": ("video",),
     "torch": ("array", "dali.plugin.pytorch", "torch"),
-    "cupy": ("array", "kernel", "flow.nvofa"),
+    "cupy": ("array", "core.kernel", "flow.nvofa"),
     "nvidia": ("cli.output.gpu_jpeg",),
     "jax": ("dali.plugin.jax",),
     "tensorflow": ("dali.plugin.tf",),
@@ -170,10 +144,10 @@ HOMES = {
         "pipeline.executor",
         "pipeline.workers",
     ),
-    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "draws", "sampling", "ops")),
-    "seqpipe.random": ("draws", "sampling", "ops", "dali"),
-    "seqpipe.draws": ("ops",),
-    "seqpipe.philox": ("ops",),
+    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),
+    "seqpipe.random": ("core.draws", "sampling", "ops", "dali"),
+    "seqpipe.core.draws": ("ops",),
+    "seqpipe.core.philox": ("ops",),
 }
 
 CHECKS = {
@@ -328,7 +302,7 @@ def test_checks_are_quiet_on_a_sound_package(tmp_path):
     assert [fault for check in CHECKS.values() for fault in check(package)] == []
 
 
-@pytest.mark.parametrize("name", ["errors", "layout", "array", "param", "random", "sequence", "pipeline", ""])
+@pytest.mark.parametrize("name", ["errors", "layout", "array", "core.param", "random", "sequence", "pipeline", ""])
 def test_exported_names_can_be_fetched(name):
     module = importlib.import_module(f"seqpipe.{name}".rstrip("."))
     missing = [exported for exported in module.__all__ if not hasattr(module, exported)]
@@ -352,7 +326,7 @@ def test_import_is_light():
     loaded = loaded_by("import seqpipe") - loaded_by(
         "import __future__, importlib, pathlib, typing, warnings"
     )
-    assert loaded == {"seqpipe", "seqpipe.errors", "seqpipe.lazy"}
+    assert loaded == {"seqpipe", "seqpipe.errors", "seqpipe.core", "seqpipe.core.lazy"}
 
 
 HEAVY = {"torch", "cupy", "nibabel", "rich", "fsspec", "asyncio", "ssl", "multiprocessing", "scipy", "PIL"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from seqpipe.cached import cached_property
+from seqpipe.core.cached import cached_property
 
 FORKED = """
 import os, signal, threading
-from seqpipe.cached import cached_property
+from seqpipe.core.cached import cached_property
 
 class Slow:
     begun, done = threading.Event(), threading.Event()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqpipe import draws
-from seqpipe.draws import (
+from seqpipe.core import draws
+from seqpipe.core.draws import (
     BatchGenerator,
     DivergedStreamsError,
     ScalarGenerator,
@@ -16,7 +16,7 @@ from seqpipe.draws import (
     random_words,
     uniforms,
 )
-from seqpipe.native import compiler
+from seqpipe.core.native import compiler
 from seqpipe.random import stream
 
 INDICES = [5, 0, 2**64 - 1, 7, 5]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seqpipe import kernel
+from seqpipe.core import kernel
+from seqpipe.core.kernel import CudaSource, KernelDevice, all_sources, compile_options, load_cupy
 from seqpipe.errors import BackendError
-from seqpipe.kernel import CudaSource, KernelDevice, all_sources, compile_options, load_cupy
 from seqpipe.video.device import parse_device
 from tests.support.emulated import EmulatedDevice
 from tests.support.interrupts import lost_interrupts

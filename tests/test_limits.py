@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe.core.limits import DOWNLOAD_GIB, IMAGE_PIXELS, check_image_size
 from seqpipe.errors import ParameterError, UnreadableSourceError
-from seqpipe.limits import DOWNLOAD_GIB, IMAGE_PIXELS, check_image_size
 from seqpipe.readers import Video
 from tests.support.media import made
 

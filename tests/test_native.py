@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe import native
+from seqpipe.core import native
 
 SOURCE = ("seqpipe.video.nvdec", "feeder.c")
 SOURCES = (
     SOURCE,
-    ("seqpipe", "philox.c"),
+    ("seqpipe.core", "philox.c"),
     ("seqpipe.video.bitstream", "h264.c"),
     ("seqpipe.video.tables", "blocks.c"),
     ("seqpipe.ops.compression", "jpeg.c"),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqpipe.core.param import Param, choice
 from seqpipe.errors import ParameterError
-from seqpipe.param import Param, choice
 
 LENGTH = Param(name="sequence_length", doc="frames in a sequence", unit="frames", lo=1)
 RATE = Param(name="fps", doc="Frames per second.", kind=float, unit="1/s", lo=0.5, hi=1000)

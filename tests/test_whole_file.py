@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seqpipe.whole_file import open_new, replacing, write_durably
+from seqpipe.core.whole_file import open_new, replacing, write_durably
 
 
 def test_a_file_appears_when_the_block_ends(tmp_path):

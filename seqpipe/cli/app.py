@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..core.interrupts import INTERRUPTED
 from ..errors import ParameterError, SeqpipeError
-from ..interrupts import INTERRUPTED
 from .terminal.wording import option_names, worded
 
 __all__ = ["main"]

@@ -35,7 +35,7 @@ BORDERS: Final = {
     "reflect_101": "reflect",
     "reflect_1001": "symmetric",
 }
-"""DALI's names of border modes that differ from those of :mod:`seqpipe.padding`."""
+"""DALI's names of border modes that differ from those of :mod:`seqpipe.core.padding`."""
 
 OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments of all of DALI's operators that do not affect results."""

@@ -55,7 +55,7 @@ def gpu_number(device_id: int | None) -> int | None:
             )
         _warn()
         return None
-    from ..kernel import KernelDevice
+    from ..core.kernel import KernelDevice
 
     number = 0 if device_id is None else device_id
     KernelDevice(number)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..array import on_gpu
+from ..core.whole_file import replacing
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import DataNode as NativeNode
 from ..pipeline import Graph
@@ -22,7 +23,6 @@ from ..pipeline.nodes import Fed
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
-from ..whole_file import replacing
 from .data_node import DataNode, current, entered, left, node_of
 from .describe import all_nodes, dot_text, epoch_samples, reader_facts
 from .device import gpu_number

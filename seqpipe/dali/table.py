@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..core.plugins import load_plugins
 from ..ops import REGISTRY
-from ..plugins import load_plugins
 from .call import BORDERS, Row
 from .operators import arrays, boxes, coco, decoders, functions, images, random_numbers, sources, windows
 from .operators.transforms import combined, transform

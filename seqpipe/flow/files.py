@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import to_numpy
+from ..core.whole_file import replacing
 from ..errors import OutputError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..sequence import Sequence
-from ..whole_file import replacing
 from .values import flow_array
 
 __all__ = ["FORMATS", "decode", "encode", "read", "write"]

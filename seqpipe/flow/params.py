@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..param import Param, choice
+from ..core.param import Param, choice
 
 __all__ = ["BACKEND", "DIRECTION", "METHODS", "OUTPUT_GRID", "PRESET"]
 

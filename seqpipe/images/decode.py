@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..core.limits import check_image_size
 from ..errors import ParameterError, UnreadableSourceError
-from ..limits import check_image_size
 
 __all__ = ["ImageColor", "decode_image", "image_extensions"]
 
@@ -44,7 +44,7 @@ def decode_image(
     Raises:
         ParameterError: the color is unknown, or the data are not bytes.
         UnreadableSourceError: the data are not an image, or damaged, or declare more pixels than
-            :data:`seqpipe.limits.IMAGE_PIXELS` allows (JPEG, PNG and BMP; OpenCV refuses more than 2^30 of others).
+            :data:`seqpipe.core.limits.IMAGE_PIXELS` allows (JPEG, PNG, BMP; OpenCV refuses more than 2^30 of others).
     """
     import cv2
 

@@ -12,7 +12,7 @@ computes for each batch. Inputs of a graph and the functions of ``fn.random`` ar
 to arrays and back, ``cuda`` holds the kernels, ``compose`` combines operators; every other package is a family of
 operators. A ``.cuh`` file of ``cuda`` is the skeleton of a kernel, completed by ``prelude.cuh`` and an operator's
 ``Body``, or a part that skeletons include.
-The package imports neither readers nor videos; it uses CuPy through :mod:`seqpipe.array` and :mod:`seqpipe.kernel`
+The package imports neither readers nor videos; it uses CuPy through :mod:`seqpipe.array` and :mod:`seqpipe.core.kernel`
 only.
 
 How to add an operator

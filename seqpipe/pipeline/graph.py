@@ -26,9 +26,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..cached import cached_property
+from ..core.cached import cached_property
+from ..core.kernel import KernelDevice
 from ..errors import ParameterError
-from ..kernel import KernelDevice
 from ..ops import GRAPH_ARGUMENTS, Backend, DataNode, DeferredCall, Op, Run, Type, type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from ..core.whole_file import replacing
 from ..errors import ParameterError, StateError, warn_caller
 from ..ops import DataNode, Type
 from ..readers import Video
 from ..sampling import check_state, fingerprint
 from ..sampling.params import EPOCH
-from ..whole_file import replacing
 from .datasets import Clips
 from .executor import Executor
 from .external import External, ExternalSpec, Feed

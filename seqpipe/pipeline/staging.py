@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
-from ..kernel import load_cupy
+from ..core.kernel import load_cupy
 from ..ops.call.threads import parallel_for, threads
 from ..video.cuda.streams import Streams
 from ..video.finalizers import Finalizer

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..cached import cached_property
+from ..core.cached import cached_property
 from ..layout import DEFAULT_LAYOUTS
 from ..ops import Chain, DataNode, DeferredCall, Op, Run, naming_nodes
 from .inputs import Input

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from ..array import as_native
+from ..core.param import Param
 from ..errors import BackendError, ParameterError
-from ..param import Param
 from .external import BatchInfo, External, ExternalSpec, SampleInfo
 from .source import EndOfData, Fetched, Ticket
 from .value import Value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import on_demand
+from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
     from . import published, published_volumes

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ..array import Array, BoolArray, namespace
-from ..param import choice
+from ..core.param import choice
 from ..sequence import Batch, Sequence
 from .fetch import FetchedSamples
 from .selection import SampleRequest

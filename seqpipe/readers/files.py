@@ -8,8 +8,8 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, NoReturn
 
+from ..core.param import check_list
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
-from ..param import check_list
 from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser

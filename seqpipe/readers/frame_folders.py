@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, FloatArray
+from ..core.opencv_threads import OPENCV
 from ..errors import FrameRangeError, ParameterError, SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
-from ..opencv_threads import OPENCV
 from ..sequence import Sequence
 from ..video.convert.converter import Converter, OutputSpec
 from ..video.convert.surface import Surface, surface_format

@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
+from ..core.opencv_threads import OPENCV
+from ..core.whole_file import replacing
 from ..errors import DamagedSourceError
 from ..flow.cpu import dense_flow
-from ..opencv_threads import OPENCV
 from ..video.convert.output import OutputSpec
 from ..video.index.cache import cache_directory, cache_file
 from ..video.index.open import open_index
 from ..video.reader import VideoReader
 from ..video.source.source import Stamp, open_source
-from ..whole_file import replacing
 
 __all__ = ["Clock", "FrameMotion", "FrameValues"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..core.padding import PadMode
+from ..core.param import check_path
 from ..errors import ParameterError, SourceNotFoundError
-from ..padding import PadMode
-from ..param import check_path
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import MIN_FRAMES, ON_ERROR, REPEATS, ClipMode, OnError, SegmentMode
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec

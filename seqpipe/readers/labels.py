@@ -27,8 +27,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..core.param import check_list, choice
 from ..errors import ParameterError
-from ..param import check_list, choice
 
 __all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
 

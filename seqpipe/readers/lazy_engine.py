@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-from ..forks import reset_after_fork
+from ..core.forks import reset_after_fork
 from ..video.device import Decode, Device
 from ..video.engine.engine import Engine
 from ..video.engine.executors import engine_for

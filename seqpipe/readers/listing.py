@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.param import check_path
 from ..errors import ParameterError
-from ..param import check_path
 from .entry import Listing
 from .files import list_files, list_folder
 from .labels import LabelParser, LabelType

@@ -7,8 +7,8 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ..core.param import Param, choice
 from ..errors import ParameterError
-from ..param import Param, choice
 from ..video.convert.output import OutputSpec, check_output
 from ..video.device import Device
 from ..video.memory import device_bytes

@@ -28,8 +28,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
-from ..param import check_path
 from .entry import Entry, Listing
 from .fields import fields_of
 from .labels import NO_LABEL, LabelParser

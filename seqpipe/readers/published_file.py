@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ..core.param import check_path, choice
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_caller
-from ..param import check_path, choice
 from ..video.source.extensions import is_video
 from .entry import Entry, Listing
 from .labels import LabelParser

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.param import check_list, check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
-from ..param import check_list, check_path
 from .volumes.listing import IMAGE, LABEL, subject_of
 
 __all__ = ["PublicDataset", "decathlon", "ixi"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..array import FloatArray
+from ..core.param import Param
 from ..errors import FrameRangeError, ParameterError
-from ..param import Param
 from ..sampling import Span, span_between
 
 __all__ = ["COLUMNS", "Range"]

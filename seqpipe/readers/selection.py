@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
-from ..cached import cached_property
+from ..core.cached import cached_property
 from ..errors import ParameterError, SourceError
 from ..sampling import EpochOrder, Sampler, Span, fingerprint
 from ..sampling.clip import draw_clip

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..array import IntArray
+from ..core.padding import PadMode
 from ..errors import ParameterError, warn_caller
-from ..padding import PadMode
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
@@ -105,7 +105,7 @@ class Video(EpochDataset):
         fps: target frame rate in Hz.
         pad_mode: padding of sequences that reach past the end of the video or range: "constant", "edge", "reflect",
             "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.
-            See :mod:`seqpipe.padding`.
+            See :mod:`seqpipe.core.padding`.
         fill_value: pixel value of frames padded by "constant", and around smaller frames with ``ragged="pad"``.
         min_frames: shorter videos, or ranges, are left out without a warning.
         min_motion: windows and clips with less mean motion are left out, in percent of the longer side per second; see

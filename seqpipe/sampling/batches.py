@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
+from ..core.param import check_fields
 from ..errors import ParameterError
-from ..param import check_fields
 from .params import BATCH_SIZE, LAST_BATCH, LastBatch
 
 __all__ = ["BatchPlan"]

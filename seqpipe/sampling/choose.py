@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..core.padding import PadMode
 from ..errors import ParameterError
-from ..padding import PadMode
 from .clip import Sampler
 from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, SegmentMode
 from .rate import RandomRateClips, RateWindows

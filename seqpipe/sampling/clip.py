@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
+from ..core.padding import PadMode, source_indices
 from ..errors import ParameterError
-from ..padding import PadMode, source_indices
 from ..random import stream
 
 __all__ = ["FrameClip", "Sampler", "Span", "check_sample", "draw_clip", "padded"]
@@ -165,7 +165,7 @@ def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
     Args:
         real: the frames of the first positions, at least one, at most ``length``.
         length: number of positions of the clip.
-        mode: padding mode, see :mod:`seqpipe.padding`; "constant" marks positions by -1.
+        mode: padding mode, see :mod:`seqpipe.core.padding`; "constant" marks positions by -1.
 
     Raises:
         ParameterError: frames are missing and the mode is "none".

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
+from ..core.param import check_fields
 from ..errors import ParameterError
-from ..param import check_fields
 from ..random import Permutation
 from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from ..core.padding import PAD_MODES
+from ..core.param import Param, choice
 from ..errors import ParameterError
-from ..padding import PAD_MODES
-from ..param import Param, choice
 
 __all__ = [
     "BATCH_SIZE",

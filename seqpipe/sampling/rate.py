@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import FloatArray, IntArray
-from ..param import check_fields
+from ..core.param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .clock import clock_of, end_of, rate_tolerance_s, span_between
 from .params import FPS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
-from ..param import check_fields
+from ..core.param import check_fields
 from .clip import FrameClip, Span, check_sample
 from .params import COUNT, EVERY, SEGMENT_MODE, SEGMENTS, SegmentMode
 from .windows import require_rng

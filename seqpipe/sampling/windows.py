@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..array import IntArray
+from ..core.padding import PadMode
+from ..core.param import check_fields
 from ..errors import ParameterError
-from ..padding import PadMode
-from ..param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .params import CLIPS_PER_VIDEO, MIN_MOTION, PAD_MODE, SEQUENCE_LENGTH, STEP, STRIDE
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ..core.param import Param, choice
 from ..errors import BackendError, ParameterError
-from ..param import Param, choice
 
 __all__ = ["DECODE", "STREAM", "THREADS", "Decode", "Device", "parse_device", "parse_devices"]
 
@@ -83,14 +83,14 @@ def parse_devices(name: str) -> tuple[Device, ...]:
         except ParameterError as error:
             error.allowed = f"{error.allowed}, 'cuda:all'"
             raise
-    from ..kernel import device_count
+    from ..core.kernel import device_count
 
     first = _usable(0)
     return (first, *(Device("cuda", number) for number in range(1, device_count())))
 
 
 def _usable(number: int) -> Device:
-    from ..kernel import KernelDevice
+    from ..core.kernel import KernelDevice
 
     KernelDevice(number)
     from .nvdec.cuvid import load  # imported late: most machines have no GPU

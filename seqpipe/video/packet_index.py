@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import BoolArray, FloatArray, IntArray
-from ..cached import cached_property
+from ..core.cached import cached_property
 from ..errors import FrameRangeError
 from .probe.info import StreamInfo
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
+from ..core.forks import reset_after_fork
+from ..core.param import check_list
 from ..errors import BackendError, DamagedSourceError, ParameterError
-from ..forks import reset_after_fork
-from ..param import check_list
 from ..sampling.clock import EQUAL_S
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence

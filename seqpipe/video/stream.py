@@ -14,8 +14,8 @@ from typing import Final, cast
 import numpy as np
 
 from ..array import Array
-from ..padding import PadMode
-from ..param import Param
+from ..core.padding import PadMode
+from ..core.param import Param
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
 from ..sampling.rolling import RollingWindows
@@ -60,7 +60,7 @@ def stream(
         sequence_length: frames in a sequence.
         stride: distance between its frames.
         step: distance between the starts of sequences; by default ``sequence_length * stride``.
-        pad_mode: how sequences that reach past the end are filled, see :mod:`seqpipe.padding`; "none" drops them.
+        pad_mode: how sequences that reach past the end are filled, see :mod:`seqpipe.core.padding`; "none" drops them.
         output: color, dtype and geometry of the frames; by default oriented 8-bit RGB at full size.
         operators: a callable such as a :class:`seqpipe.ops.Chain`, called as ``operators(sequence, index=number)``.
         start_s: start in seconds after the first frame.

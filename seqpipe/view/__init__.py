@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import on_demand
+from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
     from .comparing import compare

@@ -12,8 +12,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from ..core.whole_file import write_durably
 from ..errors import OutputError, printable
-from ..whole_file import write_durably
 from .panel import PagePanel
 
 __all__ = ["Page"]

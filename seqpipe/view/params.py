@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..param import Param
+from ..core.param import Param
 
 __all__ = ["FRAMES", "MAX_VOXELS", "TIME"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from ..param import choice
+from ..core.param import choice
 
 __all__ = ["AXES", "AXIS", "SliceAxis"]
 

@@ -17,10 +17,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from ..core.param import choice
+from ..core.whole_file import open_new, replacing
 from ..errors import BackendError
-from ..param import choice
 from ..sequence import Sequence
-from ..whole_file import open_new, replacing
 
 __all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_scripts import frame_code
+from seqpipe.core.whole_file import replacing
 from seqpipe.video.av_packet import av_packet
-from seqpipe.whole_file import replacing
 
 __all__ = [
     "CONTENTS",

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from seqpipe import ops, recipes
-from seqpipe.kernel import KernelDevice
+from seqpipe.core.kernel import KernelDevice
 from seqpipe.ops import Chain
 from seqpipe.parts import Labels
 

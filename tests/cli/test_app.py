@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from seqpipe import __version__
 from seqpipe.cli.terminal.options import option, sentence
-from seqpipe.param import Param, choice
+from seqpipe.core.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
 from tests.support.media import made
 

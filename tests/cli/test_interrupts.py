@@ -130,7 +130,7 @@ def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
     """What is under way is tidied away all the same."""
     afterwards = "\n        ".join(
         [
-            "from seqpipe.whole_file import replacing; from seqpipe.cli.job.lock import held",
+            "from seqpipe.core.whole_file import replacing; from seqpipe.cli.job.lock import held",
             "with held(Path(sys.argv[1]), 'it'), replacing(Path(sys.argv[1])) as part:",
             "    part.touch(); print(len(list(part.parent.iterdir())), flush=True); time.sleep(60)",
         ]
@@ -148,7 +148,7 @@ def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
 def test_where_nothing_has_to_be_left_in_order_the_program_ends_at_once(tmp_path):
     """An index that is built, or a video that is verified, was waited for."""
     program = TAKEN_OVER + (
-        "from seqpipe.whole_file import replacing\nfrom seqpipe.video.engine.engine import Engine\n"
+        "from seqpipe.core.whole_file import replacing\nfrom seqpipe.video.engine.engine import Engine\n"
         "def work(path):\n"
         "    with replacing(Path(path)) as part:\n"
         "        part.touch(); print('begun', flush=True); time.sleep(60)\n"

@@ -9,7 +9,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from seqpipe import fn, native
+from seqpipe import fn
+from seqpipe.core import native
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow.nvofa import abi, engine, library, pool, session
 from seqpipe.flow.nvofa.session import EngineKind, FlowSession

@@ -7,8 +7,8 @@ import pytest
 
 from seqpipe import ops
 from seqpipe.array import to_numpy
+from seqpipe.core.kernel import compile_options
 from seqpipe.errors import ParameterError
-from seqpipe.kernel import compile_options
 from seqpipe.ops import REGISTRY, Chain, apply
 from seqpipe.ops.compose import fused as fused_module
 from seqpipe.ops.compose.fused import can_follow, can_lead

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from seqpipe import fn, philox
-from seqpipe.native import compiler
+from seqpipe import fn
+from seqpipe.core import philox
+from seqpipe.core.native import compiler
+from seqpipe.core.philox import random_bits
 from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.noise import base, noise, normal_numbers, poisson_numbers
@@ -22,7 +24,6 @@ from seqpipe.ops.noise.poisson_numbers import (
     tables_of,
     uniform,
 )
-from seqpipe.philox import random_bits
 from tests.support.deep import deep
 from tests.support.operators import compare
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe import Batch, Sequence, fn
+from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Crop, Pad, Paste, Slice, per_frame
 from seqpipe.ops.core.spec import MOVED_DTYPES
-from seqpipe.padding import FILL_MODES
 from tests.support.operators import compare, images
 from tests.support.together import together
 

@@ -17,8 +17,8 @@ from PIL import Image, ImageOps
 from scipy import stats
 
 from seqpipe import Sequence, fn
-from seqpipe import native as native_module
-from seqpipe.draws import BatchGenerator
+from seqpipe.core import native as native_module
+from seqpipe.core.draws import BatchGenerator
 from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve

@@ -18,7 +18,7 @@ ABSENT: Final = {
     "axis_names": "of erase, which knows images only; there it must be said for sequences",
     "bbox_layout": "ltrb says which of two it is; DALI calls that deprecated",
     "bbox_prune_threshold": "a box stays if its center is in the window, as in SSD",
-    "border": "pad_mode, with the names of seqpipe.padding",
+    "border": "pad_mode, with the names of seqpipe.core.padding",
     "border_mode": "fill_value=None repeats the border; there is no other than those two",
     "crop_d": "of volumes, whose slices are frames",
     "crop_h": "crop has both sides",

@@ -25,7 +25,7 @@ from pathlib import Path
 from seqpipe import fn, ops
 from seqpipe.pipeline import Pipeline, read
 from seqpipe.readers import Video
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 videos, out, after = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 clip = read(Video(files=videos, sequence_length=4, step=8, shuffle=True, seed=3), 2)

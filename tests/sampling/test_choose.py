@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from seqpipe.core.param import Param
 from seqpipe.errors import ParameterError
-from seqpipe.param import Param
 from seqpipe.sampling import (
     RandomClips,
     RandomRateClips,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
-from seqpipe.padding import FILL_MODES
 from seqpipe.random import stream
 from seqpipe.sampling import EvenClips, MovingClips, RandomClips, Sampler, Span, Windows
 

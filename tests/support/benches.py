@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.kernel import KernelDevice
+from seqpipe.core.kernel import KernelDevice
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
 

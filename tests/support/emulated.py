@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.kernel import CudaSource, Defines, compile_options
+from seqpipe.core.kernel import CudaSource, Defines, compile_options
 
 from .kept import kept
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seqpipe import native
+from seqpipe.core import native
 from seqpipe.flow.nvofa import abi
 
 __all__ = ["CONTEXT", "declarations", "fake_cupy", "fake_library"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
-from seqpipe.whole_file import replacing
+from seqpipe.core.whole_file import replacing
 
 __all__ = ["kept", "kept_folder"]
 

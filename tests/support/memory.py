@@ -96,7 +96,7 @@ def growth(samples: Seq[Usage], limits: Usage = LIMITS) -> list[str]:
 def _device(device: str) -> tuple[int, int, int]:
     if device == "cpu":
         return 0, 0, 0
-    from seqpipe.kernel import load_cupy
+    from seqpipe.core.kernel import load_cupy
     from seqpipe.video.device import parse_device
     from seqpipe.video.engine.gpu_backends import _pool
 

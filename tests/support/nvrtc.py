@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
-from seqpipe.kernel import CudaSource, Defines, compile_options
+from seqpipe.core.kernel import CudaSource, Defines, compile_options
 
 from .kept import kept
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from seqpipe.core.limits import DOWNLOAD_GIB
 from seqpipe.errors import ParameterError, SourceError
-from seqpipe.limits import DOWNLOAD_GIB
 from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
 from seqpipe.video.source import http_ranges

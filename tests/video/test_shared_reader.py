@@ -119,7 +119,7 @@ def test_an_engine_is_swapped_once_after_a_fork():
 
 
 def test_what_is_renewed_after_a_fork_is_not_kept_alive():
-    from seqpipe import forks
+    from seqpipe.core import forks
 
     gc.collect()
     before = len(forks._registered)

@@ -14,8 +14,8 @@ import seqpipe
 import seqpipe.volume.resampling.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
 from seqpipe import Sequence
+from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
-from seqpipe.padding import FILL_MODES
 from seqpipe.sequence import orientation_of, spacing_of
 from seqpipe.volume import (
     GridAggregator,

@@ -121,7 +121,7 @@ def _part(name: str, use: str, *extras: str) -> Finding:
 
 
 def _compiler() -> Finding:
-    from ...native import COMPILER, compiler
+    from ...core.native import COMPILER, compiler
 
     path = compiler()
     if path is not None:

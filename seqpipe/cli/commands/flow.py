@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
+from ...core.param import Param, choice
 from ...flow.params import BACKEND, DIRECTION, OUTPUT_GRID, PRESET
-from ...param import Param, choice
 from ..output.images import QUALITY
 from ..terminal.options import option
 from .shared_options import exporting

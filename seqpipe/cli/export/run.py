@@ -12,8 +12,8 @@ import click
 import numpy as np
 
 from ...array import IntArray
+from ...core.interrupts import graceful
 from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
-from ...interrupts import graceful
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader

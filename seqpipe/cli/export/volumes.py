@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import numpy as np
 
+from ...core.interrupts import graceful
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
-from ...interrupts import graceful
 from ...sequence import Sequence
 from ...volume.axes import AXES
 from ...volume.formats.write import content

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from ...content import HEAD, volume_kind
+from ...core.content import HEAD, volume_kind
+from ...core.whole_file import open_new, replacing
 from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
 from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
-from ...whole_file import open_new, replacing
 from ..terminal.progress import say
 
 __all__ = ["InputFile", "find_inputs", "output_errors", "temporary_path", "write_whole"]

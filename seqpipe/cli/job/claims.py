@@ -18,8 +18,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.interrupts import cleanup_on_exit
 from ...errors import OutputError, printable
-from ...interrupts import cleanup_on_exit
 from ..input.files import output_errors
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest

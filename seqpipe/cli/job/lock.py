@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ...core.interrupts import cleanup_on_exit
 from ...errors import OutputError
-from ...interrupts import cleanup_on_exit
 from ..input.files import output_errors, temporary_path
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "held"]

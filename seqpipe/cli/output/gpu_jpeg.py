@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array
+from ...core.kernel import load_cupy
 from ...errors import BackendError
-from ...kernel import load_cupy
 from ...video.engine.engine import available_cores
 
 __all__ = ["GpuJpeg", "gpu_jpeg", "nvimgcodec_version"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
+from ...core.param import Param, choice
 from ...errors import BackendError, OutputError, ParameterError
-from ...param import Param, choice
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""Click options derived from :class:`~seqpipe.param.Param`, and further option types."""
+"""Click options derived from :class:`~seqpipe.core.param.Param`, and further option types."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ...core.param import Param
 from ...errors import ParameterError
-from ...param import Param
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]

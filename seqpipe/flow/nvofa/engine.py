@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array
+from ...core.kernel import load_cupy
 from ...errors import BackendError, ParameterError
-from ...kernel import load_cupy
 from ..grid import grid_of
 from ..pairs import LUMA, Found, Pairs
 from ..values import FIXED_ONE

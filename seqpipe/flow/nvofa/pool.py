@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ...kernel import load_cupy
+from ...core.kernel import load_cupy
 from .session import EngineKind, FlowSession
 
 __all__ = ["MOST_IDLE", "POOL", "Pool"]

@@ -7,8 +7,8 @@ import logging
 from typing import Any, Final, NamedTuple
 
 from ...array import Array
+from ...core.kernel import load_cupy
 from ...errors import BackendError
-from ...kernel import load_cupy
 from .abi import (
     BOTH,
     CAPS,

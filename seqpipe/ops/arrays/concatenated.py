@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ...array import Array, namespace
-from ...kernel import KernelDevice
+from ...core.kernel import KernelDevice
 from ..call.backends import cuda_device_of
 from ..core.blocks import Block
 from ..cuda.kernel import Item, address_of, launch, source_of

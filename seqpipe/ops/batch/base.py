@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, device_of, namespace
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace, on_device_of, to_numpy
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
 from ..core.rounding import put

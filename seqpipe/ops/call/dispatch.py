@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...array import Array, device_of
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overloa
 import numpy as np
 
 from ...array import Array, device_of
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.param import Param, check_list
 from ...errors import ParameterError
-from ...param import Param, check_list
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
 from ..core.call_options import CallOptions

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...core.param import check_list
 from ...errors import ParameterError
-from ...param import check_list
 from ...parts import Image, Sample, as_part
 from ..call.op import Op
 from ..core.call_options import CallOptions

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ...layout import DEFAULT_LAYOUTS
 from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, as_part
 from ...sequence import Batch, Sequence

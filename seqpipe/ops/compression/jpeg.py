@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...native import buffer_of, load_functions
+from ...core.native import buffer_of, load_functions
 from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...draws import Steps, draw_steps, uniforms
+from ...core.draws import Steps, draw_steps, uniforms
 from ...random import stream_index
 from .declaration import Declaration
 from .sampling import InSteps, alike, draw, steps_of, write_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...kernel import KernelDevice
+from ...core.kernel import KernelDevice
 from .spec import Backend
 
 __all__ = ["CallOptions"]

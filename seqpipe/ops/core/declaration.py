@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (

@@ -14,7 +14,7 @@ from functools import lru_cache, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from .distributions import PerFrame, unframed
 from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Run, numbers_of

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ...array import Array, namespace
+from ...core.param import Param
 from ...errors import ParameterError
-from ...param import Param
 from .distributions import unframed
 from .nodes import DataNode
 from .parameters import KEY, Parameter

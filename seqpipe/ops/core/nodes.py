@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray, to_numpy
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError, user_line
-from ...kernel import KernelDevice
 from ...sequence import Batch, Sequence
 from .arithmetic import computed
 from .occurrences import Occurrences

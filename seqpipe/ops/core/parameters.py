@@ -1,4 +1,4 @@
-"""Parameters of operators: declared once, checked by :class:`seqpipe.param.Param`, normalized to one form."""
+"""Parameters of operators: declared once, checked by :class:`seqpipe.core.param.Param`, normalized to one form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.param import Param
 from ...errors import ParameterError
-from ...param import Param
 from .distributions import Distribution, PerFrame, Table, Uniform, unframed
 from .nodes import DataNode
 

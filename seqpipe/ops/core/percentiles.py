@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.param import Param, check_fields
 from ...errors import ParameterError
-from ...param import Param, check_fields
 
 __all__ = ["Percentiles"]
 

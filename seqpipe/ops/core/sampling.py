@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, uniforms
+from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, uniforms
 from ...errors import ParameterError
 from ...random import streams
 from .declaration import Declaration
@@ -43,7 +43,7 @@ class InSteps(Declaration, register=False):
     @property
     @abstractmethod
     def steps(self) -> Steps:
-        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.draws.draw_steps` takes them."""
+        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.core.draws.draw_steps` takes them."""
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:

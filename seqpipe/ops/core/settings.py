@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from .deferred import Deferrable, written
 from .distributions import encoded, settings_of, unframed

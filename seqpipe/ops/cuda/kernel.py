@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.kernel import CudaSource, KernelDevice
+from ...core.source_text import source_text
 from ...errors import ParameterError
-from ...kernel import CudaSource, KernelDevice
-from ...source_text import source_text
 from ..core.blocks import Block
 from ..core.body import WORK, Work
 from ..core.declaration import Declaration

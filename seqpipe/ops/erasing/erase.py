@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, IntArray
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..call.op import Op
 from ..core.blocks import values_of_all

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...padding import FILL_MODES, FillMode, source_indices
+from ...core.padding import FILL_MODES, FillMode, source_indices
 from ..call.op import Op
 from ..core.blocks import values_of
 from ..core.body import Body
@@ -183,7 +183,7 @@ def extended(x: Array, axis: int, window: int, mode: FillMode, fill: Any, anchor
         x: the array.
         axis: the axis.
         window: length of the window.
-        mode: how values outside are filled; see :mod:`seqpipe.padding`.
+        mode: how values outside are filled; see :mod:`seqpipe.core.padding`.
         fill: the value for ``"constant"``.
         anchor: index of the window's center; None for ``window // 2``.
     """

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..call.backends import on_device_of, run
 from ..call.inputs import error_source

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
+from ...core.padding import FILL_MODES, FillMode, source_indices
 from ...errors import ParameterError
-from ...padding import FILL_MODES, FillMode, source_indices
 from ..core.body import Body
 from ..core.parameters import levels
 from ..core.rounding import typed

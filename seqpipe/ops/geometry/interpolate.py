@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...native import load_functions
+from ...core.native import load_functions
 from .resampling import Float32Array, cubic
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ...core.padding import FILL_MODES, PAD_MODES, FillMode, PadMode
 from ...errors import ParameterError
-from ...padding import FILL_MODES, PAD_MODES, FillMode, PadMode
 from ..call.inputs import CallInput
 from ..core.declaration import Declaration
 from ..core.distributions import Number

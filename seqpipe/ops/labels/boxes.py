@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of

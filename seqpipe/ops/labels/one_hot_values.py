@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...kernel import KernelDevice
+from ...core.kernel import KernelDevice
 from ..call.backends import cuda_device_of
 from ..core.blocks import Block
 from ..cuda.kernel import SKELETONS, Item, OpSource, launch, row_text

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
+from ...core.opencv_threads import OPENCV
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
 from ...flow.motion import occlusion
 from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
-from ...opencv_threads import OPENCV
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays, HeldArray
 from ..call.backends import on_device_of

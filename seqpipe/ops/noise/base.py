@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...array import Array
-from ...philox import Bits, random_bits
+from ...core.philox import Bits, random_bits
 from ..call.op import Op
 from ..core.spec import Spec
 from ..cuda.kernel import with_fields

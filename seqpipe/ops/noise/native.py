@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ...native import load_functions
+from ...core.native import load_functions
 
 __all__ = ["native_noise"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...native import buffer_of
-from ...philox import Bits
+from ...core.native import buffer_of
+from ...core.philox import Bits
 from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Flag, Number

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...native import buffer_of
-from ...philox import Bits
+from ...core.native import buffer_of
+from ...core.philox import Bits
 from .native import native_noise
 from .normal_numbers import Floats, normal
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ..call.backends import run_same_shape
 from ..core.blocks import constant_of, derives_anew, values_of_all
 from ..core.declaration import Declaration

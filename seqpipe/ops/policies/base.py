@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...cached import cached_property
-from ...kernel import KernelDevice
+from ...core.cached import cached_property
+from ...core.kernel import KernelDevice
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..call.dispatch import indices_of
 from ..core.blocks import Block, resolve, values_of_each

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from typing import Any, Final
 
-from ...cached import cached_property
-from ...draws import Steps
+from ...core.cached import cached_property
+from ...core.draws import Steps
 from ...errors import ParameterError
 from ..core.distributions import Number, Table
 from ..core.parameters import ANY, param

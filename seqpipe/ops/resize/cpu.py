@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import IntArray
-from ...native import load_functions
+from ...core.native import load_functions
 from ..geometry.resampling import SampledAxis, Taps, resampled, taps_of
 
 __all__ = ["picked", "quickly_resampled"]

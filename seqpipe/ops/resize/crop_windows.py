@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...draws import BatchGenerator, ScalarGenerator
+from ...core.draws import BatchGenerator, ScalarGenerator
 
 __all__ = ["CropWindows"]
 

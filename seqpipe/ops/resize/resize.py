@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...cached import cached_property
-from ...draws import BatchGenerator
+from ...core.cached import cached_property
+from ...core.draws import BatchGenerator
 from ...errors import ParameterError
 from ..core.blocks import Block
 from ..core.distributions import Flag

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray, namespace
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..core.blocks import Block, values_of_all
 from ..core.body import Body

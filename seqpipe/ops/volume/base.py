@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...core.philox import random_bits
 from ...errors import ParameterError
-from ...philox import random_bits
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node

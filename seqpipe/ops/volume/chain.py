@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...kernel import KernelDevice
+from ...core.kernel import KernelDevice
 from ..core.call_options import CallOptions
 from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
-from ...bspline import PAD, coefficients, weights
-from ...kernel import KernelDevice
-from ...native import load_functions
+from ...core.bspline import PAD, coefficients, weights
+from ...core.kernel import KernelDevice
+from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
 from .held import name_of
 from .kernel import WORK, launch_controls, launch_gathers

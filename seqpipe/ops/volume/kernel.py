@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import namespace
-from ...kernel import CudaSource, KernelDevice
+from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from .lattice import DrawnControl
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array, device_of
-from ...kernel import CudaSource, KernelDevice
+from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from ..noise.normal_numbers import normal_lines
 from .kernel import on_device

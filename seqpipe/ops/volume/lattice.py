@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...bspline import slopes
-from ...bspline import weights as spline_weights
-from ...cached import cached_property
+from ...core.bspline import slopes
+from ...core.bspline import weights as spline_weights
+from ...core.cached import cached_property
 from ...random import generator_at
 
 __all__ = ["FOLD_LIMIT", "DrawnControl", "Lattice", "nodes_for"]

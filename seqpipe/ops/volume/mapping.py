@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ...array import FloatArray
-from ...cached import cached_property
+from ...core.cached import cached_property
 from .lattice import Lattice
 
 __all__ = ["UNMOVED", "Extent", "Mapping3", "transformed", "turned"]

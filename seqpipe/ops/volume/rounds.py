@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array, namespace
-from ...kernel import KernelDevice
+from ...core.kernel import KernelDevice
 from .gather import BatchMemory, Gather, gathers
 from .held import Held, State
 from .host import labels_for, renamed

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from ...array import FloatArray, overlap, to_cupy
+from ...core.padding import PadMode
+from ...core.param import Param, choice
 from ...errors import SourceError, UnreadableSourceError
-from ...padding import PadMode
-from ...param import Param, choice
 from ...sequence import Sequence
 from ...volume.disk import DiskCache
 from ...volume.info import VolumeInfo

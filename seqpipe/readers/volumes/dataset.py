@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ...array import IntArray
+from ...core.padding import PadMode
+from ...core.param import Param, check_list, choice
 from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ...padding import PadMode
-from ...param import Param, check_list, choice
 from ...sampling import EpochOrder
 from ...sampling.blocks import BlockOrder
 from ...sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
@@ -105,7 +105,7 @@ class Volume(EpochDataset):
             equally frequent.
         weights: for ``"weighted"``: name of the part that holds the map of weights.
         pad_mode: padding of volumes smaller than a patch, on both sides: "constant", "edge", "reflect", "symmetric" or
-            "wrap"; "none" refuses them. See :mod:`seqpipe.padding`.
+            "wrap"; "none" refuses them. See :mod:`seqpipe.core.padding`.
         fill_value: pad value of images for "constant"; labels are padded with 0.
         orientation: orientation to bring volumes to first, such as ``"RAS"``.
         spacing_mm: voxel spacing to resample volumes to: one number, or (slice, row, column) spacing.

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array, FloatArray, IntArray, on_gpu, to_cupy
-from ...cached import cached_property
+from ...core.cached import cached_property
+from ...core.forks import reset_after_fork
 from ...errors import ParameterError, SeqpipeError
-from ...forks import reset_after_fork
 from ...sampling import fingerprint
 from ...sampling.blocks import BlockOrder, patch_draws
 from ...sampling.params import OnError

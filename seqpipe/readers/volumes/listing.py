@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ...core.param import check_list, check_path
 from ...errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
-from ...param import check_list, check_path
 from ..manifest import bad_line, text_of
 from ..params import one_source
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy import on_demand
+from ...core.lazy import on_demand
 
 if TYPE_CHECKING:
     from .hevc import hevc_may_hide

@@ -75,7 +75,7 @@ class H264Classifier:
         native = _native()
         if native is None:
             return [self.classify(bytes(packet)) for packet in packets]
-        from ...native import buffer_of
+        from ...core.native import buffer_of
 
         places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
         sizes = np.array([packet.buffer_size for packet in packets], np.int64)
@@ -176,7 +176,7 @@ def _sequence(unit: bytes) -> H264Sequence:
 @cache
 def _native() -> Any:
     """Load ``h264.c``; None without a C compiler."""
-    from ...native import load_functions  # imported late: most videos are read packet by packet
+    from ...core.native import load_functions  # imported late: most videos are read packet by packet
 
     count, place = ctypes.c_int64, ctypes.c_void_p
     return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})

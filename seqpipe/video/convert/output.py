@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ...core.param import Param, check_fields, check_list, choice
 from ...errors import ParameterError
-from ...param import Param, check_fields, check_list, choice
 from ..probe.info import StreamInfo
 from .geometry import Placement, make_placement
 

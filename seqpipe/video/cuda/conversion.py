@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
+from ...core.kernel import CudaSource
 from ...errors import SourceError
-from ...kernel import CudaSource
 from ..convert.chroma import ChromaAxis
 from ..convert.color import ColorSpec, chroma_offset, resolve
 from ..convert.geometry import Placement

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...kernel import KernelDevice
 from ..convert.output import OutputSpec
 from ..convert.paint import converter_key
 from ..probe.info import StreamInfo

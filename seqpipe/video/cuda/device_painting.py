@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence as Seq
 from typing import Any
 
-from ...native import buffer_of
+from ...core.native import buffer_of
 from ..nvdec.hardware import StreamShape, plane_layout
 from ..nvdec.painting import MOST_FRAMES_PER_LAUNCH, PaintParams
 from . import driver

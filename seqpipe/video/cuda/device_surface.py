@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..convert.surface import SurfaceFormat
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...kernel import device_count, load_cupy
+from ...core.kernel import device_count, load_cupy
 from ..nvdec.caps import ability
 from ..nvdec.cuvid import CHROMA, CODECS
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from ...core.kernel import load_cupy
+from ...core.param import Param
 from ...errors import DeviceMemoryError
-from ...kernel import load_cupy
-from ...param import Param
 
 __all__ = [
     "IDLE_GIB",

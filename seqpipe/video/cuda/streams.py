@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
+from ...core.kernel import load_cupy
 from ...errors import BackendError, DeviceMemoryError
-from ...kernel import load_cupy
 from ..finalizers import Finalizer
 from .memory import retry_when_full
 

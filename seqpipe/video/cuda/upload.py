@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernel import load_cupy
+from ...core.kernel import load_cupy
 from ..convert.surface import Plane, Surface, SurfaceFormat
 from ..finalizers import Finalizer
 from .device_surface import DeviceSurface, SurfaceShape

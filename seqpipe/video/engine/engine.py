@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...array import Array
+from ...core.opencv_threads import OPENCV
 from ...errors import BackendError, SeqpipeError
-from ...opencv_threads import OPENCV
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
 from ..decode.kinds import RefutedError

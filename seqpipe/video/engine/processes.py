@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from ...core.param import Param
 from ...errors import BackendError
-from ...param import Param
 
 __all__ = ["PROCESSES", "processes"]
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ..convert.paint import HostPainter, Painter
 from ..decode.pool import DecoderPool
 from .backend import DecodeBackend

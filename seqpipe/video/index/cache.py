@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.param import check_path
+from ...core.whole_file import replacing
 from ...errors import OutputError
-from ...param import check_path
-from ...whole_file import replacing
 from ..packet_index import PacketIndex
 from ..probe.facts import Facts
 from ..probe.info import StreamInfo

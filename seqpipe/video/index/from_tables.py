@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...limits import check_image_size
+from ...core.limits import check_image_size
 from ..bitstream import classifier, droppable
 from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets

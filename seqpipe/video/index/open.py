@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from ...core.limits import check_image_size
 from ...errors import OutputError, SourceError
-from ...limits import check_image_size
 from ..packet_index import PacketIndex
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source

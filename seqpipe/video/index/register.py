@@ -18,7 +18,7 @@ from stat import S_ISREG
 
 import numpy as np
 
-from ...whole_file import replacing
+from ...core.whole_file import replacing
 from ..probe.facts import Facts
 from ..source.source import Stamp
 from .packed import INDEX_FORMAT

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from ...core.param import check_path
 from ...errors import BackendError, OutputError, SourceNotFoundError
-from ...param import check_path
 from ..packet_index import PacketIndex
 from ..probe.facts import Facts
 from ..source.source import Source, Stamp, digest_of_ends

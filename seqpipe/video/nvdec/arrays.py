@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ...native import buffer_of
+from ...core.native import buffer_of
 from ..bitstream.elementary import ElementaryStream
 from .feeder import PacketBatch
 

@@ -10,7 +10,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ...native import load_native
+from ...core.native import load_native
 from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
 from ..finalizers import Finalizer
 from .arrays import PacketArrays, PendingFrames

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.param import check_list
 from ...errors import ParameterError
-from ...param import check_list
 
 __all__ = ["check_frame_number", "check_frame_numbers", "check_time_s", "resolve_slice"]
 

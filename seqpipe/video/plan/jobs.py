@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...array import IntArray, distinct
-from ...cached import cached_property
+from ...core.cached import cached_property
 from ..interruptible import InterruptibleFuture
 from ..packet_index import PacketIndex
 from ..source.source import Source

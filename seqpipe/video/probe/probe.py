@@ -17,9 +17,9 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
-from ...limits import IMAGE_PIXELS, check_image_size
 from ..finalizers import Finalizer
 from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source

@@ -17,6 +17,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
 
+from ...core.forks import reset_after_fork
+from ...core.limits import DOWNLOAD_GIB
 from ...errors import (
     BackendError,
     ParameterError,
@@ -25,8 +27,6 @@ from ...errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from ...forks import reset_after_fork
-from ...limits import DOWNLOAD_GIB
 from ..finalizers import Finalizer
 from .byte_ranges import merge_ranges, slice_ranges
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_download, http_ranges
@@ -513,7 +513,7 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
     Args:
         origin: a local path, a URL with a scheme (``s3://…``, ``file://…``), the bytes of a file, or a seekable binary
             file object. Where an HTTP server does not support ranges, the file is downloaded to a temporary file of at
-            most :data:`seqpipe.limits.DOWNLOAD_GIB`.
+            most :data:`seqpipe.core.limits.DOWNLOAD_GIB`.
         stream: stream to decode, by its number in the container; None for the best video stream.
 
     Raises:

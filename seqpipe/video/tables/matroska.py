@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...native import buffer_of, load_functions
+from ...core.native import buffer_of, load_functions
 from ..source.source import Source
 from .gate import Distrusted, Tables
 from .heads import before_first_slice

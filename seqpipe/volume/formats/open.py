@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.content import HEAD, VOLUME_KINDS, volume_kind
 from ...errors import SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
 

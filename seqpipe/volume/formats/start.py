@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
-from ...content import HEAD
+from ...core.content import HEAD
 from ...errors import UnreadableSourceError
 from ..source import Source
 from .gunzip import Compression, head_of

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray, to_numpy
+from ...core.whole_file import open_new, replacing
 from ...errors import OutputError, ParameterError
 from ...sequence import Sequence
-from ...whole_file import open_new, replacing
 from ..space import in_file_order
 from .nifti import TYPES
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray, IntArray, namespace
+from ...core.native import load_functions
+from ...core.padding import PAD_MODES, PadMode, source_indices
+from ...core.param import choice
 from ...errors import ParameterError
-from ...native import load_functions
-from ...padding import PAD_MODES, PadMode, source_indices
-from ...param import choice
 from ...sequence import Sequence
 from ..source import AnyArray
 from ..space import moved
@@ -98,7 +98,7 @@ def cut_patch(
         sequence: ``DHWC``, or ``FDHWC`` for a series, whose volumes are all cropped to the same window.
         start: its first voxel; below 0 to pad the volume.
         patch: slices, rows and columns.
-        pad_mode: how voxels outside of the volume are filled; see :mod:`seqpipe.padding`.
+        pad_mode: how voxels outside of the volume are filled; see :mod:`seqpipe.core.padding`.
         fill_value: value for ``"constant"``.
 
     Raises:

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from ...array import Array, IntArray, as_native, namespace
+from ...core.padding import PadMode
+from ...core.param import Param, choice
 from ...errors import FrameRangeError, ParameterError
-from ...padding import PadMode
-from ...param import Param, choice
 from ...sequence import Batch, Sequence
 from ..reader import VolumeReader
 from ..source import AnyArray, Box
@@ -75,7 +75,7 @@ class GridSampler:
         volume: a reader, or a sequence ``DHWC``.
         patch_size: slices, rows and columns, or one number for all.
         overlap: least fraction of a patch that it shares with its neighbor.
-        pad_mode: padding of a volume smaller than a patch, on both sides; see :mod:`seqpipe.padding`. ``"none"``
+        pad_mode: padding of a volume smaller than a patch, on both sides; see :mod:`seqpipe.core.padding`. ``"none"``
             refuses it, ``"constant"`` pads with zeros.
 
     Attributes:

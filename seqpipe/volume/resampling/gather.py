@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from ...array import FloatArray, IntArray
-from ...native import load_functions
+from ...core.native import load_functions
 from ..source import AnyArray
 from .spline import sampled
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray, namespace, to_numpy
+from ...core.param import choice
 from ...errors import ParameterError
-from ...param import choice
 from ...sequence import Sequence
 from ..info import VolumeInfo
 from ..source import AnyArray, Box

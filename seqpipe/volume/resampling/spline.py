@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray, IntArray
-from ...bspline import PAD, coefficients, weights
+from ...core.bspline import PAD, coefficients, weights
 from ..source import AnyArray
 
 __all__ = ["MARGIN", "sampled"]

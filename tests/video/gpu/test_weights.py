@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.kernel import CudaSource
-from seqpipe.source_text import source_text
+from seqpipe.core.kernel import CudaSource
+from seqpipe.core.source_text import source_text
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.cuda.filters import FilterAxis, filter_axis

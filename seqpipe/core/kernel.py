@@ -20,9 +20,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .array import INSTALL_HINTS, Array
+from ..array import INSTALL_HINTS, Array
+from ..errors import BackendError
 from .cached import cached_property
-from .errors import BackendError
 from .source_text import source_text
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from .array import Array, FloatArray, namespace
+from ..array import Array, FloatArray, namespace
 
 __all__ = ["PAD", "coefficients", "slopes", "weights"]
 

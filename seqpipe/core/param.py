@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final
 
-from .errors import ParameterError
+from ..errors import ParameterError
 
 __all__ = ["Param", "check_fields", "check_list", "check_path", "choice"]
 

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
-    from .array import IntArray
+    from ..array import IntArray
 
 __all__ = ["FILL_MODES", "PAD_MODES", "FillMode", "PadMode", "source_indices"]
 

@@ -20,9 +20,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .array import FloatArray, IntArray
+from ..array import FloatArray, IntArray
+from ..random import key_of, stream, streams
 from .native import buffer_of, load_functions
-from .random import key_of, stream, streams
 
 __all__ = [
     "BatchGenerator",

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
-from .errors import BackendError
+from ..errors import BackendError
 
 __all__ = ["GROUP", "load_plugins"]
 

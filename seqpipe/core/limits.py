@@ -9,7 +9,7 @@ import math
 import os
 from typing import Final, NamedTuple
 
-from .errors import ParameterError, UnreadableSourceError
+from ..errors import ParameterError, UnreadableSourceError
 
 __all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size"]
 
