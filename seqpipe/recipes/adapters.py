@@ -214,9 +214,9 @@ def _to_layout(data: Array, layout: str) -> Array:
     return xp.ascontiguousarray(xp.moveaxis(data, 3, 0)) if layout == "CDHW" else data
 
 
-def _like(given: Any, data: Array) -> Any:
+def _like(value: Any, data: Array) -> Any:
     """Return an array as the type of a value: a tensor of the same class for a tensor."""
-    if not hasattr(given, "new_tensor"):
+    if not hasattr(value, "new_tensor"):
         return data
-    made = to_torch(data).to(given.dtype)
-    return type(given)(made) if hasattr(given, "as_tensor") else made
+    tensor = to_torch(data)
+    return type(value)(tensor) if hasattr(value, "as_tensor") else tensor
