@@ -662,6 +662,37 @@ def test_a_dictionary_of_batches_is_as_many_samples(rng, torch):
         chain({"image": images, "label": Labels(labels[:2])})
 
 
+def test_a_dictionary_of_lists_is_as_many_samples_of_any_shapes(rng):
+    images = [rng.random((6, 7, 8)).astype(np.float32), rng.random((5, 9, 4)).astype(np.float32)]
+    labels = [(one > 0.5).astype(np.uint8) for one in images]
+    op = ops.RandomAffine3d(rotate=(-20, 20), seed=1)
+    found = op({"image": images, "label": Labels(labels)}, index=[4, 7])
+    for n, index in enumerate((4, 7)):
+        alone = op({"image": images[n], "label": Labels(labels[n])}, index=index)
+        assert np.array_equal(found["image"][n], alone["image"])
+        assert np.array_equal(found["label"].data[n], alone["label"].data)
+    with pytest.raises(ParameterError, match="random_affine3d: a batch with image of 2, label of 1"):
+        op({"image": images, "label": Labels(labels[:1])})
+    with pytest.raises(ParameterError, match="random_affine3d: a list is not an array"):
+        op({"image": [[1, 2], [3, 4]]})
+
+
+def test_a_tensor_of_a_subclass_comes_back_as_a_tensor(volume):
+    """MONAI's MetaTensor came back as a NumPy array."""
+    torch = pytest.importorskip("torch")
+
+    class Scan(torch.Tensor):
+        pass
+
+    Scan.__module__ = "scans"
+    scan = torch.from_numpy(volume)[None].as_subclass(Scan)
+    chain = Chain(ops.Flip3d(width=True))
+    sample = chain({"image": scan}, layout="CDHW")
+    assert isinstance(sample["image"], torch.Tensor)
+    assert isinstance(ops.invert_volume(sample.history, scan, layout="CDHW"), torch.Tensor)
+    assert isinstance(ops.Flip(horizontal=True)(scan, layout="CDHW"), torch.Tensor)
+
+
 def test_chains_print_and_go_to_json(volume):
     chain = Chain(
         ops.RandomAffine3d(rotate=(-30, 30), p=0.2),
