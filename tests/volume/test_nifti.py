@@ -216,7 +216,7 @@ def test_parts_of_a_sample_are_written_and_arrays_without_a_space_refused(tmp_pa
     labels = Labels(Sequence(np.ones(SHAPE, np.uint8), "DHW", affine=np.diag([2.0, 3.0, 4.0, 1.0])))
     save(labels, tmp_path / "labels.nii.gz")
     assert np.array_equal(seqpipe.open(tmp_path / "labels.nii.gz").sequence().affine, labels.affine)
-    with pytest.raises(ParameterError, match="save: a ndarray has no position.*Sequence.*affine"):
+    with pytest.raises(ParameterError, match=r"save: a ndarray has no position.*Sequence.*affine"):
         save(np.ones(SHAPE), tmp_path / "array.nii")
 
 

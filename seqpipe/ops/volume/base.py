@@ -22,7 +22,7 @@ from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid
+from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
@@ -319,15 +319,15 @@ class Intensity(Volumetric, register=False):
             own = self.for_channel(p, place + channel, about)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
-        dtype = self.result_dtype(values.dtype)
+        dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             out = xp.rint(out).clip(info.min, info.max)
         return out.astype(dtype, copy=False)
 
-    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    def result_dtype(self, dtype: str) -> str:
         """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers."""
-        return np.dtype(np.float32) if self.traits.to_float and dtype.kind in "biu" else dtype
+        return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
         """Return the parameters of a channel; None to leave it unchanged."""

@@ -15,7 +15,7 @@ import numpy as np
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
 from .gather import BatchMemory, Gather, gathers
-from .held import Held, State
+from .held import Held, State, name_of
 from .host import labels_for, renamed
 from .lanes import MOST_VOXELS, Lane, run_lanes
 from .plan import Change, Move, Plan, PlanStep, Rename
@@ -151,9 +151,9 @@ def _lanes_of(
     abouts = []
     every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
     for step, place in steps:
-        about = step.about(state, held) | {"dtype": dtype.name}
+        about = step.about(state, held) | {"dtype": name_of(dtype)}
         abouts.append(about)
-        dtype = step.op.result_dtype(dtype)
+        dtype = np.dtype(step.op.result_dtype(name_of(dtype)))
         rounds = [] if dtype == np.float32 else [rounded(dtype)]
         for channel, stages in enumerate(every):
             own = step.op.for_channel(step.p, place + channel, about)
