@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...random import stream_index, streams
-from ..core.blocks import resolve, values_of, with_acts
+from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
 
@@ -92,13 +92,26 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
     if op.tabled or not op.is_random:
         block = resolve(op, specs, epoch, indices)
         if block.constants:
-            return [Drawn(**vars(one.p)) for one in block.constants]
+            shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
+            return [shared[id(one)] for one in block.constants]
         return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
-    found: list[Drawn | Unused] = []
+    sampled: list[dict[str, Any]] = []
+    acting: list[int] = []
     place = stream_index(epoch, "epoch", op.name)
     for spec, rng in zip(specs, streams(op.seed, op.stream_name, place, indices), strict=True):
-        values = op.sample(rng, spec)
+        sampled.append(op.sample(rng, spec))
         # last, so that a change of p leaves the other draws as they were
-        acts = op.p == 1 or rng.random() < op.p
-        found.append(Drawn.of(op, values, acts=True) if acts else Unused(op, values))
-    return found
+        if op.p == 1 or rng.random() < op.p:
+            acting.append(len(sampled) - 1)
+    found: dict[int, Drawn | Unused] = dict(zip(acting, _rows(op, [sampled[n] for n in acting]), strict=True))
+    return [found.get(n) or Unused(op, values) for n, values in enumerate(sampled)]
+
+
+def _rows(op: Declaration, sampled: Seq[dict[str, Any]]) -> list[Drawn]:
+    """Return :meth:`Drawn.of` for samples that the operator acts on: a block at once takes a fifth of the time."""
+    if not sampled:
+        return []
+    rows = op.template.repeat(len(sampled))
+    for name in sampled[0]:
+        rows[name] = [values[name] for values in sampled]
+    return [Drawn(**vars(p)) for p in values_of_each(with_acts(op, rows, True))]
