@@ -171,10 +171,13 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     rows = []
     for (_, job), out in zip(todo, outs, strict=True):
         if job.positions is not None:
-            job = job._replace(positions=namespace(job.volume).asarray(job.positions))  # noqa: PLW2901
+            job = job._replace(positions=namespace(job.volume).asarray(job.positions))
             kept.append(job.positions)
-        kind = _TYPES.index(name_of(job.volume.dtype)), INTERPOLATIONS.index(job.interpolation)
-        form = KernelForm(*kind, _BY_POSITIONS if job.positions is not None else mapping_form(job.mapping))
+        form = KernelForm(
+            _TYPES.index(name_of(job.volume.dtype)),
+            INTERPOLATIONS.index(job.interpolation),
+            mapping_form(job.mapping) if job.positions is None else _BY_POSITIONS,
+        )
         rows.append((form, job.mapping.size, work_row(job, out, lattices.get(id(job.mapping.lattice), 0))))
     if rows:
         launch_gathers(device, rows, outs[0])

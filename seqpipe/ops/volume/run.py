@@ -220,8 +220,10 @@ def samples_done(
         moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
         history = (plan.history(epoch, index),) if doing.told else ()
-        known = isinstance(sample, Sample)
-        found.append(sample.with_parts(parts, *history) if known else Sample(parts, history))
+        if isinstance(sample, Sample):
+            found.append(sample.with_parts(parts, *history))
+        else:
+            found.append(Sample(parts, history))
     return found
 
 
