@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from numbers import Integral
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import torch.utils.data
 
+from ..core.param import Param
 from ..errors import BackendError, ParameterError, StateError
 from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
@@ -23,6 +24,7 @@ from .tensors import PixelLayout, check_layout, tensor_of
 __all__ = ["Dataset"]
 
 _PENDING: Final = 3  # batches that are read concurrently, including the next one to return
+_START: Final = Param(name="start", doc="Number of the first batch", lo=0)
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
@@ -98,20 +100,13 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 default the position of a loaded state of this epoch, else 0.
 
         Raises:
-            ParameterError: ``epoch`` is negative, or ``start`` is not the number of a batch of the epoch, or of its end.
+            ParameterError: ``epoch`` is negative, or ``start`` exceeds the epoch's number of batches.
         """
         kept = self._start if epoch == self._reader.epoch else 0
         self._reader.set_epoch(epoch)
-        count = len(self)
-        if start is not None and (
-            isinstance(start, bool) or not isinstance(start, Integral) or not 0 <= start <= count
-        ):
-            raise ParameterError(
-                f"start={start!r} is not valid",
-                source="torch.Dataset",
-                allowed=f"a whole number from 0 to {count}, the batches of epoch {epoch}",
-            )
-        self._start = self._returned = kept if start is None else int(start)
+        if start is not None:
+            kept = replace(_START, hi=len(self)).check(start)
+        self._start = self._returned = kept
         self._chosen.publish(self._reader.epoch, self._start)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
