@@ -225,12 +225,11 @@ def test_ten_thousand_indexed_files(tmp_path):
         path.hardlink_to(original)
         save_index(cache, open_source(str(path)).stamp(), index)
     program = """
-import re, sys
+import sys
 import seqpipe.readers.video
+from tests.support.memory import peak_kib
 dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
-# Not ru_maxrss: that one remembers the size of the process that this one was forked from.
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
-print(dataset.total, len(dataset.requests(1, [5])), int(peak[1]) / 1024)
+print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)
 """
     command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
     out = subprocess.run(
