@@ -70,6 +70,11 @@ def test_an_interrupted_batch_comes_again(monkeypatch):
     assert given + [gist(batch) for batch in batches] == expected
 
 
+def test_a_dataset_names_its_device():
+    with Video(files=files("h264"), segments=1, device="cpu") as dataset:
+        assert dataset.device == "cpu"
+
+
 def test_a_dataset_can_be_pickled():
     dataset = make(on_error="skip", files=[*files("h264", "vp9"), "gone.mp4"])
     dataset.set_epoch(2)
