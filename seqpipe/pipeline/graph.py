@@ -184,7 +184,7 @@ class Graph:
         return tuple(values[self._order.position(node)] for node in self._outputs)
 
     def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
-        """Compute a step; no reference to its operands remains afterwards, so that memory is freed after its last use."""
+        """Compute a step; no reference to its operands remains afterwards, so that their memory is freed."""
         try:
             return step.value([values[self._order.position(node)] for node in step.operands], run)
         except Exception as error:

@@ -225,7 +225,10 @@ class VideoReader(Closing):
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        times = [check_time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
+        times = [
+            check_time_s(t)
+            for t in check_list("seconds", seconds, "a list of times in seconds, such as [1.5]")
+        ]
         if self._indexed is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])

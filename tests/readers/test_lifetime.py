@@ -70,6 +70,11 @@ def test_an_interrupted_batch_comes_again(monkeypatch):
     assert given + [gist(batch) for batch in batches] == expected
 
 
+def test_a_dataset_names_its_device():
+    with Video(files=files("h264"), segments=1, device="cpu") as dataset:
+        assert dataset.device == "cpu"
+
+
 def test_a_dataset_can_be_pickled():
     dataset = make(on_error="skip", files=[*files("h264", "vp9"), "gone.mp4"])
     dataset.set_epoch(2)
@@ -225,12 +230,11 @@ def test_ten_thousand_indexed_files(tmp_path):
         path.hardlink_to(original)
         save_index(cache, open_source(str(path)).stamp(), index)
     program = """
-import re, sys
+import sys
 import seqpipe.readers.video
+from tests.support.memory import peak_kib
 dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
-# Not ru_maxrss: that one remembers the size of the process that this one was forked from.
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
-print(dataset.total, len(dataset.requests(1, [5])), int(peak[1]) / 1024)
+print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)
 """
     command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
     out = subprocess.run(

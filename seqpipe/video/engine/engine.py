@@ -236,6 +236,7 @@ class Engine(Closing):
                 job.future.set_exception(error)
             raise
         for job, outcome in zip(jobs, outcomes, strict=True):
+            self._ahead.end(job)
             job.future.set_result(outcome)
 
     def _decode(self, jobs: Seq[Job], backend: DecodeBackend) -> list[Outcomes]:
