@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...random import stream_index, streams
+from ...random import stream_index
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
+from ..core.sampling import sampled
 from ..core.spec import Spec
 
 __all__ = ["Drawn", "Unused", "drawn_for"]
@@ -95,23 +96,17 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
             shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
             return [shared[id(one)] for one in block.constants]
         return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
-    sampled: list[dict[str, Any]] = []
-    acting: list[int] = []
-    place = stream_index(epoch, "epoch", op.name)
-    for spec, rng in zip(specs, streams(op.seed, op.stream_name, place, indices), strict=True):
-        sampled.append(op.sample(rng, spec))
-        # last, so that a change of p leaves the other draws as they were
-        if op.p == 1 or rng.random() < op.p:
-            acting.append(len(sampled) - 1)
-    found: dict[int, Drawn | Unused] = dict(zip(acting, _rows(op, [sampled[n] for n in acting]), strict=True))
-    return [found.get(n) or Unused(op, values) for n, values in enumerate(sampled)]
+    epoch = stream_index(epoch, "epoch", op.name)
+    every = list(sampled(op, specs, epoch, indices))
+    acting = iter(_rows(op, [values for values, acts in every if acts]))
+    return [next(acting) if acts else Unused(op, values) for values, acts in every]
 
 
-def _rows(op: Declaration, sampled: Seq[dict[str, Any]]) -> list[Drawn]:
+def _rows(op: Declaration, values: Seq[dict[str, Any]]) -> list[Drawn]:
     """Return :meth:`Drawn.of` for samples that the operator acts on: a block at once takes a fifth of the time."""
-    if not sampled:
+    if not values:
         return []
-    rows = op.template.repeat(len(sampled))
-    for name in sampled[0]:
-        rows[name] = [values[name] for values in sampled]
+    rows = op.template.repeat(len(values))
+    for name in values[0]:
+        rows[name] = [one[name] for one in values]
     return [Drawn(**vars(p)) for p in values_of_each(with_acts(op, rows, True))]
