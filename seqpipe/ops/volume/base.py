@@ -23,10 +23,10 @@ from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
+from .state import Grid, name_of
 
 __all__ = [
     "Exact",

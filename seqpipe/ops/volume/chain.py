@@ -12,9 +12,9 @@ from ..core.call_options import CallOptions
 from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend
 from .base import Exact, Volumetric
-from .held import state_of
 from .plan import plans_of
-from .run import ALONE, run
+from .run import SINGLE, run
+from .state import state_of
 
 __all__ = ["VolumeChain"]
 
@@ -95,7 +95,7 @@ class VolumeChain(Deferrable):
         Raises:
             ParameterError: one of the operators does not take it.
         """
-        sample = x if isinstance(x, Mapping) else {ALONE: x}
+        sample = x if isinstance(x, Mapping) else {SINGLE: x}
         (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
         return [f"{' → '.join(step.names)}: {step.summary}" for step in plan.steps]
 

@@ -181,10 +181,10 @@ class Gamma3d(Intensity):
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
-        given: Any = self.range
-        if isinstance(given, Percentiles):
+        bounds: Any = self.range
+        if isinstance(bounds, Percentiles):
             return super().stages(p)
-        whole = isinstance(given, str) and given == "minmax"
+        whole = isinstance(bounds, str) and bounds == "minmax"
         lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
         sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
         power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)

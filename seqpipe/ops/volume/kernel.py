@@ -44,7 +44,7 @@ WORK: Final = np.dtype(
         ("fill", np.float64),
     ]
 )
-"""What C and the kernel are told of a volume."""
+"""The description of a gather for C and the kernel."""
 _CONTROL: Final = struct.Struct("3Q4q3d")
 
 

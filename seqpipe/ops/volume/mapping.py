@@ -122,8 +122,8 @@ class Mapping3:
 
 def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
     """Places ``(…, 3)`` through a 4×4 matrix."""
-    given: FloatArray = np.asarray(places, np.float64)
-    found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
+    positions: FloatArray = np.asarray(places, np.float64)
+    found: FloatArray = positions @ matrix[:3, :3].T + matrix[:3, 3]
     return found
 
 

@@ -28,26 +28,26 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     Raises:
         ParameterError: there is no range.
     """
-    given: Any = op.range
-    if given is None:
+    bounds: Any = op.range
+    if bounds is None:
         raise ParameterError(
             "the range of intensities is required, and a volume does not define it",
             source=op.name,
             allowed="range=(least, greatest), 'minmax', 'percentiles' or 'dtype'",
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
         )
-    if given == "dtype":
+    if bounds == "dtype":
         least, most = RANGES.get(dtype, (0, 1))
         return float(least), float(most)
-    if isinstance(given, Percentiles):
-        return percentiles(x, (given.lo, given.hi))
-    if given == "minmax":
+    if isinstance(bounds, Percentiles):
+        return percentiles(x, (bounds.lo, bounds.hi))
+    if bounds == "minmax":
         lo, hi = float(x.min()), float(x.max())
         if not np.isfinite([lo, hi]).all():
             known = _finite(x)
             lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return lo, hi
-    return float(given[0]), float(given[1])
+    return float(bounds[0]), float(bounds[1])
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:

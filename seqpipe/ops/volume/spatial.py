@@ -16,9 +16,9 @@ from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
 from .drawn import Drawn
-from .held import Grid
 from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
 from .mapping import UNMOVED, Mapping3, turned
+from .state import Grid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
@@ -244,9 +244,9 @@ class Zoom3d(_Resized):
 
     def step(self, p: Any, grid: Grid) -> FloatArray:
         """All of the extent in as many voxels as there will be."""
-        given = np.array(grid.size)
-        size = given if self.factor is None else np.maximum(1, np.rint(given * p.factor))
-        found: FloatArray = given / (np.array(self.size) if self.size is not None else size)
+        extent = np.array(grid.size)
+        size = extent if self.factor is None else np.maximum(1, np.rint(extent * p.factor))
+        found: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
         return found
 
 
@@ -293,10 +293,10 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
         grid: grid of the input.
         step: distance between voxels of the result, in voxels of the input.
     """
-    given = np.array(grid.size)
+    extent = np.array(grid.size)
     matrix = UNMOVED.copy()
     matrix[:3, :3] = np.diag(step)
-    matrix[:3, 3] = (given - 1) / 2 - step * (size - 1) / 2
+    matrix[:3, 3] = (extent - 1) / 2 - step * (size - 1) / 2
     d, h, w = (int(n) for n in size)
     return mapping.then(matrix, (d, h, w))
 

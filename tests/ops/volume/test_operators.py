@@ -17,8 +17,8 @@ from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
-from seqpipe.ops.volume.held import Grid
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.state import Grid
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 

@@ -10,8 +10,8 @@ from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
 from .base import Exact
-from .held import Grid
 from .mapping import UNMOVED, Mapping3
+from .state import Grid
 
 __all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
 
@@ -99,8 +99,8 @@ class Crop3d(Exact):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        room = np.array(grid.size) - self.size
-        if (room < 0).any() and self.pad_mode == "none":
+        spare = np.array(grid.size) - self.size
+        if (spare < 0).any() and self.pad_mode == "none":
             raise ParameterError(
                 f"size={self.size} of a volume of {' × '.join(map(str, grid.size))} voxels",
                 source=self.name,
@@ -109,8 +109,8 @@ class Crop3d(Exact):
             )
         matrix = UNMOVED.copy()
         # padding is equal on both sides
-        inside = np.floor(np.asarray(p.place, np.float64) * (room + 1)).clip(0, np.maximum(room, 0))
-        matrix[:3, 3] = np.where(room < 0, np.floor(room / 2), inside)
+        inside = np.floor(np.asarray(p.place, np.float64) * (spare + 1)).clip(0, np.maximum(spare, 0))
+        matrix[:3, 3] = np.where(spare < 0, np.floor(spare / 2), inside)
         return mapping.then(matrix, self.size)
 
     def settings_of_gather(self) -> dict[str, Any]:

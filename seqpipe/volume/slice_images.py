@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["montage", "picture", "window_of", "windowed"]
+__all__ = ["montage", "slice_image", "window_of", "windowed"]
 
 _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20
@@ -62,7 +62,7 @@ def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8"
     return made
 
 
-def picture(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
+def slice_image(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
     """Render one slice as an RGB image with square pixels.
 
     Args:
