@@ -7,16 +7,19 @@ from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from ...array import Array
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
-from ..call.inputs import as_array, error_source, like_container, like_library
+from ..call.inputs import as_array, check_type, error_source, like_container, like_library
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import MOVED_DTYPES
+from ..core.types import Type
 
 __all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 
@@ -86,6 +89,12 @@ class Arrays(Declaration, register=False):
         with error_source(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
         return HeldArray(value, array, letters, int(letters.startswith("N")))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return super().result_types(given)
 
     def axes_of(
         self, held: HeldArray, axes: Seq[int] | None, names: str | None, what: str = "axes"
@@ -199,6 +208,16 @@ class Shaping(Arrays, register=False):
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the array with its new axes."""
         return self.shaped(self.held(x))[0]
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; with the new axes if layout and shape are known."""
+        unknown, first = super().result_types(given), given[0]
+        letters = f"N{first.layout}"
+        if not first.layout or not first.shape or None in first.shape or letters not in LAYOUTS:
+            return unknown
+        shadow = np.broadcast_to(np.zeros((), first.dtype or "uint8"), (1, *first.shape))  # type: ignore[arg-type]  # None is not among them
+        made, after = self.shaped(self.held(shadow, letters))
+        return (replace(first, layout=after.removeprefix("N") or None, shape=tuple(made.shape[1:])),)
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None) -> X:

@@ -18,7 +18,7 @@ from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
-from ..call.inputs import CallInput, as_array, as_input, like_container, like_library
+from ..call.inputs import CallInput, as_array, as_input, check_value_type, like_container, like_library
 from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.deferred import or_node
@@ -26,6 +26,7 @@ from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import Backend
+from ..core.types import Type
 from ..core.views import view_of
 from ..cuda.kernel import Item, run_kernel, widened, with_fields
 
@@ -97,6 +98,11 @@ class Mixing(Declaration, register=False):
     def results(self, node: DataNode) -> Mixed:
         """Return a node for the data, and one for the labels."""
         return Mixed(*parts_of(node, Mixed._fields))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        check_value_type(self, given[0])
+        return given[0], Type("labels", "", "float32", given[0].device)
 
     def mixed(
         self,

@@ -34,6 +34,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
+from ..core.types import Type
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
@@ -213,6 +214,13 @@ class Chain(Deferrable):
         if len(getattr(node, "given", ())) > 1:
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first, *labels = given
+        for member in self.ops:
+            first = member.result_types((first,))[0]
+        return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""

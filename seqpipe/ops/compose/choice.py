@@ -18,6 +18,7 @@ from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
 from ..core.traits import Traits
+from ..core.types import Type
 from .chain import Chain
 from .member import Member
 from .samples import count_of, merged, reference_of, selected
@@ -183,6 +184,28 @@ class SomeOf(Member):
                 advice="Put operators that change the layout after the choice",
             )
         return found.pop()
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; the common type of the results of all parts.
+
+        Raises:
+            ParameterError: parts return different layouts or dtypes.
+        """
+        first = given[0]
+        found = [first if line is None else line.result_types((first,))[0] for line in self.parts]
+        if self.p < 1 or self.n[0] == 0:
+            found.append(first)
+        for what in ("layout", "dtype"):
+            several = {value for one in found if (value := getattr(one, what)) is not None}
+            if len(several) > 1:
+                raise ParameterError(
+                    f"parts return different {what}s, {', '.join(sorted(several))}",
+                    source=self.name,
+                    allowed=f"one {what} for all",
+                    advice="Put the operator that changes it after the choice",
+                )
+        shapes = {one.shape for one in found}
+        return (replace(found[0], shape=shapes.pop() if len(shapes) == 1 else None),)
 
     # ------------------------------------------------------------------ sampling and calls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from ...core.param import check_list
 from ...errors import ParameterError
@@ -13,6 +13,7 @@ from ...parts import Image, Sample, as_part
 from ..call.op import Op
 from ..core.call_options import CallOptions
 from ..core.nodes import Named
+from ..core.types import Type
 from ..geometry.base import Geometry
 from .chain import Chain
 from .choice import SomeOf
@@ -92,6 +93,14 @@ class Only(Member):
                 allowed="operators that keep it",
             )
         return layout
+
+    def result_types(self, given: Seq[Type]) -> NoReturn:
+        """Refuse values that are not samples of several parts, whose calls are :class:`Sampled`.
+
+        Raises:
+            ParameterError: always.
+        """
+        raise self.sample_error(f"{given[0]}")
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""

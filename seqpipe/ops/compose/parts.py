@@ -25,6 +25,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import cast_coordinates
 from ..core.spec import MOVED_DTYPES, Backend, Spec
+from ..core.types import Type
 from ..core.views import view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
@@ -71,6 +72,10 @@ class Sampled(Deferrable):
     def results(self, node: DataNode) -> dict[str, Any]:
         """Return a node for each part."""
         return self._sample(parts_of(node, self.parts))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  parts have unknown types
+        """See :meth:`Deferrable.result_types`; one for each part."""
+        return (Type(),) * len(self.parts)
 
     def _sample(self, values: Seq[Any]) -> dict[str, Any]:
         pairs = zip(self.parts.items(), values, strict=True)

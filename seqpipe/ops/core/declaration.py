@@ -35,6 +35,7 @@ from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
 from .spec import Spec
 from .traits import Arguments, Takes, Traits, collected
+from .types import Type
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
@@ -225,6 +226,10 @@ class Declaration(Settings, ABC):
     def result_dtype(self, dtype: str) -> str:
         """Return the dtype of the result."""
         return dtype
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; a value on the same device."""
+        return (Type(device=given[0].device),)
 
     def result_layout(self, layout: str) -> str:
         """Return the layout of the result, which has the same axes."""

@@ -19,6 +19,7 @@ from ...errors import ParameterError
 from .distributions import PerFrame, unframed
 from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Run, numbers_of
 from .occurrences import Occurrences
+from .types import Type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,6 +74,17 @@ class Deferrable(ABC):
     def results(self, node: DataNode) -> Any:
         """Return the node of a call, or a node for each of several results."""
         return node
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  for overrides
+        """Return the types of the results of a call in a graph; unknown ones unless a class overrides this.
+
+        Args:
+            given: types of the positional arguments, one or more.
+
+        Raises:
+            ParameterError: such values are not accepted.
+        """
+        return (Type(),)
 
     def expression(self, name: Named) -> str:
         """Return the expression that creates it, without the arguments of its call.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import as_array, like_container, like_library
 from ..core.deferred import or_node
 from ..core.parameters import param
+from ..core.types import Type
 from .sums import mean_of, mean_square_by_kernel, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
@@ -31,6 +34,10 @@ class _Reduction(OnAxes, register=False):
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
         """Reduce ``p.axes`` to length 1."""
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        return tuple(replace(one, kind="numbers") for one in super().result_types(given))
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,7 @@ from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.dispatch import apply
-from ..call.inputs import like_container
+from ..call.inputs import check_value_type, like_container
 from ..call.op import Op
 from ..core.body import Body
 from ..core.deferred import or_node
@@ -22,6 +23,7 @@ from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.types import Type
 from .base import Frames, Order
 
 __all__ = [
@@ -91,6 +93,13 @@ class ElementExtract(Order):
     def results(self, node: DataNode) -> tuple[DataNode, ...]:
         """Return a node for each element."""
         return parts_of(node, map(str, self.element_map))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first = given[0]
+        check_value_type(self, first)
+        layout = None if first.layout is None else first.layout.replace("F", "")
+        return (first.resized(layout, {}),) * len(self.element_map)
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
         """Return the elements.
