@@ -116,13 +116,13 @@ class Arrays(Declaration, register=False):
                 )
             found = tuple(letters.index(name) for name in names)
         else:
-            given = range(count) if axes is None else axes
-            return tuple(held.first + axis for axis in axes_from_0(self, given, count, what))
+            numbers = range(count) if axes is None else axes
+            return tuple(held.first + axis for axis in axes_from_0(self, numbers, count, what))
         if len(set(found)) < len(found):
             raise _repeated(self, "axis_names", names)
         return found
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a sequence with other axes.
 
         Raises:
@@ -130,7 +130,7 @@ class Arrays(Declaration, register=False):
         """
         if letters not in LAYOUTS or letters[0] == "N":
             raise ParameterError(
-                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
+                f"a sequence of layout {source.layout} would have the layout {letters or 'unknown'}",
                 source=self.name,
                 allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
                 advice="Pass the array of the sequence",
@@ -138,14 +138,14 @@ class Arrays(Declaration, register=False):
         frames = frame_axis(letters)
         count = 1 if frames is None else data.shape[frames]
         for name in ("frames", "timestamps"):
-            clock = known.get(name, getattr(given, name))
+            clock = known.get(name, getattr(source, name))
             if clock is not None and len(clock) != count:
                 raise ParameterError(
                     f"{len(clock)} {name} for {count} frames",
                     source=self.name,
                     advice="Pass the array of the sequence, or a sequence without them",
                 )
-        return replace(given, data=data, layout=letters, **known)
+        return replace(source, data=data, layout=letters, **known)
 
 
 def check_letter(op: Arrays, axis_name: str | None) -> None:
@@ -193,9 +193,9 @@ class AddsAxis(Arrays, register=False):
                 source=self.name,
                 allowed=f"{-count} to {count - 1}",
             )
-        place, letters = held.first + axis % count, held.letters
+        position, letters = held.first + axis % count, held.letters
         known = letters and self.axis_name
-        return place, f"{letters[:place]}{self.axis_name}{letters[place:]}" if known else ""
+        return position, f"{letters[:position]}{self.axis_name}{letters[position:]}" if known else ""
 
 
 class Shaping(Arrays, register=False):
@@ -216,8 +216,8 @@ class Shaping(Arrays, register=False):
         if not first.layout or not first.shape or None in first.shape or letters not in LAYOUTS:
             return unknown
         shadow = np.broadcast_to(np.zeros((), first.dtype or "uint8"), (1, *first.shape))  # type: ignore[arg-type]  # None is not among them
-        made, after = self.shaped(self.held(shadow, letters))
-        return (replace(first, layout=after.removeprefix("N") or None, shape=tuple(made.shape[1:])),)
+        shaped, after = self.shaped(self.held(shadow, letters))
+        return (replace(first, layout=after.removeprefix("N") or None, shape=tuple(shaped.shape[1:])),)
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None) -> X:
@@ -235,15 +235,15 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            made: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            found: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
             parts = [Shaping.__call__(self, one) for one in value.sequences]
-            made = Batch.of(parts, labels=value.labels, indices=value.indices)
+            found = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             held = self.held(value, layout)
             with on_device_of(held.array):
-                made = self.wrap_result(value, *self.shaped(held))
-        result: X = made
+                found = self.wrap_result(value, *self.shaped(held))
+        result: X = found
         return result
 
     def wrap_result(self, value: Any, array: Array, letters: str) -> Any:
@@ -293,5 +293,5 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
     return found
 
 
-def _repeated(op: Declaration, what: str, given: Any) -> ParameterError:
-    return ParameterError(f"{what}={given!r} has an axis twice", source=op.name, allowed="each once")
+def _repeated(op: Declaration, what: str, axes: Any) -> ParameterError:
+    return ParameterError(f"{what}={axes!r} has an axis twice", source=op.name, allowed="each once")

@@ -55,22 +55,22 @@ class Transpose(Shaping):
             )
         return super().wrap_result(value, array, letters)
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a sequence with permuted axes and metadata.
 
         Raises:
             ParameterError: a sequence cannot have such axes, or its metadata does not fit them.
         """
-        moved = self._moved(HeldArray(given, given.data, given.layout, 0), letters)
-        if set(moved) & {"D", "F"} and (given.frames is not None or given.timestamps is not None):
+        moved = self._moved(HeldArray(source, source.data, source.layout, 0), letters)
+        if set(moved) & {"D", "F"} and (source.frames is not None or source.timestamps is not None):
             raise ParameterError(
                 f"frames would be along another axis, {moved}, than frame numbers and timestamps",
                 source=self.name,
                 advice="Pass the array of the sequence",
             )
-        if given.affine is not None and moved:
-            known["affine"] = self._turned(given.affine, moved)
-        return super().sequence(given, data, letters, **known)
+        if source.affine is not None and moved:
+            known["affine"] = self._turned(source.affine, moved)
+        return super().sequence(source, data, letters, **known)
 
     def _order(self, held: HeldArray) -> tuple[tuple[int, ...], str]:
         """Return the input axis of each axis of the result, and the layout of the result."""
@@ -215,31 +215,31 @@ class Reshape(Shaping):
         shape = (*held.array.shape[: held.first], *extents)
         return held.array.reshape(shape), held.letters[: held.first] + letters
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a reshaped sequence.
 
         Raises:
             ParameterError: a sequence cannot have the axes.
         """
-        if given.affine is not None and data.shape != given.data.shape:
+        if source.affine is not None and data.shape != source.data.shape:
             raise ParameterError(
                 f"another shape, {tuple(data.shape)}, of a volume with an affine",
                 source=self.name,
                 advice="Pass the array without its affine",
             )
-        return super().sequence(given, data, letters, **known)
+        return super().sequence(source, data, letters, **known)
 
-    def _extents(self, given: tuple[int, ...]) -> list[int]:
+    def _extents(self, shape: tuple[int, ...]) -> list[int]:
         if self.shape is not None:
             return list(self.shape)
-        source = range(len(given)) if self.src_dims is None else self.src_dims
-        if max(source, default=-1) >= len(given):
+        source = range(len(shape)) if self.src_dims is None else self.src_dims
+        if max(source, default=-1) >= len(shape):
             raise ParameterError(
-                f"src_dims={self.src_dims} of {len(given)} axes",
+                f"src_dims={self.src_dims} of {len(shape)} axes",
                 source=self.name,
-                allowed=f"-1 to {len(given) - 1}",
+                allowed=f"-1 to {len(shape) - 1}",
             )
-        extents = [1 if axis < 0 else given[axis] for axis in source]
+        extents = [1 if axis < 0 else shape[axis] for axis in source]
         if self.rel_shape is None:
             return extents
         if len(self.rel_shape) > len(extents):

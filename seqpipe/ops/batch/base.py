@@ -220,12 +220,12 @@ class Mixing(Declaration, register=False):
         every = {name: [as_part(sample[name]) for sample in x] for name in x[0]}
         block: Block | None = None
         letters = ""
-        made: dict[str, list[Part]] = {}
+        mixed: dict[str, list[Part]] = {}
         for name, parts in every.items():
             if isinstance(parts[0], Image):
                 letters = self._letters(parts[0], layout)
                 out, block = self._stacked([part.array for part in parts], letters, index, options)
-                made[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
+                mixed[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
         if block is None:
             raise ParameterError(
                 f"samples of {', '.join(every)}", source=self.name, allowed="one image at least"
@@ -234,11 +234,11 @@ class Mixing(Declaration, register=False):
         for name, parts in every.items():
             if isinstance(parts[0], Labels):
                 own = voxels if parts[0].array.ndim == len(voxels) else letters
-                made[name] = [self._voxels(parts[n], parts[n - 1], own, p) for n, p in enumerate(rows)]
+                mixed[name] = [self._voxels(parts[n], parts[n - 1], own, p) for n, p in enumerate(rows)]
         samples = [
             Sample(
                 {
-                    name: made[name][n] if isinstance(sample[name], Part) else made[name][n].data
+                    name: mixed[name][n] if isinstance(sample[name], Part) else mixed[name][n].data
                     for name in every
                 },
                 getattr(sample, "history", ()),

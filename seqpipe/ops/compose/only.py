@@ -72,9 +72,9 @@ class Only(Member):
 
     def rebuilt(self, operators: Seq[Any]) -> Only:
         """Return the same object with other operators."""
-        made = object.__new__(Only)
-        made.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
-        return made
+        other = object.__new__(Only)
+        other.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
+        return other
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -122,15 +122,15 @@ class Only(Member):
         before = x if isinstance(x, Sample) else Sample(x)
         return before.with_parts({**x, **changed}, lambda: changed.history)
 
-    def sample_error(self, given: str) -> ParameterError:
+    def sample_error(self, received: str) -> ParameterError:
         """Return the error for an input that is not a sample of several parts.
 
         Args:
-            given: description of the input.
+            received: description of the input.
         """
         names = ", ".join(f"{name!r}: …" for name in self.images)
         return ParameterError(
-            f"it acts on {', '.join(self.images)} of a sample, not on: {given}",
+            f"it acts on {', '.join(self.images)} of a sample, not on: {received}",
             source=self.name,
             allowed=f"a sample of several parts, such as {{{names}}}",
         )

@@ -388,9 +388,9 @@ class _SampleCall(NamedTuple):
                 found.append(namespace(x).concatenate(frames))
         return namespace(nfhwc).stack(found)
 
-    def _sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def _sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return labels as a sequence with transformed metadata."""
-        return replace(given, data=data, **self.call.metadata(given, sample))
+        return replace(source, data=data, **self.call.metadata(source, sample))
 
     # ------------------------------------------------------------------ boxes, points and flow
 
@@ -403,8 +403,12 @@ class _SampleCall(NamedTuple):
                 where = f"{device_of(array)} for images on {device_of(image.array)}"
                 raise ParameterError(f"{name}, flow on {where}", source=self.op.name)
             spec = self.call.specs[sample]
-            made = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
-            return replace(value, data=made) if isinstance(value, Sequence) else like_library(value, made)
+            moved_array = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
+            return (
+                replace(value, data=moved_array)
+                if isinstance(value, Sequence)
+                else like_library(value, moved_array)
+            )
 
         if not image.view.batched:
             return moved(0, flow)

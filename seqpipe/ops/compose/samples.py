@@ -42,29 +42,29 @@ def count_of(x: Any, layout: str | None) -> int | None:
     return len(x) if letters.startswith("N") and not isinstance(x, Sequence) else None
 
 
-def selected(x: Any, places: Seq[int]) -> Any:
+def selected(x: Any, positions: Seq[int]) -> Any:
     """Return some samples of a batch, in the form of the batch.
 
     Args:
         x: a batch of several samples, as :func:`count_of` counts them.
-        places: positions of the samples.
+        positions: positions of the samples.
     """
     if isinstance(x, Mapping):
-        return {name: selected(value, places) for name, value in x.items()}
+        return {name: selected(value, positions) for name, value in x.items()}
     if isinstance(x, Part):
-        return x.with_data(selected(x.data, places))
+        return x.with_data(selected(x.data, positions))
     if isinstance(x, (list, tuple)):
-        return [x[place] for place in places]
+        return [x[position] for position in positions]
     if not isinstance(x, Batch):
-        return x[list(places)]
+        return x[list(positions)]
     known = {
-        name: None if (values := getattr(x, name)) is None else values[list(places)]
+        name: None if (values := getattr(x, name)) is None else values[list(positions)]
         for name in ("labels", "indices", "mask")
     }
-    sequences = [x.sequences[place] for place in places]
+    sequences = [x.sequences[position] for position in positions]
     if x.stacked is None:
         return Batch(tuple(sequences), **known)
-    stacked = x.stacked[list(places)]
+    stacked = x.stacked[list(positions)]
     views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
     return Batch(views, stacked=stacked, **known)
 

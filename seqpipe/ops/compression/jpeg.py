@@ -96,12 +96,12 @@ class JpegCompressionDistortion(Op):
             parts = (x[:, top : top + _ROWS].astype(np.float32) for top in starts)
             return np.concatenate([self.reference(part, p) for part in parts], axis=1)
         is_uint8 = x.dtype == np.uint8
-        given = np.ascontiguousarray(
+        frames = np.ascontiguousarray(
             x if is_uint8 else _to_8_bits(x.astype(np.float32) * p.scale).astype(np.uint8)
         )
-        found = np.empty_like(given)
+        found = np.empty_like(frames)
         steps = p.steps.astype(np.uint8)
-        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], buffer_of(steps), buffer_of(found))
+        native.seqpipe_jpeg(frames.ctypes.data, *frames.shape[:3], buffer_of(steps), buffer_of(found))
         return found if is_uint8 else found.astype(np.float32) / p.scale
 
     @classmethod

@@ -218,40 +218,40 @@ def or_node(call: F) -> F:
     """Defer a call of a :class:`Deferrable` that has nodes among its arguments or parameters."""
 
     @wraps(call)
-    def wrapper(self: Any, *given: Any, **options: Any) -> Any:
-        if self.accepts_samples and given and isinstance(given[0], Mapping):
-            return call(self, *given, **options)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.accepts_samples and args and isinstance(args[0], Mapping):
+            return call(self, *args, **kwargs)
         if not self.pending:
-            for value in chain(given, options.values()) if options else given:
+            for value in chain(args, kwargs.values()) if kwargs else args:
                 if isinstance(value, DataNode):
                     break
             else:
-                return call(self, *given, **options)
-        return node_of(call, self, given, options)
+                return call(self, *args, **kwargs)
+        return node_of(call, self, args, kwargs)
 
     return cast(F, wrapper)
 
 
-def node_of(call: Any, target: Deferrable, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def node_of(call: Any, target: Deferrable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the node of a deferred call.
 
     Args:
         call: the function that is called.
         target: its first argument.
-        given: the other positional arguments.
-        options: the keyword arguments.
+        args: the other positional arguments.
+        kwargs: the keyword arguments.
 
     Raises:
         ParameterError: an argument belongs to the call of the graph.
     """
     for name in GRAPH_ARGUMENTS:
-        if name in options:
+        if name in kwargs:
             raise ParameterError(
                 f"{name} is an argument of a call that returns a node",
                 source=target.title,
-                advice=f"Pass it to the graph: graph(…, {name}={options[name]!r})",
+                advice=f"Pass it to the graph: graph(…, {name}={kwargs[name]!r})",
             )
-    if isinstance(options.get("layout"), DataNode):
+    if isinstance(kwargs.get("layout"), DataNode):
         raise ParameterError("layout is a node", source=target.title, allowed="a string, or None")
-    bound = inspect.signature(call).bind(target, *given, **options)
+    bound = inspect.signature(call).bind(target, *args, **kwargs)
     return target.results(DeferredCall(target, bound.args[1:], bound.kwargs))

@@ -61,9 +61,9 @@ class DataNode:  # no ABC: isinstance() of an ABC takes ten times as long for ot
     where: str
 
     def __new__(cls, *_: Any, **__: Any) -> DataNode:  # noqa: D102  not in __init__, which dataclasses generate
-        made = super().__new__(cls)
-        made.__dict__["where"] = user_line()
-        return made
+        node = super().__new__(cls)
+        node.__dict__["where"] = user_line()
+        return node
 
     # NumPy scalars then defer arithmetic to nodes, on either side
     __array_ufunc__: ClassVar[None] = None
@@ -247,7 +247,7 @@ class NodeOutput(DataNode):
 
 def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[NodeOutput, ...]:
     """Return the values of a node, by their names in order."""
-    return tuple(NodeOutput(whole, place, name) for place, name in enumerate(names))
+    return tuple(NodeOutput(whole, number, name) for number, name in enumerate(names))
 
 
 _SIGNS: Final = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")

@@ -241,11 +241,11 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     first = (center - axis.reach + ONE // 2) >> 32
     nearest = ((first << 32) + ONE // 2 - center).astype(np.float32) * np.float32(1 / ONE)
     tap = np.arange(axis.taps)[:, None]
-    places = first + tap
-    inside = np.clip(places, 0, length - 1)
+    indices = first + tap
+    inside = np.clip(indices, 0, length - 1)
     weights = weights_of(axis, nearest + tap.astype(np.float32))
     if axis.cut:
-        weights = np.where(places == inside, weights, np.float32(0))
+        weights = np.where(indices == inside, weights, np.float32(0))
     total = np.zeros(size, np.float32)
     for one in weights:
         total += one

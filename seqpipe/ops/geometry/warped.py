@@ -94,8 +94,8 @@ class Warped(OutputSize, Geometry, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Interpolate at each point."""
-        places = _places_of(self.mapping(p, *x.shape[1:3]))
-        return interpolated(x, *places, self.interp_type, _fill_of(p))
+        coordinates = _places_of(self.mapping(p, *x.shape[1:3]))
+        return interpolated(x, *coordinates, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Compute in C; integers with linear interpolation by OpenCV, and maps that only shift by copying."""

@@ -36,19 +36,21 @@ def picked(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
         rows: taps of each row.
         columns: taps of each column.
     """
-    lines, places = _places(rows), _places(columns)
-    if isinstance(lines, slice) or isinstance(places, slice):
-        result: npt.NDArray[Any] = x[:, lines][:, :, places]
+    row_indices, indices = _places(rows), _places(columns)
+    if isinstance(row_indices, slice) or isinstance(indices, slice):
+        result: npt.NDArray[Any] = x[:, row_indices][:, :, indices]
     else:
-        result = x[:, lines[:, None], places]
+        result = x[:, row_indices[:, None], indices]
     return result
 
 
 def _places(taps: Taps) -> IntArray | slice:
     """Return the source index of each pixel, as a slice if the indices are consecutive."""
-    places: IntArray = taps.places[taps.weights.argmax(0), np.arange(len(taps.total))]
-    first, count = int(places[0]), len(places)
-    return slice(first, first + count) if np.array_equal(places, np.arange(first, first + count)) else places
+    indices: IntArray = taps.places[taps.weights.argmax(0), np.arange(len(taps.total))]
+    first, count = int(indices[0]), len(indices)
+    return (
+        slice(first, first + count) if np.array_equal(indices, np.arange(first, first + count)) else indices
+    )
 
 
 def quickly_resampled(

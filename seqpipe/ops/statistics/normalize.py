@@ -327,9 +327,9 @@ def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
 
 def _for_channels(values: Any) -> npt.NDArray[Any]:
     """Return a value for each channel of a row, the last one repeated."""
-    given = np.asarray(values, np.float64)
-    at = np.minimum(np.arange(_CHANNELS), given.shape[-1] - 1)
-    return np.asarray(given[..., at])
+    array = np.asarray(values, np.float64)
+    at = np.minimum(np.arange(_CHANNELS), array.shape[-1] - 1)
+    return np.asarray(array[..., at])
 
 
 def _by_frame(value: Any) -> Any:

@@ -220,14 +220,14 @@ class FrameSlice(Order, Op):
         Raises:
             ParameterError: the slice is empty.
         """
-        places = range(frames)[self.start : self.stop : self.step]
-        if not places:
+        indices = range(frames)[self.start : self.stop : self.step]
+        if not indices:
             raise ParameterError(
                 f"the slice {self.start}:{self.stop}:{self.step} holds none of {frames} frames",
                 source=self.name,
                 allowed="slices that hold a frame",
             )
-        return np.array(places)
+        return np.array(indices)
 
 
 class Reverse(Order, Op):
@@ -271,8 +271,8 @@ class SequenceRearrange(Order, Op):
         Raises:
             ParameterError: there is no such frame.
         """
-        given = range(frames) if self.new_order is None else self.new_order
-        return _numbered(given, frames, self.name, "new_order")
+        order = range(frames) if self.new_order is None else self.new_order
+        return _numbered(order, frames, self.name, "new_order")
 
 
 class Subsample(Order, Op):
@@ -340,17 +340,17 @@ class TemporalJitter(Order, Op):
         return spec.frames, spec.height, spec.width
 
 
-def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
+def _element(several: Any, source: Any, layout: str | None, n: int, at: int) -> Any:
     """Return element ``n`` of a result, which is frame ``at`` of the input."""
     if isinstance(several, (list, tuple)):
         return like_container(
-            several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)]
+            several, [_element(s, g, layout, n, at) for s, g in zip(several, source, strict=True)]
         )
     if isinstance(several, Sequence):
-        return _image(several, given, several.data[_place(several.layout, n)], n, at)
+        return _image(several, source, several.data[_place(several.layout, n)], n, at)
     if isinstance(several, Batch):
         pixels = several.sequences if several.stacked is None else several.stacked[_place(several.layout, n)]
-        pairs = zip(several.sequences, given.sequences, pixels, strict=True)
+        pairs = zip(several.sequences, source.sequences, pixels, strict=True)
         images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
         stacked = None if several.stacked is None else pixels
         mask = None if several.mask is None else several.mask[:, n : n + 1]
@@ -358,7 +358,7 @@ def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> A
     return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
 
 
-def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> Sequence:
+def _image(several: Sequence, source: Sequence, data: Array, n: int, at: int) -> Sequence:
     clocks = {
         name: values[n : n + 1]
         for name in ("frames", "timestamps")
@@ -367,7 +367,7 @@ def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> 
     affine = several.affine
     if affine is not None:
         affine = affine.copy()
-        affine[:, 3] += affine[:, 0] * (at % len(given))
+        affine[:, 3] += affine[:, 0] * (at % len(source))
     letters = several.layout.replace("F", "").replace("D", "")
     return replace(several, data=data, layout=letters, affine=affine, **clocks)
 
@@ -377,17 +377,17 @@ def _place(layout: str, n: int) -> tuple[Any, ...]:
     return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
 
 
-def _numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
+def _numbered(numbers: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
     """Return indices of frames from 0, of which some count from the end.
 
     Raises:
         ParameterError: there is no such frame.
     """
-    for number in given:
+    for number in numbers:
         if not -frames <= number < frames:
             raise ParameterError(
                 f"{what} has {number}, but there are {frames} frames",
                 source=name,
                 allowed=f"{-frames} to {frames - 1}",
             )
-    return np.asarray(given) % frames
+    return np.asarray(numbers) % frames
