@@ -75,12 +75,12 @@ def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str,
         return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
     if isinstance(node, NodeOutput):
         whole = given[0]
-        return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
+        return (whole[node.number] if node.number < len(whole) else _UNKNOWN,)
     if isinstance(node, Computed):
         return (_of_arithmetic(node, given),)
     if isinstance(node, DeferredCall):
         several = iter(given[: len(node.inputs)])
-        by_place = [next(several)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.given]
+        by_place = [next(several)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.args]
         return types_after(node.target, by_place, node.options.get("layout"))
     return (Type(device=getattr(node, "device", None)),)
 

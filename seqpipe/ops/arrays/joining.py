@@ -15,7 +15,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import like_library
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
-from .base import VOXEL, AddsAxis, Arrays, HeldArray, check_letter
+from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
 from .concatenated import concatenated
 
 __all__ = ["Cat", "Stack"]
@@ -25,12 +25,12 @@ class _Joining(Arrays, register=False):
     """Base of operators that combine several arrays into one."""
 
     @abstractmethod
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Return the array, its layout, empty if it is unknown, and the axis along which the parts lie."""
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the combined array."""
-        return self.joined([self.held(one) for one in x])[0]
+        return self.joined([self.as_operand(one) for one in x])[0]
 
     @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
@@ -58,7 +58,7 @@ class _Joining(Arrays, register=False):
             )
         if kinds == {Batch}:
             return self._batches(parts_given)
-        parts = [self.held(one, layout) for one in parts_given]
+        parts = [self.as_operand(one, layout) for one in parts_given]
         self._check(parts)
         with on_device_of(parts[0].array):
             array, letters, axis = self.joined(parts)
@@ -83,7 +83,7 @@ class _Joining(Arrays, register=False):
         samples = [self(*parts) for parts in zip(*batches, strict=True)]
         return Batch.of(samples, labels=batches[0].labels, indices=batches[0].indices)
 
-    def _check(self, parts: Seq[HeldArray]) -> None:
+    def _check(self, parts: Seq[ArrayOperand]) -> None:
         for what, found in (
             ("types", {part.array.dtype.name for part in parts}),
             ("layouts", {part.letters for part in parts}),
@@ -140,7 +140,7 @@ class Stack(AddsAxis, _Joining):
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
 
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Stack the arrays along the new axis."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
@@ -182,7 +182,7 @@ class Cat(_Joining):
         at_most_one(self, "axis", "axis_name")
         check_letter(self, self.axis_name)
 
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Concatenate the arrays."""
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]

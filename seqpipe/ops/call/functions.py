@@ -82,11 +82,12 @@ def function_of(name: str) -> Callable[..., Any]:
         )
     kept = _functions.get(name)
     if kept is None or kept.op is not cls:
-        kept = _functions[name] = _made(name, cls)
+        kept = _functions[name] = _create(name, cls)
     return kept  # type: ignore[no-any-return]  # a function, to which an attribute is added
 
 
-def _made(name: str, cls: Any) -> Any:
+def _create(name: str, cls: Any) -> Any:
+    """Return the function of an operator, with its signature and documentation."""
     inputs, keywords = call_of(cls)
     by_name = [option.name for option in keywords]
     several = any(q.kind is q.VAR_POSITIONAL for q in inputs)

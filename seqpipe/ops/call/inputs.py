@@ -177,7 +177,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
-    if not op.traits.keeps_frames and 1 not in view.places:
+    if not op.traits.keeps_frames and 1 not in view.positions:
         raise ParameterError(
             f"images of layout {letters}, which has no frames",
             source=op.name,
@@ -276,7 +276,7 @@ def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> in
         ParameterError: its layout has no axis for several channels.
     """
     channels = op.result_channels(spec.channels)
-    if channels > 1 and 4 not in view.places:
+    if channels > 1 and 4 not in view.positions:
         raise ParameterError(
             f"a result with {channels} values a pixel, of layout {layout}",
             source=op.name,

@@ -211,7 +211,7 @@ class Chain(Deferrable):
 
     def results(self, node: DataNode) -> Any:
         """Return a node, one for data and one for labels if there are labels, or one for each of several values."""
-        if len(getattr(node, "given", ())) > 1:
+        if len(getattr(node, "args", ())) > 1:
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
 
@@ -521,7 +521,7 @@ def _letters_after(member: Any, x: Any, result: Any, layout: str) -> str | None:
     first = x[0] if isinstance(x, (list, tuple)) else x
     first_result = result[0] if isinstance(result, (list, tuple)) else result
     if hasattr(member, "shaped"):
-        letters: str = member.shaped(member.held(_placeholder(first), layout))[1]
+        letters: str = member.shaped(member.as_operand(_placeholder(first), layout))[1]
         return letters or None
     return layout if getattr(first_result, "ndim", -1) == len(layout) else None
 

@@ -126,18 +126,18 @@ class DeferredCall(DataNode):
 
     Attributes:
         target: the operator or chain that is called.
-        given: positional arguments, with nodes.
+        args: positional arguments, with nodes.
         options: keyword arguments, with nodes.
     """
 
     target: Deferrable
-    given: tuple[Any, ...]
+    args: tuple[Any, ...]
     options: Mapping[str, Any]
 
     @cached_property
     def inputs(self) -> tuple[DataNode, ...]:
         """The nodes among the arguments."""
-        return tuple(v for v in (*self.given, *self.options.values()) if isinstance(v, DataNode))
+        return tuple(v for v in (*self.args, *self.options.values()) if isinstance(v, DataNode))
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:
@@ -153,8 +153,8 @@ class DeferredCall(DataNode):
     @property
     def applies(self) -> Any:
         """See :meth:`DataNode.applies`; none where a layout is given, which may differ from that of the operand."""
-        first, given = getattr(self.target, "ops", (self.target,))[0], self.given  # of a chain, or itself
-        alone = len(self.operands) == len(given) == 1 and given[0] is self.operands[0]
+        first, args = getattr(self.target, "ops", (self.target,))[0], self.args  # of a chain, or itself
+        alone = len(self.operands) == len(args) == 1 and args[0] is self.operands[0]
         known = first is self.target.operators[0] and first.traits.takes == "images"
         return first if alone and known and not self.options.get("layout") else None
 
@@ -170,20 +170,22 @@ class DeferredCall(DataNode):
 
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
-        given = [_named(value, name) for value in self.given]
-        given += [f"{key}={_named(value, name)}" for key, value in self.options.items() if value is not None]
+        arguments = [_named(value, name) for value in self.args]
+        arguments += [
+            f"{key}={_named(value, name)}" for key, value in self.options.items() if value is not None
+        ]
         if self.target.operators[0] is not self.target:
-            return f"{self.target.expression(name)}({', '.join(given)})"
+            return f"{self.target.expression(name)}({', '.join(arguments)})"
         own = written(self.target, name)
-        return f"{self.label}({', '.join([*given, own] if own else given)})"
+        return f"{self.label}({', '.join([*arguments, own] if own else arguments)})"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:
+    def value(self, operands: Seq[Any], run: Run) -> Any:
         """See :meth:`DataNode.value`."""
         count = len(self.inputs)
         with naming_nodes(self.target.operators):
-            target: Any = self.target.bound(given[count:])
-            values = iter(given[:count])
-            positional = [next(values) if isinstance(v, DataNode) else v for v in self.given]
+            target: Any = self.target.bound(operands[count:])
+            values = iter(operands[:count])
+            positional = [next(values) if isinstance(v, DataNode) else v for v in self.args]
             keywords = {k: next(values) if isinstance(v, DataNode) else v for k, v in self.options.items()}
             accepted = _graph_arguments(getattr(type(target), target.call_method))
             options = {name: getattr(run, name) for name in accepted}

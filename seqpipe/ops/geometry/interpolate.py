@@ -17,8 +17,8 @@ from .resampling import Float32Array, cubic
 __all__ = [
     "KINDS",
     "InterpolationKind",
+    "coordinates_of",
     "interpolated",
-    "places_of",
     "quickly_interpolated",
     "remap_is_exact",
     "remapped",
@@ -32,7 +32,7 @@ _WORK: Final = struct.Struct("2Q11q10d")  # as in warp.c
 _FAR: Final = np.float32(1 << 24)  # limit of coordinates, so that their integers fit 32 bits
 
 
-def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
+def coordinates_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
     """Return the source points of the pixels of a result: x and y, float32 ``(height, width)`` each.
 
     Args:
@@ -114,7 +114,7 @@ def quickly_interpolated(
 
     Args:
         x: images ``(F, H, W, C)`` in main memory.
-        matrix: as :func:`places_of` takes it.
+        matrix: as :func:`coordinates_of` takes it.
         size: rows and columns of the result.
         kind: of the interpolation.
         fill: the value outside; None repeats the pixels at the border.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 from ...errors import ParameterError
-from .interpolate import places_of
+from .interpolate import coordinates_of
 
 __all__ = ["Mapping", "Mappings", "scaling", "spacing_of"]
 
@@ -117,7 +117,7 @@ class Mapping(NamedTuple):
         Coordinates are float32, as in kernels and interpolation, so that at pixel borders labels are taken from the
         same pixels as images.
         """
-        coordinates = places_of(self.matrix.astype(np.float32), self.height, self.width)
+        coordinates = coordinates_of(self.matrix.astype(np.float32), self.height, self.width)
         source = np.floor(np.stack(coordinates, axis=-1)).astype(np.int64)
         height, width = x.shape[-3:-1]
         inside = (source >= 0).all(-1) & (source[..., 0] < width) & (source[..., 1] < height)

@@ -218,12 +218,12 @@ class Taps(NamedTuple):
     """Source pixels and weights of the pixels of one axis.
 
     Attributes:
-        places: ``(taps, size)``, indices of source pixels, within the source.
+        indices: ``(taps, size)``, indices of source pixels, within the source.
         weights: float32, likewise.
         total: float32 ``(size,)``, the sum of the weights of each pixel.
     """
 
-    places: IntArray
+    indices: IntArray
     weights: Float32Array
     total: Float32Array
 
@@ -336,10 +336,10 @@ def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
     library = namespace(x)
     on_device = library.asarray
     down: Any = 0
-    for place, weight in zip(rows.places, rows.weights, strict=True):
-        down = down + on_device(weight)[:, None, None] * x[:, on_device(place)]
+    for indices, weight in zip(rows.indices, rows.weights, strict=True):
+        down = down + on_device(weight)[:, None, None] * x[:, on_device(indices)]
     along: Any = 0
-    for place, weight in zip(columns.places, columns.weights, strict=True):
-        along = along + on_device(weight)[:, None] * down[:, :, on_device(place)]
+    for indices, weight in zip(columns.indices, columns.weights, strict=True):
+        along = along + on_device(weight)[:, None] * down[:, :, on_device(indices)]
     part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
     return along * on_device(part)

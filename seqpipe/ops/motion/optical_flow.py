@@ -20,7 +20,7 @@ from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
 from ...sequence import Batch, Sequence
-from ..arrays.base import Arrays, HeldArray
+from ..arrays.base import ArrayOperand, Arrays
 from ..call.backends import on_device_of
 from ..call.inputs import like_container, like_library
 from ..call.threads import parallel_for, threads
@@ -198,28 +198,28 @@ class OpticalFlow(Arrays):
 
     def _flows(self, value: Any, hints: Any, layout: str | None) -> list[Any]:
         """Return the results for one array, Sequence, or Batch of one shape, each as its type."""
-        held = self.held(value, layout)
-        letters = held.names
-        view = view_of(letters, held.array.ndim)
-        self._check(held, letters)
-        with on_device_of(held.array):
-            frames = view(held.array)
+        operand = self.as_operand(value, layout)
+        letters = operand.names
+        view = view_of(letters, operand.array.ndim)
+        self._check(operand, letters)
+        with on_device_of(operand.array):
+            frames = view(operand.array)
             self._check_frames(frames)
             padded = _padded(value, frames)
-            pairs = self._pairs(frames, padded, hints, held)
-            found = self._computed(pairs, held.array)
+            pairs = self._pairs(frames, padded, hints, operand)
+            found = self._computed(pairs, operand.array)
             made = [self._typed(getattr(found, name)) for name in self.requested]
             return [self._wrap_result(value, one, letters) for one in made]
 
-    def _check(self, held: HeldArray, letters: str) -> None:
+    def _check(self, operand: ArrayOperand, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
             raise ParameterError(
                 f"images of layout {letters or 'unknown'}, which has no frames",
                 source=self.name,
                 allowed="layouts with F, or with D for slices",
             )
-        if not held.array.size:
-            raise ParameterError(f"an array of shape {held.array.shape} holds no pixels", source=self.name)
+        if not operand.array.size:
+            raise ParameterError(f"an array of shape {operand.array.shape} holds no pixels", source=self.name)
 
     def _check_frames(self, frames: Array) -> None:
         if frames.shape[4] not in self.traits.channels:
@@ -235,7 +235,9 @@ class OpticalFlow(Arrays):
                 else "sequences of two frames or more",
             )
 
-    def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: HeldArray) -> Pairs:
+    def _pairs(
+        self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, operand: ArrayOperand
+    ) -> Pairs:
         settings = FlowSettings(
             preset=self.preset,
             grid=self.output_grid,
@@ -248,7 +250,7 @@ class OpticalFlow(Arrays):
         pairs = Pairs(frames, self.stride, padded, self.image_type, settings)
         if hints is not None:
             hint_array = hints.data if isinstance(hints, (Sequence, Batch)) else hints
-            pairs = pairs.with_hints(hint_array, batched=held.first > 0, source=self.name)
+            pairs = pairs.with_hints(hint_array, batched=operand.first > 0, source=self.name)
         return pairs
 
     def _computed(self, pairs: Pairs, frames: Array) -> Flows:

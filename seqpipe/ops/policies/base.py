@@ -299,10 +299,10 @@ class Policy(InSteps, Geometry, register=False):
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            found.append(self._acts.get(key) or self._made(key, spec))
+            found.append(self._acts.get(key) or self._create(key, spec))
         return found
 
-    def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
+    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)

@@ -347,15 +347,19 @@ def _element(several: Any, source: Any, layout: str | None, n: int, at: int) -> 
             several, [_element(s, g, layout, n, at) for s, g in zip(several, source, strict=True)]
         )
     if isinstance(several, Sequence):
-        return _image(several, source, several.data[_place(several.layout, n)], n, at)
+        return _image(several, source, several.data[_index_of(several.layout, n)], n, at)
     if isinstance(several, Batch):
-        pixels = several.sequences if several.stacked is None else several.stacked[_place(several.layout, n)]
+        pixels = (
+            several.sequences if several.stacked is None else several.stacked[_index_of(several.layout, n)]
+        )
         pairs = zip(several.sequences, source.sequences, pixels, strict=True)
-        images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
+        images = tuple(
+            _image(s, g, s.data[_index_of(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs
+        )
         stacked = None if several.stacked is None else pixels
         mask = None if several.mask is None else several.mask[:, n : n + 1]
         return replace(several, sequences=images, stacked=stacked, mask=mask)
-    return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
+    return several[_index_of(layout or DEFAULT_LAYOUTS[several.ndim], n)]
 
 
 def _image(several: Sequence, source: Sequence, data: Array, n: int, at: int) -> Sequence:
@@ -372,7 +376,7 @@ def _image(several: Sequence, source: Sequence, data: Array, n: int, at: int) ->
     return replace(several, data=data, layout=letters, affine=affine, **clocks)
 
 
-def _place(layout: str, n: int) -> tuple[Any, ...]:
+def _index_of(layout: str, n: int) -> tuple[Any, ...]:
     """Return the index of frame ``n``."""
     return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
 
