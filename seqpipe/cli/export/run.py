@@ -55,10 +55,10 @@ def run(options: Options) -> int:
     found = list(find_inputs(options.paths, streamed=True))
     if any(isinstance(item, InputFile) and item.path == "-" for item in found):
         return _run_stream(options, found)
-    volumes, others = split(found)
-    if volumes and options.takes_volumes:
-        if any(isinstance(item, InputFile) for item in others):
-            raise refuse_mixture()
+    volumes, others = split(found) if options.takes_volumes else ([], found)
+    if volumes:
+        if videos := [item for item in others if isinstance(item, InputFile)]:
+            raise refuse_mixture(videos[0], volumes[0])
         from .volumes import run_volumes
 
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
