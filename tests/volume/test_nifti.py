@@ -15,6 +15,7 @@ from seqpipe.errors import ParameterError, SourceError
 from seqpipe.volume import save, to_canonical
 from seqpipe.volume.formats.nifti import TYPES
 from seqpipe.volume.formats.write import nifti_bytes, quaternion_of
+from seqpipe.volume.space import quaternion_matrix
 from tests.support.volumes import needs
 
 SHAPE = (5, 6, 7)
@@ -194,6 +195,13 @@ def test_what_is_written_is_where_it_was_for_nibabel_and_itk(affine):
         assert volume.orientation == "".join(nibabel.aff2axcodes(image.affine))
         canonical = to_canonical(volume.sequence())
         assert canonical.orientation == "RAS"
+
+
+@pytest.mark.parametrize(("qfac", "sign"), [(1.0, 1), (0.0, 1), (-1.0, -1)])
+def test_a_quaternion_is_left_handed_for_a_negative_qfac_alone(qfac, sign):
+    """NIfTI takes 0, of files that leave pixdim[0] empty, as 1."""
+    found = quaternion_matrix((0.0, 0.0, 0.0), (2.0, 3.0, 4.0), (5.0, 6.0, 7.0), qfac)
+    np.testing.assert_array_equal(found, [[2, 0, 0, 5], [0, 3, 0, 6], [0, 0, 4 * sign, 7], [0, 0, 0, 1]])
 
 
 def test_a_sheared_affine_has_no_quaternion():
