@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import seqpipe
 from seqpipe import Sequence
-from seqpipe.errors import ParameterError, SourceError
+from seqpipe.errors import ParameterError, SourceError, UnreadableSourceError
 from seqpipe.volume import save, to_canonical
 from seqpipe.volume.formats.nifti import TYPES
 from seqpipe.volume.formats.write import nifti_bytes, quaternion_of
@@ -53,6 +53,16 @@ def test_every_type_in_both_byte_orders(number, order, tmp_path):
         assert found.data.dtype == kind
         assert np.array_equal(found.data[..., 0], array.T)
         assert np.array_equal(volume[1:3, 2:3].data, found.data[1:3, 2:3])
+
+
+def test_a_sixth_axis_is_refused_unless_it_is_one_long():
+    array = np.arange(5 * 6 * 7, dtype=np.int16).reshape(5, 6, 7, 1, 1, 1)
+    with opened(image_of(array)) as volume:
+        assert np.array_equal(volume.sequence().data[..., 0], array[..., 0, 0, 0].T)
+    with pytest.raises(
+        UnreadableSourceError, match="the volume has the shape 5×6×7×1×1×2; allowed: columns, rows"
+    ):
+        opened(image_of(np.concatenate([array, array], axis=5)))
 
 
 @pytest.mark.parametrize(("channels", "number"), [(3, 128), (4, 2304)])
