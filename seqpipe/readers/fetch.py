@@ -15,7 +15,7 @@ from ..sequence import Sequence
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine, PendingRead
 from ..video.plan.request import Request
-from .lazy_engine import LazyEngine
+from .lazy_engine import LazyPool
 from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import SampleRequest, Selection
@@ -102,7 +102,7 @@ class Fetcher:
     """
 
     selection: Selection
-    engine: LazyEngine
+    engine: LazyPool[Engine]
     output: OutputSpec
     fill: float
     on_error: OnError

@@ -1,4 +1,4 @@
-"""Random split of a dataset into parts that keeps groups together."""
+"""Random split of a dataset into parts that keeps groups together, and repetition of small groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..array import IntArray
 from ..errors import ParameterError
 from .params import SEED
 
-__all__ = ["split_groups"]
+__all__ = ["balanced_items", "split_groups"]
 
 
 def split_groups(
@@ -56,6 +56,29 @@ def split_groups(
         middles = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
         part |= dict(zip(ordered, np.searchsorted(borders, middles, side="right").tolist(), strict=True))
     return np.array([part[group] for group in groups], dtype=np.int64)
+
+
+def balanced_items(groups: Seq[str], keys: Seq[str], seed: int) -> IntArray:
+    """Return the numbers of all items, followed by repetitions until every group has as many as the largest.
+
+    Each item of a group occurs equally often, give or take one; a hash of (seed, key) decides who occurs once more.
+
+    Args:
+        groups: group of each item.
+        keys: key of each item.
+        seed: seed of the choice.
+    """
+    seed = SEED.check(seed)
+    members: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(group, []).append(number)
+    most = max(map(len, members.values()), default=0)
+    repeated: list[int] = []
+    for numbers in members.values():
+        times, more = divmod(most, len(numbers))
+        chosen = sorted(numbers, key=lambda number: _sort_key(seed, "balanced", keys[number]))[:more]
+        repeated += numbers * (times - 1) + sorted(chosen)
+    return np.array([*range(len(groups)), *repeated], dtype=np.int64)
 
 
 def _sort_key(seed: int, name: str, group: str) -> bytes:

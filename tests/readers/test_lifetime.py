@@ -16,7 +16,7 @@ import seqpipe.readers
 from seqpipe.readers import Video, frame_values
 from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
-from seqpipe.video.index.open import open_index
+from seqpipe.video.index.open import IndexOptions, open_index
 from seqpipe.video.source.source import open_source
 from tests.support.datasets import files, gist
 from tests.support.media import made
@@ -190,7 +190,7 @@ def test_two_iterators_in_two_threads_share_a_dataset():
 
 def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
     monkeypatch.setattr(frame_values, "_MAX_FRAMES", 100)
-    clock = Clock(None)
+    clock = Clock(IndexOptions())
     for name in files("h264", "vp9", "av1", "hevc", "h264", "h264_long_gop"):
         times = clock.of(name)
         assert np.array_equal(times, open_index(name).timestamps)
