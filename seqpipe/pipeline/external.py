@@ -453,13 +453,27 @@ class Feed(BatchSource):
         """Whether the queue has no batch for the next run."""
         return not self._queue and (self._last is None or not self._repeat_last)
 
-    def feed(self, given: Any) -> None:
+    def feed(self, batch: Any, layout: str | None = None) -> None:
         """Append a batch to the queue.
+
+        Args:
+            batch: an array ``(N, …)``, or a list of samples; for several parts, a tuple of them.
+            layout: letters of the axes of a sample; None for those of the declaration.
 
         Raises:
             ParameterError: the batch does not match the declaration.
         """
-        self._queue.append(self._values.batch(given))
+        parts = self._values.batch(batch)
+        if layout is not None:
+            for part in parts:
+                if len(layout) != part.ndim:
+                    raise ParameterError(
+                        f"layout={layout!r} for samples with {part.ndim} axes",
+                        source=self.name,
+                        allowed="one letter for each axis",
+                    )
+            parts = tuple(part.with_data(part.data, layout) for part in parts)
+        self._queue.append(parts)
 
     def begin(self) -> Ticket | None:
         """See :meth:`BatchSource.begin`.

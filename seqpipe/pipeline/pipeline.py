@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from ..core.closing import Closing
 from ..core.whole_file import replacing
 from ..errors import ParameterError, StateError, warn_caller
 from ..ops import DataNode, Type
@@ -217,7 +217,7 @@ def _dtype(given: Any) -> str:
     return str(np.dtype(given).name)
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A resumable iterator over the batches that a graph of operators makes from sources.
 
     - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It starts the
@@ -376,14 +376,6 @@ class Pipeline:
     def close(self) -> None:
         """Cancel pending batches, stop the threads, and close the sources."""
         self._executor.close()
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def check_names(names: Seq[str] | None, count: int) -> tuple[str, ...]:
