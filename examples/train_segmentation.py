@@ -12,7 +12,7 @@ Held-out Dice, mean over volumes and classes, of seeds 0, 1 and 2, with mean and
 | command | without augmentation | with it |
 |---|---|---|
 | ``train_segmentation.py out`` | 0.731, 0.730, 0.661: 0.707 ± 0.040 | 0.850, 0.856, 0.881: 0.862 ± 0.016 |
-| the same with ``--media FOLDER --epochs 120`` | 0.823, 0.897, 0.847: 0.856 ± 0.038 | 0.895, 0.931, 0.917: 0.914 ± 0.018 |
+| with ``--media FOLDER --epochs 120`` | 0.823, 0.897, 0.847: 0.856 ± 0.038 | 0.895, 0.931, 0.917: 0.914 ± 0.018 |
 
 Measured with ``OMP_NUM_THREADS=1``; other numbers of threads sum in another order. An interrupted run continues at its
 last epoch, since sampled values depend only on the seed and the epoch.
