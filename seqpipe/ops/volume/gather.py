@@ -62,7 +62,7 @@ def gather(
     Args:
         volume: ``(D, H, W, C)``, any strides; NumPy, or CuPy for a GPU.
         mapping: from the result to the volume.
-        interpolation: how values between voxels are found; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
+        interpolation: interpolation between voxels; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
             through all voxels, as SciPy's order 3.
         fill: value outside the volume, interpolated with voxels at its border; None repeats the border.
         positions: float32 ``(D, H, W, 3)``, used instead of the mapping.
@@ -85,7 +85,7 @@ def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[
     """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
 
     Args:
-        job: the gather, of a dtype that C has a function for.
+        job: the gather, of a dtype that C supports.
         reference: whether to use NumPy even if there is a C compiler.
     """
     out: npt.NDArray[Any] = _empty_like(job.volume, job.mapping.size)
@@ -136,7 +136,7 @@ class Gather(NamedTuple):
     Attributes:
         volume: the volume to read.
         mapping: from the result to it.
-        interpolation: how values between voxels are found.
+        interpolation: interpolation between voxels.
         fill: the value outside, or None.
         positions: used instead of the mapping.
         allocate: allocates memory for the result; None for a new array.
@@ -215,7 +215,7 @@ def _is_planar(volume: Array) -> bool:
 
 
 def _readable(job: Gather) -> Gather:
-    """The same of values that C and kernels have a function for; of a spline, of its coefficients."""
+    """Return a gather of a dtype that C and kernels support; a spline's is one of its coefficients."""
     volume = job.volume
     if job.interpolation != "bspline":
         kind = name_of(volume.dtype)
@@ -235,7 +235,7 @@ def _readable(job: Gather) -> Gather:
 
 
 def _work_type(kind: str, interpolation: Interpolation) -> str:
-    """The type that C and kernels have a function for."""
+    """Return the name of the dtype that C and kernels compute with."""
     mixes = interpolation in ("linear", "cubic")
     if kind in _TYPES and not (mixes and kind in ("int32", "int64")):
         return kind
@@ -302,7 +302,7 @@ def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
     """Describe a gather for C and kernels, as :data:`WORK` has it.
 
     Args:
-        job: the gather, of a dtype that they have a function for.
+        job: the gather, of a dtype that they support.
         out: the result to write.
         lattice: address of the field's control displacements where the volume is, if that is not main memory.
     """

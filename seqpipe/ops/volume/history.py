@@ -81,17 +81,17 @@ def invert(
     interp: str = "linear",
     fill_value: float | None = 0.0,
 ) -> Any:
-    """A volume on the grid that a sample had before its geometry was changed, as predictions are wanted.
+    """Resample a volume to the grid that a sample had before its geometry was changed, such as a prediction.
 
     Args:
         history: of the sample.
         x: an array or a Sequence on the sample's grid, or a part: :class:`seqpipe.parts.Labels` vote.
         layout: of an array.
-        interp: how images between voxels are found.
+        interp: interpolation of images.
         fill_value: value outside the sample.
 
     Returns:
-        What came in. Positions through elastic fields are found to 1e-3 voxel.
+        A value of the input's type. Positions through elastic fields are found to 1e-3 voxel.
 
     Raises:
         ParameterError: x is not of the size that the history ends with.

@@ -49,7 +49,7 @@ _CONTROL: Final = struct.Struct("3Q4q3d")
 
 
 class KernelForm(NamedTuple):
-    """What the kernel of a gather is compiled for: numbers of the dtype, the interpolation and the kind of mapping."""
+    """The variant of the gather kernel: numbers of the dtype, the interpolation and the kind of mapping."""
 
     dtype: int
     interpolation: int

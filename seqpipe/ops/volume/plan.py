@@ -170,7 +170,7 @@ class Plan:
 
     @property
     def spec(self) -> Spec:
-        """What parameters are sampled for."""
+        """Properties of the sample for which parameters are sampled."""
         return Spec(*self.grid.size, *self._rest)
 
     def add(self, op: Any, p: Any) -> None:

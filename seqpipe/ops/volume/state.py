@@ -30,7 +30,7 @@ _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 @dataclass(eq=False)
 class Grid:
-    """Where the voxels of a sample are.
+    """The size and the position of a sample's voxels.
 
     Attributes:
         size: slices, rows and columns.
@@ -42,11 +42,11 @@ class Grid:
 
     @property
     def spacing_mm(self) -> FloatArray | None:
-        """Between slices, rows and columns."""
+        """Distance between slices, rows and columns."""
         return None if self.affine is None else np.linalg.norm(self.affine[:3, :3], axis=0)
 
     def moved(self, matrix: FloatArray, size: Extent) -> Grid:
-        """The grid of a result that a matrix maps to this one."""
+        """Return the grid of a result that a matrix maps to this one."""
         return Grid(size, None if self.affine is None else self.affine @ matrix)
 
     def corners(self) -> FloatArray:
@@ -136,7 +136,7 @@ class SampleState:
 
     @property
     def spec(self) -> Spec:
-        """What parameters are sampled for."""
+        """Properties of the sample for which parameters are sampled."""
         values = self.reference.values
         return Spec(*self.grid.size, values.shape[3], name_of(values.dtype))
 
@@ -161,7 +161,7 @@ def _of_layout(values: Array, layout: str) -> Array:
 
 @cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Its name, which NumPy puts together anew each time."""
+    """Return the name of a dtype, which NumPy computes at every access."""
     return dtype.name
 
 

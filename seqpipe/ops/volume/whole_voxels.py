@@ -39,7 +39,7 @@ class Flip3d(Exact):
 
 
 class Rot90(Exact):
-    """Turn a volume by quarters in one of its planes, as :func:`numpy.rot90` does."""
+    """Rotate a volume by multiples of 90 degrees in one of its planes, as :func:`numpy.rot90` does."""
 
     turns: Number = param(
         1, "quarter turns from the first axis of the plane to the second", lo=-3, hi=3, identity=0
@@ -68,7 +68,7 @@ class Rot90(Exact):
 
 
 class Crop3d(Exact):
-    """Cut a window out of a volume, at a position between its beginning (0) and its end (1) along each axis."""
+    """Crop a window of a volume, at a position between the beginning (0) and the end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
     place: Number = param(
