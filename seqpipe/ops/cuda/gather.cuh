@@ -7,8 +7,8 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Real* m = image.row.matrix;
     const Real divisor = m[6] * column + m[7] * line + m[8];
     // pixel i reaches from i to i + 1
-    const int from_x = (int)floorf(place_at(m, column, line, divisor).v);
-    const int from_y = (int)floorf(place_at(m + 3, column, line, divisor).v);
+    const int from_x = (int)floorf(coordinate_at(m, column, line, divisor).v);
+    const int from_y = (int)floorf(coordinate_at(m + 3, column, line, divisor).v);
     const bool inside =
         from_x >= 0 && from_x < image.item.in_width && from_y >= 0 && from_y < image.item.in_height;
     const Address in = inside ? image.from(from_y, from_x) : 0, out = image.to(y, x);
@@ -43,7 +43,7 @@ struct Way {
 __device__ __forceinline__ bool fetch(const Image& image, const Way& way, int y, int x, Run& run) {
     const int from = way.left + way.right * x;
     read(image.from(way.top + way.down * y, way.right < 0 ? from - (RUN - 1) : from), run);
-    if (way.right < 0) turn(run);
+    if (way.right < 0) reverse(run);
     return true;
 }
 #endif

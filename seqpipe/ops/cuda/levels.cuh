@@ -11,7 +11,7 @@ template <int WORDS> struct __align__(WORDS * WORD) Run {
 };
 
 // What the bytes of a run become, the first of which is of a channel.
-template <int WORDS> __device__ __forceinline__ Run<WORDS> looked_up(const Run<WORDS>& given, unsigned channel) {
+template <int WORDS> __device__ __forceinline__ Run<WORDS> map_bytes(const Run<WORDS>& given, unsigned channel) {
     const unsigned char* tables[TABLES];
 #pragma unroll
     for (int k = 0; k < TABLES; k++) tables[k] = levels + (channel + k < TABLES ? channel + k : channel + k - TABLES) * LEVELS;
@@ -35,12 +35,12 @@ __device__ __forceinline__ unsigned change_runs(const Image& image, unsigned fir
     const unsigned runs = bytes / LONG;
     for (unsigned run = first; run < runs; run += threads) {
         const Run<WORDS> given = ((const Run<WORDS>*)image.in)[run];
-        ((Run<WORDS>*)image.out)[run] = looked_up(given, run * LONG % TABLES);
+        ((Run<WORDS>*)image.out)[run] = map_bytes(given, run * LONG % TABLES);
     }
     return runs * LONG;
 }
 
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, CHANNELS); }
 
 __device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
     const Address in = image.from(y, x), out = image.to(y, x);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void change_levels(const Image& image) {
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
     const unsigned width = image.item.width, pixels = width * image.item.height;
     unsigned done = 0;
-    if (together(image))
+    if (contiguous(image))
         done = (image.in | image.out) % sizeof(Run<4>) ? change_runs<1>(image, first, threads, pixels * CHANNELS)
                                                        : change_runs<4>(image, first, threads, pixels * CHANNELS);
     for (unsigned pixel = done / CHANNELS + first; pixel < pixels; pixel += threads)

@@ -28,7 +28,7 @@ __device__ __forceinline__ Part part_of(const Item& item, int block) {
 struct __align__(16) Vector {
     unsigned words[4];
 };
-template <class Add> __device__ __forceinline__ void show(unsigned word, Add& add) {
+template <class Add> __device__ __forceinline__ void visit(unsigned word, Add& add) {
     if constexpr (sizeof(Value) == 1) {
         add(word);
     } else if constexpr (sizeof(Value) == 2) {
@@ -46,7 +46,7 @@ template <class Add> __device__ __forceinline__ void for_values(Address at, int 
     for (int k = threadIdx.x; k < vectors; k += THREADS) {
         const Vector found = from[k];
 #pragma unroll
-        for (int word = 0; word < 4; word++) show(found.words[word], add);
+        for (int word = 0; word < 4; word++) visit(found.words[word], add);
     }
     for (int k = threadIdx.x; k < count - vectors * EACH; k += THREADS)
         add(__ldg((const Value*)at + (k < before ? k : k + vectors * EACH)));

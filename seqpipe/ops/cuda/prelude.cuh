@@ -190,8 +190,8 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
     }
 // For much work and for little.
 #define FOR_EVERY_PIXEL_AFTER(blocks, begin, make) FOR_EVERY_PIXEL_OF(blocks, const Item&, const Row&, begin, make)
-#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, nothing, make)
-__device__ __forceinline__ void nothing(const Image&) {}
+#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, no_op, make)
+__device__ __forceinline__ void no_op(const Image&) {}
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS

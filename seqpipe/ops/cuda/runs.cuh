@@ -23,7 +23,7 @@ __device__ __forceinline__ void read(Address at, Run& run) {
 }
 
 // A run from its last pixel to its first: each byte from where it was, known when this is compiled.
-__device__ __forceinline__ void turn(Run& run) {
+__device__ __forceinline__ void reverse(Run& run) {
     const Run given = run;
 #pragma unroll
     for (int k = 0; k < WORDS; k++) {

@@ -53,11 +53,11 @@ __device__ __forceinline__ float factor_of(const Job& job, const Image& image, c
 
 // The pixels of a block: by `make_four(image, four)` where they lie together, else by `make(image, y, x)`.
 template <class MakeFour, class Make>
-__device__ __forceinline__ void for_pixels(const Image& image, bool together, MakeFour make_four, Make make) {
-    for_fours(image, together, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
+__device__ __forceinline__ void for_pixels(const Image& image, bool contiguous, MakeFour make_four, Make make) {
+    for_fours(image, contiguous, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
 }
 
-__device__ __forceinline__ Real given(const Image& image, int y, int x, int channel) {
+__device__ __forceinline__ Real input_at(const Image& image, int y, int x, int channel) {
     return load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4]));
 }
 
@@ -67,19 +67,19 @@ __device__ __forceinline__ void add_up(const Job& job, const Image& image, int n
     double found[TOGETHER] = {};
     const auto add = [&](const Image& image, int y, int x) {
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++) found[k] += value_of(given(image, y, x, channel + k).v, k);
+        for (int k = 0; k < TOGETHER; k++) found[k] += value_of(input_at(image, y, x, channel + k).v, k);
     };
 #if CHANNELS
-    const bool together = lie_together(image.in, image.item.in_strides, image.item.width, sizeof(Typed<IN>::T), CHANNELS);
+    const bool contiguous = is_contiguous(image.in, image.item.in_strides, image.item.width, sizeof(Typed<IN>::T), CHANNELS);
     const auto add_four = [&](const Image& image, unsigned four) {
         Words<IN, CHANNELS> words;
         Real values[FOUR * CHANNELS];
         words.read(image.in, four);
-        words.give(values);
+        words.unpack(values);
 #pragma unroll
         for (int at = 0; at < FOUR * CHANNELS; at++) found[at % CHANNELS] += value_of(values[at].v, at % CHANNELS);
     };
-    for_pixels(image, together, add_four, add);
+    for_pixels(image, contiguous, add_four, add);
 #else
     for_pixels(image, false, [](const Image&, unsigned) {}, add);
 #endif
@@ -132,7 +132,7 @@ __device__ __forceinline__ void each_up(const Job& job, const Image& image, int 
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++)
             store<OUT>(image.to(y, x) + (Address)((channel + k) * image.item.out_strides[4]),
-                       changed(given(image, y, x, channel + k), k));
+                       changed(input_at(image, y, x, channel + k), k));
     };
 #if CHANNELS
     const auto make_four = [&](const Image& image, unsigned four) {
@@ -140,13 +140,13 @@ __device__ __forceinline__ void each_up(const Job& job, const Image& image, int 
         Words<OUT, CHANNELS> made;
         Real values[FOUR * CHANNELS];
         words.read(image.in, four);
-        words.give(values);
+        words.unpack(values);
 #pragma unroll
         for (int at = 0; at < FOUR * CHANNELS; at++) values[at] = changed(values[at], at % CHANNELS);
-        made.take(values);
+        made.pack(values);
         made.write(image.out, four);
     };
-    for_pixels(image, lie_together(image, CHANNELS, CHANNELS), make_four, make);
+    for_pixels(image, is_contiguous(image, CHANNELS, CHANNELS), make_four, make);
 #else
     for_pixels(image, false, [](const Image&, unsigned) {}, make);
 #endif
