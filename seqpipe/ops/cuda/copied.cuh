@@ -1,4 +1,4 @@
-// Copies a word into shared memory; it may be used after `wait_for_copies`.
+// Copies a word into shared memory asynchronously; it may be used after `wait_for_copies`.
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_async(unsigned* to, Address from) {
     const unsigned at = (unsigned)__cvta_generic_to_shared(to);

@@ -99,7 +99,7 @@ constexpr int MOST_WEIGHTS = sizeof(Row::weights) / sizeof(Real), MOST_SIDE = TO
 constexpr int HIGH = 32, ROOM = HIGH + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (BROAD + MOST_SIDE - 1);
 constexpr int SHARE = BROAD / GROUPS;  // columns of a thread
 
-// Where a window is larger: each value is read for each result.
+// For larger windows: each value is read again for each result.
 __device__ __forceinline__ Real far_sum(const Image& image, int y, int x, Address channel) {
     const Row& row = image.row;
     const int columns = row.window[1], count = row.window[0] * columns, border = (int)row.edge.v;

@@ -150,26 +150,26 @@ template <class Make> __device__ __forceinline__ void for_blocks(Make make) {
     make(2, own + BLUE, own + RED);
 }
 
-// There for all blocks, and then back: registers hold what either way needs.
+// Transforms and quantizes all blocks, then transforms them back; registers hold what one direction needs at a time.
 __device__ __forceinline__ void quantize(const Cosine& cosine, Planes& planes) {
     unsigned kept[3][2], sums[4];
-    const Way<false> there(cosine);
+    const Transform<false> forward(cosine);
     for_blocks([&](int pair, int first, int second) {
         const unsigned given[2] = {*(const unsigned*)(planes.given + first), *(const unsigned*)(planes.given + second)};
-        there.make(given, sums);
+        forward.make(given, sums);
         round_to(cosine.steps[pair / 2][threadIdx.x % LANES], sums, kept[pair]);
     });
     asm volatile("" ::: "memory");
-    const Way<true> back(cosine);
+    const Transform<true> inverse(cosine);
     for_blocks([&](int pair, int first, int second) {
         constexpr int SHIFT = BITS + KEPT + 3;
-        back.make(kept[pair], sums);
+        inverse.make(kept[pair], sums);
         *(unsigned short*)(planes.found + first) = pair_of((int)sums[0] >> SHIFT, (int)sums[1] >> SHIFT);
         *(unsigned short*)(planes.found + second) = pair_of((int)sums[2] >> SHIFT, (int)sums[3] >> SHIFT);
     });
 }
 
-// Writes what is made of units.
+// Writes the results of a part.
 __device__ __forceinline__ void store_part(const ImageInfo& info, const Part& part, const unsigned* words) {
     if (info.out_words) {
         const int step = info.out_line, lines = info.height - part.top;

@@ -5,12 +5,12 @@
 constexpr int LEVELS = 256;
 __shared__ unsigned char levels[TABLES * LEVELS];
 
-// Bytes that lie one after the other, by so many words.
+// Contiguous bytes, as words.
 template <int WORDS> struct __align__(WORDS * WORD) Run {
     unsigned words[WORDS];
 };
 
-// What the bytes of a run become, the first of which is of a channel.
+// Maps the bytes of a run by the tables; the first byte belongs to `channel`.
 template <int WORDS> __device__ __forceinline__ Run<WORDS> map_bytes(const Run<WORDS>& given, unsigned channel) {
     const unsigned char* tables[TABLES];
 #pragma unroll
@@ -27,8 +27,7 @@ template <int WORDS> __device__ __forceinline__ Run<WORDS> map_bytes(const Run<W
     return made;
 }
 
-// Changes bytes by runs; returns how many. Neighboring threads have runs beside each other, for memory takes part of a line as
-// long as all of it.
+// Changes bytes by runs; returns how many. Neighboring threads process neighboring runs, so that accesses are coalesced.
 template <int WORDS>
 __device__ __forceinline__ unsigned change_runs(const Image& image, unsigned first, unsigned threads, unsigned bytes) {
     constexpr int LONG = WORDS * WORD;
@@ -51,7 +50,7 @@ __device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
     }
 }
 
-// Changes the bytes of an image, when the tables are made.
+// Changes the bytes of an image; the tables must be complete.
 __device__ __forceinline__ void change_levels(const Image& image) {
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
     const unsigned width = image.item.width, pixels = width * image.item.height;

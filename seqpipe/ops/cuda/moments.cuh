@@ -14,7 +14,7 @@ struct Pair {  // of a part: its sum, and the squares of the distances from its 
     double sum, squares;
 };
 
-// Values of a row, from one on.
+// Consecutive values of a row.
 struct Part {
     int first, count;
 };
@@ -24,7 +24,7 @@ __device__ __forceinline__ Part part_of(const Item& item, int block) {
     return {first, min(each, values - first)};
 }
 
-// Shows `add` the values of a part: of 16 bits and more one by one, bytes as words of four or less.
+// Passes the values of a part to `add`: one by one if they have 16 bits or more, bytes as words of up to four.
 struct __align__(16) Vector {
     unsigned words[4];
 };

@@ -2,11 +2,11 @@
 #include "strip.cuh"
 #include "copied.cuh"
 
-// How many lines are taken at a time, of so many bytes each, so that all warps have room.
+// The number of lines of so many bytes that are loaded at a time, so that the memory of a warp suffices.
 __device__ constexpr int rows_of(int bytes) { return 8 * bytes <= BYTES ? 8 : 4 * bytes <= BYTES ? 4 : 2; }
 
-// What a strip of WIDTH values sees of ROWS lines, LEAD values before it, which are whole words, and REACH beyond it. So
-// many threads take a line; lines are PITCH words from one to the next.
+// The input of a strip of WIDTH values: ROWS lines, with LEAD values before it, which are whole words, and REACH behind it.
+// BESIDE threads load a line; lines are PITCH words apart.
 template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES / ROWS, int APART = 0> struct Seen {
     static constexpr int COUNT = (LEAD + WIDTH + REACH + EACH - 1) / EACH, PITCH = APART ? APART : COUNT | 1;
     static constexpr int AT_ONCE = LANES / BESIDE;  // lines
@@ -15,13 +15,13 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
 
     __device__ __forceinline__ const unsigned* line(int number) const { return words + number * PITCH; }
 
-    // Asks for lines from `line` on. All threads have done with those before.
+    // Requests lines from `line` on. All threads must have finished with the lines before.
     __device__ __forceinline__ void prefetch(const ImageInfo& info, const Strip& strip, int line) {
         if (!info.aligned) return;
         const int y = threadIdx.x % LANES / BESIDE, x = threadIdx.x % BESIDE, begin = strip.left - LEAD;
         const int length = info.input.length;
         unsigned* to = words + y * PITCH + x;
-        // where a thread has few words of a line, it tells once for all lines which of them there are
+        // a thread with few words of a line determines once, for all lines, which of them exist
         constexpr bool FEW = COUNT <= 4 * BESIDE;
         if (line >= 0 && line + ROWS <= info.height && (FEW || (begin >= 0 && begin + COUNT * EACH <= length))) {
             Address start = info.input.contiguous_at(strip.channel, line + y, begin + x * EACH);
@@ -46,7 +46,7 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
         }
     }
 
-    // Waits for them, and puts in what is beyond the border, and all that does not lie in whole words.
+    // Waits for them, and fills in values beyond the border, and all values of unaligned images.
     __device__ __forceinline__ void wait(const ImageInfo& info, const Strip& strip, int line) {
         wait_for_copies();
         __syncwarp();
@@ -60,7 +60,7 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
         __syncwarp();
     }
 
-    // The value that stands at `number` of a line, -1 for none.
+    // The index of the value that a line shows at `number`, which may be beyond the border; -1 for the fill value.
     static __device__ __forceinline__ int source_of(const ImageInfo& info, int number) {
         constexpr int FAR = 1024;  // pixels, so that there are no negative numbers
         if (number >= 0 && number < info.input.length) return number;
@@ -69,7 +69,7 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
         return column < 0 ? -1 : column * STEP + (int)(far % STEP);
     }
 
-    // So many values before and behind lines whose words are there; what is on this side of the border mostly is, too.
+    // Fills in `before` and `behind` values on both sides of lines whose words are loaded; their sources mostly are, too.
     __device__ __forceinline__ void fill_margins(const ImageInfo& info, const Strip& strip, int line, int before, int behind) {
         const int begin = strip.left - LEAD;
 #pragma unroll 1
@@ -91,7 +91,7 @@ template <int ROWS, int LEAD, int REACH, int WIDTH = STRIP, int BESIDE = LANES /
         }
     }
 
-    // All values of all lines.
+    // Loads all values of all lines one by one.
     __device__ __forceinline__ void load_unaligned(const ImageInfo& info, const Strip& strip, int line, int end) {
         const int begin = strip.left - LEAD;
 #pragma unroll 1

@@ -14,7 +14,7 @@ __device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
     return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
 }
 
-// What an image's statistics are of: images and channels in a row, and how many values they have.
+// The values that the statistics of an image cover: consecutive images and channels, and the number of values.
 struct Over {
     int first, images, channels;
     double count;
@@ -35,7 +35,7 @@ __device__ __forceinline__ double total(const Job& job, const Over& all, int cha
     return of_block(own);
 }
 
-__device__ __forceinline__ int kept(int channel) { return min(channel, 15); }  // all that follow have the same
+__device__ __forceinline__ int kept(int channel) { return min(channel, 15); }  // further channels have the values of the last
 
 __device__ __forceinline__ double mean_of(const Job& job, const Image& image, const Over& all, int channel) {
     if (!image.row.computes_mean) return image.row.means[kept(channel)].v;
@@ -51,7 +51,7 @@ __device__ __forceinline__ float factor_of(const Job& job, const Image& image, c
     return (float)(deviation > 0 ? (double)row.scale.v * (1 / deviation) : 0.0);
 }
 
-// The pixels of a block: by `make_four(image, four)` where they lie together, else by `make(image, y, x)`.
+// Processes the pixels of a block: by `make_four(image, four)` where they are contiguous, else by `make(image, y, x)`.
 template <class MakeFour, class Make>
 __device__ __forceinline__ void for_pixels(const Image& image, bool contiguous, MakeFour make_four, Make make) {
     for_fours(image, contiguous, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
@@ -61,7 +61,7 @@ __device__ __forceinline__ Real input_at(const Image& image, int y, int x, int c
     return load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4]));
 }
 
-// A pass over the pixels of a block, whose `value_of(value, k)` are added up for each of the channels at once.
+// Adds up `value_of(value, k)` of all pixels of a block, for TOGETHER channels at once.
 template <double Gathered::*MEMBER, class Value>
 __device__ __forceinline__ void add_up(const Job& job, const Image& image, int number, int channel, Value value_of) {
     double found[TOGETHER] = {};

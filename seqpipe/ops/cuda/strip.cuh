@@ -1,35 +1,36 @@
-// For results that depend on few values around them. A line is a row of an image as contiguous values: of all channels, or of
-// one if their number is unknown; so the next value of a channel is STEP further. A warp computes a strip, STRIP values of
-// some lines, from top to bottom. It copies some lines at a time with their margins into shared memory; borders are handled
-// only there.
+// For results that depend on few neighboring values. A line is a row of an image as consecutive values: of all channels, or of
+// one channel if their number is unknown at compile time; the next value of a channel is STEP further. A warp computes a strip,
+// STRIP values of several lines, from top to bottom. It copies some lines at a time with their margins into shared memory;
+// borders are handled only there.
 
 #include "bytes.cuh"
 
 constexpr int LANES = 32, WARPS = THREADS / LANES, STEP = TOGETHER;
-constexpr int STRIP = WIDE / 2, PER_LANE = STRIP / LANES;  // values beside each other, and those of a thread
+constexpr int STRIP = WIDE / 2, PER_LANE = STRIP / LANES;  // values of a line in a strip, and those of a thread
 
-// Values lie in shared memory as in the image, EACH in a word; but halves as floats, for what is beyond need be no half.
+// Shared memory holds values in the type of the image, EACH in a word; but float16 as float32, because the fill value may be
+// no float16.
 constexpr int SIZE = IN == 0 ? 1 : IN < 3 ? 2 : 4, EACH = sizeof(unsigned) / SIZE;
 
-// Where the compiler needs more registers for the same.
+// Architectures for which the compiler needs more registers.
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 1000
 constexpr bool MANY_REGISTERS = true;
 #else
 constexpr bool MANY_REGISTERS = false;
 #endif
 
-// Four numbers that are moved at once.
+// Four numbers that are loaded and stored at once.
 struct __align__(16) Quad {
     Real values[PER_LANE];
 };
 
-// Where the values of an image's lines lie.
+// Addresses of the values of an image's lines.
 template <int TYPE> struct Lines {
     static constexpr int LONG = sizeof(typename Typed<TYPE>::T);
     Address first;
-    long long line, pixel, value;  // bytes from one to the next
+    long long line, pixel, value;  // bytes from one to the next of these
     int length;                    // values
-    bool contiguous, words;            // lie values one after the other, and lines on whole words
+    bool contiguous, words;            // whether values are contiguous, and lines begin at whole words
     __device__ __forceinline__ void set(Address image, const long long* strides, int width) {
         first = image, line = strides[2], pixel = strides[3], value = strides[4], length = width * STEP;
         contiguous = pixel == STEP * LONG && (STEP == 1 || value == LONG);
@@ -48,7 +49,7 @@ template <int TYPE> struct Lines {
     }
 };
 
-// How many processors a GPU has, or a little more.
+// The number of multiprocessors of the GPU, or a little more.
 #ifdef __CUDACC__
 __device__ __forceinline__ int processors() {
     int count;
@@ -59,14 +60,14 @@ __device__ __forceinline__ int processors() {
 static inline int processors() { return 132; }
 #endif
 
-// What the threads of a block know of its image. It is in shared memory, for their registers are few.
+// What the threads of a block share about its image; in shared memory, to save registers.
 struct ImageInfo {
     Lines<IN> input;
     Lines<OUT> output;
     int height, width, border, channels, images;
-    int warps;  // that are enough
+    int warps;  // enough to occupy the GPU
     Real beyond;
-    bool aligned;  // whether all are whole words, of each thread
+    bool aligned;  // whether the values of every thread are whole words
 };
 __device__ __forceinline__ void set(const Job& job, const Image& image, int blocks, ImageInfo& info) {
     if (threadIdx.x == 0) {
@@ -81,24 +82,24 @@ __device__ __forceinline__ void set(const Job& job, const Image& image, int bloc
     __syncthreads();
 }
 
-// A condition that the compiler knows nothing of, so that it does not write twice what is between two looks at it.
+// A condition that is opaque to the compiler, so that it does not duplicate the code between two tests of it.
 __device__ __forceinline__ bool opaque(int condition) {
     asm volatile("" : "+r"(condition));
     return condition;
 }
 
 struct Strip {
-    int channel, top, left, tall;  // lines; values from the left
+    int channel, top, left, tall;  // tall in lines; left in values
     __device__ __forceinline__ int first_value() const { return left + (int)threadIdx.x % LANES * PER_LANE; }
 };
 
-// How an image is cut into strips, of so many lines each: some beside each other, some below. It is in shared memory, too.
+// Division of an image into strips of at most `most` lines, `across` by `down`; in shared memory, too.
 struct StripGrid {
     int across, down, most, count;
 };
 
-// All strips of an image, the warps' one after the other. Each sees MORE lines than it makes, ROWS at a time; so it has
-// as many as are no waste, if there are images enough for all warps that are enough for a GPU.
+// Calls `make` for each strip of an image; each warp processes one after the other. A strip reads MORE lines than it computes,
+// ROWS at a time, so strips are as tall as possible while the images give enough of them to occupy the GPU.
 //
 // `begin` is called first, by all threads of a block that has strips.
 template <int ROWS, int MORE, int WIDTH = STRIP, class Begin, class Make>
@@ -125,7 +126,7 @@ template <int ROWS, int MORE, class Make> __device__ __forceinline__ void for_st
     for_strips<ROWS, MORE>(info, [] {}, make);
 }
 
-// Value `number` of a word, without the conversion, which takes longer: bits of a large number, less that number.
+// Value `number` of a word. Bits of a large float minus that float, which is faster than a conversion.
 __device__ __forceinline__ Real value_in(unsigned word, int number) {
     if constexpr (IN == 0)
         return byte_of(word, number);
@@ -138,8 +139,8 @@ __device__ __forceinline__ Real value_in(unsigned word, int number) {
         return __uint_as_float(word);
 }
 
-// The product of such a value and a weight. Of a large number less 2²³ it is the same in one step less: 2²³ times a weight
-// is exact, and so is the sum before it is rounded, once. But what is 0 has no sign then, which only whole numbers forget.
+// The product of such a value and a weight. One fused operation subtracts 2²³ and multiplies: 2²³ times a weight is exact, and
+// the sum is rounded once, so the result is the same. Only the sign of 0 is lost, which integers do not have.
 constexpr bool LARGE = IN < 2 && OUT < 3;
 template <bool FEW> struct Weighs { typedef Real T; };
 template <> struct Weighs<true> { typedef Weight T; };
@@ -157,19 +158,19 @@ __device__ __forceinline__ Real product(Real large, Weight by) {
 }
 __device__ __forceinline__ Real product(Real value, Real weight) { return value * weight; }
 
-// A value as it is kept.
+// The type of a value in shared memory.
 template <int TYPE> struct SharedType { typedef typename Typed<TYPE>::T T; };
 template <> struct SharedType<3> { typedef float T; };
 typedef SharedType<IN>::T SharedValue;
 __device__ __forceinline__ SharedValue shared_value(Real value) { return (SharedValue)value.v; }
 
-// What a warp has of shared memory.
+// The shared memory of a warp.
 constexpr int BYTES = 5984;
 struct __align__(16) WarpMemory {
     unsigned char bytes[BYTES];
 };
 
-// Whole numbers by the rule of `stored`, as the lower bits of 1.5 * 2²³, where floats are whole numbers.
+// Integers rounded as by `stored`, in the lower bits of a float near 1.5 * 2²³, where floats are integers.
 template <int TYPE> __device__ __forceinline__ unsigned rounded_bits(Real value) {
     if constexpr (TYPE < 3)
         return __float_as_uint(
@@ -187,7 +188,7 @@ template <int TYPE> __device__ __forceinline__ typename Typed<TYPE>::T of_bits(u
         return (typename Typed<TYPE>::T)bits;
 }
 
-// A thread's own values, in whole words.
+// The values of a thread, in whole words.
 __device__ __forceinline__ void store_bits(Address to, const unsigned (&bits)[PER_LANE]) {
     unsigned* const words = (unsigned*)to;
     if constexpr (OUT == 0)
@@ -213,8 +214,8 @@ __device__ __forceinline__ void load_values(Address from, Real (&values)[PER_LAN
     for (int k = 0; k < PER_LANE; k++) values[k] = value_in(__ldg((const unsigned*)from + k / EACH), k % EACH);
 }
 
-// Where values are no whole words: those of ROWS lines from line `line` of a strip on, one by one. `make(k, x, center)` is
-// the result of value x in the k-th of these lines.
+// Where values are not whole words: stores those of ROWS lines of a strip, from `line` on, one by one. `make(k, x, center)` is
+// the result for value x in the k-th of these lines.
 template <int ROWS, int WIDTH = STRIP, class Make>
 __device__ __forceinline__ void store_unaligned(const ImageInfo& info, const Strip& strip, int line, Make make) {
     __syncwarp();
@@ -229,7 +230,7 @@ __device__ __forceinline__ void store_unaligned(const ImageInfo& info, const Str
     __syncwarp();
 }
 
-// A strip as it is.
+// Copies an image unchanged.
 __device__ __forceinline__ void copy_strips(const ImageInfo& info) {
     for_strips<1, 0>(info, [&](const Strip& strip) {
         if (!info.aligned)
@@ -246,8 +247,8 @@ __device__ __forceinline__ void copy_strips(const ImageInfo& info) {
     });
 }
 
-// The image of a block, if it is for this kernel; `make` makes what its strips are, with room for each warp. So many blocks
-// for a processor are enough: as many as share it, as the bounds of the kernels are, WAVES times.
+// Calls `make` for the image of a block if its row selects this kernel by `reach`, with shared memory for each warp. ENOUGH
+// blocks occupy a multiprocessor; 0 for WAVES times as many as the launch bounds allow at once.
 template <class WarpMemory = WarpMemory, int ENOUGH = 0, class Make>
 __device__ __forceinline__ void for_image(const Job& job, int reach, Make make) {
     __shared__ ImageInfo info;

@@ -4,7 +4,7 @@
 
 constexpr int FOUR = 4;
 
-// The values of four pixels, of so many each, as words of memory.
+// The values of four pixels, VALUES each, as words of memory.
 template <int TYPE, int VALUES> struct Words {
     typedef typename Typed<TYPE>::T T;
     static constexpr int MANY = FOUR * VALUES, EACH = sizeof(unsigned) / sizeof(T), COUNT = MANY / EACH;
@@ -43,20 +43,20 @@ template <int TYPE, int VALUES> struct Words {
     }
 };
 
-// Whether the pixels of an image, of so many values, lie one after the other, in whole words.
+// Whether the pixels of an image, with so many values each, are contiguous, in whole words.
 __device__ __forceinline__ bool is_contiguous(Address at, const long long* strides, int width, int size, int values) {
     return at % sizeof(unsigned) == 0 && strides[4] == size && strides[3] == values * size &&
            strides[2] == width * strides[3];
 }
 
-// Whether both what is given and what is made do, of so many values.
+// Whether those of both the input and the output are.
 __device__ __forceinline__ bool is_contiguous(const Image& image, int input_values, int output_values) {
     return is_contiguous(image.in, image.item.in_strides, image.item.width, sizeof(typename Typed<IN>::T), input_values) &&
            is_contiguous(image.out, image.item.out_strides, image.item.width, sizeof(typename Typed<OUT>::T), output_values);
 }
 
-// The pixels of a thread, the first of a number of threads that are for an image: by `make_four(image, four)`, and the
-// rest, or all where they do not lie together, by `make(image, y, x)`.
+// Processes the pixels of thread `first` of the `threads` of an image: four at a time by `make_four(image, four)`; the rest,
+// or all where they are not contiguous, by `make(image, y, x)`.
 template <class MakeFour, class Make>
 __device__ __forceinline__ void for_fours(const Image& image, bool contiguous, unsigned first, unsigned threads,
                                           MakeFour make_four, Make make) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void for_fours(const Image& image, bool contiguous, u
 #else
 #define FOR_EVERY_FOUR_OF(blocks, ItemOfThread, begin, contiguous, make_four, make, end) FOR_EVERY_PIXEL_AFTER(blocks, no_op, make)
 #endif
-// For much work, with registers for it alone, and for little.
+// For much work, where the item stays in memory to save registers, and for little.
 #define FOR_EVERY_FOUR_IN(blocks, begin, contiguous, make_four, make, end) \
     FOR_EVERY_FOUR_OF(blocks, const Item&, begin, contiguous, make_four, make, end)
 #define FOR_EVERY_FOUR(begin, contiguous, make_four, make) \
