@@ -239,7 +239,7 @@ class Slice(Canvas):
             {"end": (1, 1), "shape": (1, 1)},
             "slice: end and shape given; allowed: one of end, rel_end, shape, rel_shape",
         ),
-        ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixels"),
+        ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixel"),
         ({"start": (0, 1, 2)}, "start.* allowed: 2 values, each a number"),
         (
             {"pad_mode": "mirror"},
