@@ -74,6 +74,8 @@ def test_sequences_in_which_something_moves(run, tmp_path):
         (["--start", "0:01.5", "--every", 3], [38, 41, 44, 47]),
         (["--start", "1.6", "--duration", "0:00:00.08"], [40, 41]),
         (["--fps", 5, "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--fps", "10/2", "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--frames", " 40, -1,3"], [3, 40, 47]),
     ],
 )
 def test_selections(run, tmp_path, options, expected):
@@ -416,3 +418,12 @@ def test_json_of_the_manifest_and_of_stdout_agree(run, tmp_path):
     )
     told = [json.loads(line) for line in result.stdout.splitlines()][:-1]
     assert [{**row, "type": "output"} for row in rows(manifest)] == told
+
+
+def test_what_a_folder_holds_besides_is_told_once(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(made("h264"), tmp_path / "in")
+    (tmp_path / "in/note.txt").touch()
+    result = run("export", tmp_path / "in", "--out", tmp_path / "o", "--num", 1)
+    assert result.stderr.count("1 other file (.txt 1) skipped") == 1
+    assert "1 file written to" in result.stderr

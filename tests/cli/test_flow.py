@@ -234,5 +234,5 @@ def test_a_volume_has_no_motion(run, tmp_path):
     told = run(
         "flow", made("h264"), tmp_path / "a.nii.gz", "--out", tmp_path / "o", "--end", "3f", *SMALL, code=1
     )
-    assert "a.nii.gz: " in told.stderr
+    assert "a.nii.gz: this is a NIfTI volume, not a video" in told.stderr
     assert files(tmp_path / "o") == ["h264/000000.flo", "h264/000001.flo"]

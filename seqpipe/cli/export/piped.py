@@ -19,7 +19,7 @@ from typing import Final
 import click
 import numpy as np
 
-from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, UnreadableSourceError, printable
 from ...sampling.windows import RollingWindows, Windows
 from ...sequence import Sequence
 from ...video.device import Device
@@ -121,6 +121,12 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
 
 def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
     selection = request.selection
+    if standard_input().is_empty:
+        raise UnreadableSourceError(
+            "it is empty (0 bytes)",
+            source="standard input",
+            advice="The program that writes into the pipe may have failed",
+        )
     return FrameStream(
         standard_input(),
         _FOREVER,

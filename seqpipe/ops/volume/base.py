@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
@@ -20,6 +22,7 @@ from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
+from ..core.types import Type
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
 from .held import Grid, name_of
@@ -103,6 +106,12 @@ class Volumetric(Declaration, register=False):
         """
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return (replace(given[0], shape=None, kind="images"),)
 
     @property
     def _overrides_sample(self) -> bool:
