@@ -92,8 +92,9 @@ class Param:
 
 
 def _digits(bound: float) -> str:
-    """Return a bound in full, up to ten digits: 10000000, not 1e+07."""
-    return f"{bound:.10g}"
+    """Return a bound as users write it, without an exponent where that is readable: 10000000, 0.000001."""
+    readable = bound == 0 or 1e-6 <= abs(bound) < 1e10
+    return f"{bound:.10f}".rstrip("0").rstrip(".") if readable else f"{bound:g}"
 
 
 def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) -> Param:

@@ -177,7 +177,7 @@ USAGE = [
         ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
         "would have the name .seqpipe-export.json, as the note of what is in this folder is",
     ),
-    (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 1e-06 to 10000 Hz"),
+    (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 0.000001 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
     (["--out", "o", "--num", "1.5"], "num=1.5 is not valid; allowed: a whole number from 1 to 10000000"),
     (

@@ -104,9 +104,9 @@ def test_no_colors_are_made_on_the_way(run, tmp_path, monkeypatch):
     """Nor for the contact sheet, so that what is written does not depend on it."""
     made_of, whole = [], Converter.__init__
 
-    def noting(self, info, output, *given):
+    def noting(self, info, output, *others, **named):
         made_of.append(output.color)
-        whole(self, info, output, *given)
+        whole(self, info, output, *others, **named)
 
     monkeypatch.setattr(Converter, "__init__", noting)
     command = ["flow", made("h264"), "--end", "5f", "--contact-sheet", *SMALL]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
 from ..call.inputs import check_type
@@ -185,9 +186,13 @@ class Exact(Volumetric, register=False):
         """Whether it may smooth images, which requires a separate pass."""
         return False
 
-    @property
+    @cached_property
     def how(self) -> dict[str, Any]:
         """Settings that must be equal for operators to be fused."""
+        return self.settings_of_gather()
+
+    def settings_of_gather(self) -> dict[str, Any]:
+        """Return :attr:`how`, which calls this once."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")
