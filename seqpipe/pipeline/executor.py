@@ -209,7 +209,10 @@ class Executor:
                 self._broken = error
 
     def _fits(self) -> bool:
-        """Return whether the memory limits allow one more batch, and no source waits to be fed."""
+        """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
+
+        Each source has its own limit: for a reader its ``prefetch_gib``, which its own iterators apply likewise.
+        """
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
