@@ -21,10 +21,9 @@ from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
-from .backend import DecodeBackend
+from .backend import DecodeBackend, ReaderContext
 from .children import Children, children
 from .fused_decode import FusedDecoder
-from .single_reader import ReaderContext
 from .work_split import CpuShare, WorkSplit
 
 __all__ = ["gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
