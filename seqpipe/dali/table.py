@@ -68,7 +68,6 @@ _LIST: Final = (
         "decoders.video",
         build=decoders.decode_video,
         accept=_DECODING,
-        refuse={"fill_value": "nothing is padded"},
     ),
     Row("decoders.audio", why=_OTHER_DATA),
     Row("decoders.inflate", why=_FUNCTION),
