@@ -49,7 +49,7 @@ def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
 
     def reference(value: Any) -> Any:
         if isinstance(value, DataNode):
-            return {"node": order.place(value)}
+            return {"node": order.position(value)}
         raise ParameterError(
             f"a {type(value).__name__} is part of the graph",
             source="Graph",

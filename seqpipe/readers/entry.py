@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from ..errors import ParameterError
-from ..sampling.split import split_groups
+from ..sampling.split import balanced_items, split_groups
 from .labels import NO_LABEL, LabelParser, LabelType
 from .ranges import Range
 
@@ -45,6 +46,9 @@ class Listing:
     ``Video(videos=listing)`` reads them; a listing can be divided first:
 
     train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, by="subject")
+    reader = Video(videos=train.balanced(), sequence_length=16, clips_per_video=1, shuffle=True)
+
+    ``listing[:100]`` is a listing of the first entries, and ``listing + other`` has those of both.
 
     Attributes:
         entries: the videos, in the order of the dataset.
@@ -94,6 +98,33 @@ class Listing:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
 
+    @overload
+    def __getitem__(self, key: int) -> Entry: ...
+    @overload
+    def __getitem__(self, key: slice) -> Listing: ...
+    def __getitem__(self, key: int | slice) -> Entry | Listing:
+        """Return an entry by its number, or a listing of the entries in a slice."""
+        return replace(self, entries=self.entries[key]) if isinstance(key, slice) else self.entries[key]
+
+    def __add__(self, other: Listing) -> Listing:
+        """Return a listing of the entries of both; labels of both must have the same meaning.
+
+        Raises:
+            ParameterError: classes, type or number of the labels differ.
+        """
+        if not isinstance(other, Listing):
+            return NotImplemented
+        for name in ("label_type", "classes", "width"):
+            one, two = getattr(self, name), getattr(other, name)
+            if one != two:
+                raise ParameterError(
+                    f"{name} of the listings differ: {_brief(one)} and {_brief(two)}",
+                    allowed="listings whose labels have the same meaning",
+                    advice="Create both with the same classes=[…]",
+                )
+        passed = Counter(self.passed_over) + Counter(other.passed_over)
+        return replace(self, entries=self.entries + other.entries, passed_over=dict(passed))
+
     def where(self, keep: Callable[[Entry], bool]) -> Listing:
         """Return a listing of the entries for which a function is true, in their order."""
         return replace(self, entries=tuple(filter(keep, self.entries)))
@@ -142,6 +173,22 @@ class Listing:
         """Return a random share of the videos; arguments and errors are those of :meth:`split`."""
         return self.split((share,), seed=seed, by=by, stratified=stratified)[0]
 
+    def balanced(self, *, seed: int = 0, by: str | Callable[[Entry], Any] = "label") -> Listing:
+        """Return a listing in which every class occurs equally often: videos of smaller classes are repeated.
+
+        Each occurrence is a video of its own, with its own random clips. Balance the training part after :meth:`split`.
+
+        Args:
+            seed: seed of the choice of the videos that occur once more.
+            by: what to balance: ``"label"``, the name of a field, or a function of an entry.
+
+        Raises:
+            ParameterError: a field does not exist.
+        """
+        groups = [self._group(entry, by) for entry in self.entries]
+        numbers = balanced_items(groups, [entry.key for entry in self.entries], seed)
+        return replace(self, entries=tuple(self.entries[number] for number in numbers.tolist()))
+
     def _group(self, entry: Entry, by: str | Callable[[Entry], Any] | None) -> str:
         if by is None or by == "path":
             return entry.key
@@ -153,3 +200,10 @@ class Listing:
             allowed = ", ".join(("label", "path", *entry.fields))
             raise ParameterError(f"by={by!r} is no field", source=entry.name, allowed=allowed)
         return repr(entry.fields[by])
+
+
+def _brief(value: Any) -> str:
+    """Return a value for a message; of many classes the number and the first ones."""
+    if isinstance(value, tuple) and len(value) > 3:
+        return f"{len(value)} classes ({', '.join(map(repr, value[:3]))}, …)"
+    return repr(value)

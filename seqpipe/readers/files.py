@@ -185,6 +185,7 @@ def _name(file: Any) -> str:
 
 def _labels(values: Iterable[Any], names: list[str], parser: LabelParser) -> list[Any]:
     labels = []
+    values = values.tolist() if hasattr(values, "tolist") else values  # tensors are made of tensors
     for number, value in enumerate(_one_per_file("labels", values, names)):
         try:
             labels.append(parser(value))

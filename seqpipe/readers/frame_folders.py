@@ -24,7 +24,6 @@ from ..images import decode_image, image_extensions
 from ..sequence import Sequence
 from ..video.convert.converter import Converter, OutputSpec
 from ..video.convert.surface import Surface, surface_format
-from ..video.device import Device
 from ..video.engine.engine import Engine, PendingRead, available_cores
 from ..video.engine.workers import Workers
 from ..video.interruptible import InterruptibleFuture
@@ -33,7 +32,7 @@ from ..video.plan.request import Outcomes, Request, check_memory
 from ..video.probe.facts import Facts
 from ..video.probe.info import StreamInfo
 from .entry import Entry, Listing
-from .lazy_engine import LazyEngine
+from .lazy_engine import LazyPool
 from .selection import Catalog
 from .survey import VideoSurvey
 
@@ -257,8 +256,8 @@ class FolderEngine:
         return known[key]
 
 
-class LazyFolderEngine(LazyEngine):
-    """A :class:`LazyEngine` that creates a :class:`FolderEngine`.
+class LazyFolderEngine(LazyPool[Engine]):
+    """A lazy :class:`FolderEngine`.
 
     Args:
         files: the mapping from frame numbers to files.
@@ -266,15 +265,15 @@ class LazyFolderEngine(LazyEngine):
     """
 
     def __init__(self, files: FrameFiles, threads: int | None) -> None:
-        super().__init__(threads, None, Device("cpu"), "auto")
-        self._files = files
+        super().__init__()
+        self._arguments = files, threads
 
     def make(self) -> Engine:
-        """See :meth:`LazyEngine.make`."""
-        return cast("Engine", FolderEngine(self._files, self._threads))
+        """See :meth:`LazyPool.make`."""
+        return cast("Engine", FolderEngine(*self._arguments))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyFolderEngine, (self._files, self._threads)
+        return LazyFolderEngine, self._arguments
 
 
 def _decoded(path: str, *, gray: bool) -> npt.NDArray[np.uint8]:

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core.padding import PadMode
 from ..core.param import check_path
 from ..errors import ParameterError, SourceNotFoundError
-from ..sampling import EpochOrder, choose_sampler
-from ..sampling.params import MIN_FRAMES, ON_ERROR, REPEATS, ClipMode, OnError, SegmentMode
-from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
-from ..video.device import THREADS, Device
+from ..sampling.params import ClipMode, OnError, SegmentMode
+from ..video.convert.output import Color, DType, OutputSpec
+from ..video.engine.engine import Engine
 from .entry import Entry, Listing
-from .fetch import Fetcher
 from .files import list_files
 from .frame_folders import FolderSurvey, FrameFiles, LazyFolderEngine
-from .frame_values import Clock
 from .labels import NO_LABEL, LabelParser, LabelType
-from .loader import PassContext
-from .params import (
-    CLIP_LAYOUT,
-    PREFETCH,
-    PREFETCH_GIB,
-    ClipLayout,
-    bytes_ahead,
-    check_fill,
-    one_source,
-    output_of,
-)
-from .report import ReportBook
+from .lazy_engine import LazyPool
+from .listing import listing_of
+from .params import ClipLayout, one_source
+from .survey import VideoSurvey
 from .video import Video
 
 __all__ = ["FrameFolders"]
 
 _Path = str | os.PathLike[str]
-_CPU = Device("cpu")
 
 
 class FrameFolders(Video):
@@ -144,45 +133,58 @@ class FrameFolders(Video):
         output: OutputSpec | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        on_error, files = ON_ERROR.check(on_error), FrameFiles(template, first_number)
-        sampler = choose_sampler(
+        self._files = FrameFiles(template, first_number)
+        super().__init__(
+            files=folders,
+            file_root=file_root,
+            videos=videos,
+            labels=labels,
+            classes=classes,
+            label_type=label_type,
             sequence_length=sequence_length,
             stride=stride,
             step=step,
             clips_per_video=clips_per_video,
             clip_mode=clip_mode,
+            repeats=repeats,
             segments=segments,
             segment_mode=segment_mode,
             pad_mode=pad_mode,
-        )
-        by_frame: FrameLayout = "FCHW" if CLIP_LAYOUT.check(layout) == "CFHW" else layout  # type: ignore[assignment]  # narrowed
-        spec = output_of(
-            output,
-            OutputSpec(color, dtype, crop, size, short_side, max_side, True, mirror, by_frame, mean, std),
-        )
-        fill, least, repeats = (
-            check_fill(fill_value, spec),
-            MIN_FRAMES.check(min_frames),
-            REPEATS.check(repeats),
-        )
-        order = EpochOrder(
-            size=0,
-            seed=seed,
+            fill_value=fill_value,
+            min_frames=min_frames,
             shuffle=shuffle,
+            seed=seed,
             shard=shard,
             stick_to_shard=stick_to_shard,
-            block=repeats,
+            even_shards=even_shards,
+            threads=threads,
+            prefetch=prefetch,
+            prefetch_gib=prefetch_gib,
+            color=color,
+            dtype=dtype,
+            layout=layout,
+            mean=mean,
+            std=std,
+            size=size,
+            short_side=short_side,
+            max_side=max_side,
+            crop=crop,
+            mirror=mirror,
+            output=output,
+            on_error=on_error,
         )
-        self._device, self._book = _CPU, ReportBook()
-        self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
-        self._engine = LazyFolderEngine(files, self._threads)
-        listing = _listing(folders, file_root, videos, labels, LabelParser(classes, label_type))
-        survey = FolderSurvey(sampler, spec, False, least, on_error, None, self._book, files=files)
-        self._select(listing, survey, order, even_shards, Clock(None, None, None), repeats)
-        fetcher = Fetcher(
-            self._selection, self._engine, spec, fill, on_error, self._book, channels_first=layout == "CFHW"
-        )
-        self._feed = PassContext(fetcher, bytes_ahead(PREFETCH_GIB.check(prefetch_gib), _CPU))
+
+    @property
+    def _engine_type(self) -> Callable[..., LazyPool[Engine]]:
+        return lambda threads, *_: LazyFolderEngine(self._files, threads)
+
+    @property
+    def _survey_type(self) -> Callable[..., VideoSurvey]:
+        return partial(FolderSurvey, files=self._files)
+
+    def _listing(self, **sources: Any) -> Listing:
+        parser = LabelParser(sources["classes"], sources["label_type"])
+        return _listing(sources["files"], sources["file_root"], sources["videos"], sources["labels"], parser)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("Video(", "FrameFolders(", 1).replace(" videos", " folders", 1)
@@ -201,7 +203,7 @@ def _listing(
     if folders is not None:
         return list_files(folders, values, None, labels)
     if videos is not None:
-        return videos
+        return listing_of(videos)
     return _of_root(Path(check_path("file_root", file_root)), labels)
 
 

@@ -171,7 +171,9 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
             line,
             f"there is no column 'path', only {found}",
             allowed=", ".join(_KNOWN) + separated,
-            advice="The first line names the columns" if delimiter else "Name the video's path",
+            advice="The first line names the columns; published.video_list() reads lists without such a line"
+            if delimiter
+            else "Name the video's path",
         )
 
 

@@ -5,6 +5,7 @@ function                                 reads
 ======================================== ==========================================================================
 :func:`kinetics`                         Kinetics' CSV files, with their time ranges
 :func:`video_list`                       lists without a header, ``path label``, as in SlowFast and mmaction2
+:func:`rawframes`                        mmaction2's lists of folders of frames, for ``readers.FrameFolders``
 :func:`ucf101`                           UCF101's ``trainlist01.txt`` and ``testlist01.txt``
 :func:`hmdb51`                           HMDB51's folder of splits
 :func:`something_something`              Something-Something's JSON files
@@ -24,12 +25,13 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
+from ..video.source.extensions import is_video
 from .entry import Entry, Listing
 from .fields import fields_of
 from .labels import NO_LABEL, LabelParser
@@ -39,6 +41,8 @@ from .ranges import Range
 __all__ = ["ava", "hmdb51", "kinetics", "rawframes", "something_something", "ucf101", "video_list"]
 
 _Path: TypeAlias = str | os.PathLike[str]
+
+_RENAMED: Final = str.maketrans(" ()", "_--")
 
 
 def kinetics(
@@ -51,7 +55,8 @@ def kinetics(
     """List Kinetics-400, -600 or -700: a CSV file with the columns label, youtube_id, time_start, time_end, split.
 
     Videos are trimmed files ``{label}/{id}_{start:06d}_{end:06d}.mp4``, with or without the folder; or whole videos
-    ``{id}.mp4``, of which the range from time_start to time_end is used. Other video extensions are found as well.
+    ``{id}.mp4``, of which the range from time_start to time_end is used. Other video extensions are found as well, and
+    folders named as by mmaction2's scripts, with ``_`` for blanks and ``-`` for parentheses.
 
     Args:
         path: path of the CSV file.
@@ -77,8 +82,9 @@ def kinetics(
         start, end = (file.float(line, row[name]) for name in ("time_start", "time_end"))
         trimmed = f"{row['youtube_id']}_{int(start):06d}_{int(end):06d}"
         folder = row.get("label", "")
-        names = [f"{folder}/{trimmed}", trimmed, f"{folder}/{row['youtube_id']}", row["youtube_id"]]
-        found = file.find(line, names if folder else names[1::2])
+        folders = [f"{name}/" for name in dict.fromkeys((folder, folder.translate(_RENAMED))) if name]
+        names = [f"{above}{name}" for name in (trimmed, row["youtube_id"]) for above in (*folders, "")]
+        found = file.find(line, names)
         if found is None:
             continue
         with file.naming(line):
@@ -104,7 +110,7 @@ def video_list(
         path: path of the file.
         root: folder that relative paths start at; by default that of the file.
         separator: separator of path and label; by default the last tab, comma or blank of a line. Paths may contain
-            blanks.
+            blanks. A line that ends in a video's extension has no label.
         several: whether a video has several labels, so that ``label_type`` is "classes".
         classes: class names; labels may then be names too.
         missing: policy for missing videos: "raise" or "skip".
@@ -115,10 +121,17 @@ def video_list(
     """
     file = PublishedFile(path, root, missing)
     labels = LabelParser(classes, "classes" if several else "class")
-    entries = []
+    entries: list[Entry] = []
     for line, text in file.lines():
         between = separator or next((mark for mark in reversed(text) if mark in "\t, "), " ")
-        name, *fields = _split_labels(text, between, several=several)
+        name, *fields = [text] if is_video(text) else _split_labels(text, between, several=several)
+        if not entries and not file.lost and _is_header(name, fields):
+            raise file.bad(
+                line,
+                f"{text!r} seems to be a header",
+                allowed="a path and its label",
+                advice="Lists with a header are manifests: readers.Video(manifest=…), with the column path",
+            )
         if not several and len(fields) == 1 and _ends_with_number(name, between):
             raise file.bad(
                 line,
@@ -200,7 +213,12 @@ def ucf101(
         ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
-    numbered = PublishedFile(index if index is not None else file.folder / "classInd.txt", None, missing)
+    index = file.folder / "classInd.txt" if index is None else index
+    if not Path(index).is_file():
+        raise SourceNotFoundError(
+            f"there is no file {index}", source=file.path, advice="Give index=…, the path of classInd.txt"
+        )
+    numbered = PublishedFile(index, None, missing)
     classes = [text.partition(" ")[2].strip() for _, text in numbered.lines()]
     labels = LabelParser(classes)
     entries = []
@@ -360,8 +378,16 @@ def ava(
         part = Range(start_s=max(0.0, middle - duration_s / 2), end_s=middle + duration_s / 2)
         fields = {"timestamp": second, **_boxes([numbers for _, numbers in found_rows if numbers], classes)}
         label = tuple(np.flatnonzero(fields["actions"].any(axis=0)).tolist())
-        entries.append(file.entry(line, found, label, part, fields))
+        hint = f"; AVA's clock reads {starts_at_s:g} s where the file begins (starts_at_s)"
+        entries.append(file.entry(line, found, label, part, fields, hint))
     return listing_of_files([file], entries, labels)
+
+
+def _is_header(name: str, fields: list[str]) -> bool:
+    """Return whether a line of a list without a header names columns."""
+    return name.lower() in ("path", "video", "filename", "file", "video_path", "video_name", "name") and all(
+        not re.fullmatch("-?[0-9]+", field) for field in fields
+    )
 
 
 def _boxes(rows: list[list[float]], classes: int) -> dict[str, Any]:

@@ -152,6 +152,7 @@ class PublishedFile:
         label: Any,
         part: Range | None = None,
         fields: Mapping[str, Any] | None = None,
+        hint: str = "",
     ) -> Entry:
         """Return the entry of a video.
 
@@ -161,9 +162,10 @@ class PublishedFile:
             label: the label, as :class:`LabelParser` returns it.
             part: the range to use; None for the whole video.
             fields: further values by name.
+            hint: a clause for messages, behind the line that names the video.
         """
         key = name.removeprefix(f"{self._root}/")
-        return Entry(name, key, label, part, f"It is named in line {line} of {self.path}", fields or {})
+        return Entry(name, key, label, part, f"It is named in line {line} of {self.path}{hint}", fields or {})
 
     def float(self, line: int, text: str) -> float:
         """Return a field as a number.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import torch.utils.data
 
+from ..core.param import Param
 from ..errors import BackendError, ParameterError, StateError
 from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
@@ -16,11 +18,13 @@ from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
 from ..sequence import Batch
+from .shared import SharedChoice
 from .tensors import PixelLayout, check_layout, tensor_of
 
 __all__ = ["Dataset"]
 
 _PENDING: Final = 3  # batches that are read concurrently, including the next one to return
+_START: Final = Param(name="start", doc="Number of the first batch", lo=0)
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
@@ -29,6 +33,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
     With ``num_workers=W``, worker w reads batches w, w + W, …, so that the loader returns each batch once, in the order
     of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
     the loader's pinned batches to the GPU in the training loop.
+
+    Call :meth:`set_epoch` before each epoch: the order and the augmentation of an epoch depend on its number. To resume
+    within an epoch, store the number of batches that the loop has used, and pass it as ``start``. The state of one
+    process, or of torchdata's ``StatefulDataLoader`` with the same number of workers, does so by itself.
 
     Keys are ``pixels``, ``label``, ``timestamps``, ``frames``, ``index``, ``video`` (the position of the video in
     the dataset), and the further columns of the dataset. Strings, and arrays of different shapes, are lists.
@@ -72,18 +80,47 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._layout = check_layout(layout, "torch.Dataset")
         self._device, self._pinned = device, pin_memory
         self._start = self._returned = 0
+        self._chosen, self._loaded = SharedChoice(), False
 
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
         return self._source.batches(self._reader.epoch)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Select the epoch of the next ``iter()``; call it before the workers start."""
+    @property
+    def epoch(self) -> int:
+        """The current epoch, 0 at first."""
+        return self._reader.epoch
+
+    def set_epoch(self, epoch: int, *, start: int | None = None) -> None:
+        """Select the epoch of the next ``iter()``, also for workers that are running (``persistent_workers=True``).
+
+        Args:
+            epoch: the epoch.
+            start: number of the batch that the next ``iter()`` begins with, to resume with any number of workers; by
+                default the position of a loaded state of this epoch, else 0.
+
+        Raises:
+            ParameterError: ``epoch`` is negative, or ``start`` exceeds the epoch's number of batches.
+        """
+        kept = self._start if epoch == self._reader.epoch else 0
         self._reader.set_epoch(epoch)
-        self._start = self._returned = 0
+        if start is not None:
+            kept = replace(_START, hi=len(self)).check(start)
+        self._start = self._returned = kept
+        self._chosen.publish(self._reader.epoch, self._start)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker, count = self._worker()
+        info = torch.utils.data.get_worker_info()
+        if info is not None and not self._loaded:
+            if (
+                chosen := self._chosen.news()
+            ):  # a persistent worker, which began before set_epoch() was called
+                epoch, self._start = chosen
+                self._reader.set_epoch(epoch)
+            if not self._chosen.use_start(info.seed - info.id):
+                self._start = 0
+        self._loaded = False
         numbers = range(self._start + worker, len(self), count)
         self._returned, self._start = self._start, 0
         return _Pass(self, numbers)
@@ -136,12 +173,17 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 f"the state is of {state.get('workers')} workers, and there are {count}",
                 source="torch.Dataset",
                 allowed="as many",
+                advice="Or count the batches of an epoch, and resume by set_epoch(epoch, start=COUNT)",
             )
         self._reader.set_epoch(found["epoch"])
         returned = found["position"]
         # the position is that of the worker's last batch; its next batch is `count` batches later
         self._start = returned if count == 1 else (returned - 1 - worker + count if returned else 0)
         self._returned = returned
+        if torch.utils.data.get_worker_info() is None:
+            self._chosen.publish(self._reader.epoch, self._start)
+        else:
+            self._loaded = True
 
     def _tensors(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
         """Apply the rest of the chain to a batch, and return its values as tensors by name."""

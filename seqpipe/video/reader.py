@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
+from ..core.closing import Closing
 from ..core.forks import reset_after_fork
 from ..core.param import check_list
 from ..errors import BackendError, DamagedSourceError, ParameterError
@@ -50,7 +50,7 @@ __all__ = ["VideoReader"]
 _WORTH_FRAME_THREADS = 48
 
 
-class VideoReader:
+class VideoReader(Closing):
     """Exact random access to the frames of one video.
 
     A remote Matroska file (``s3://…``) is opened by its cues: :meth:`at` reads the requested frames without the rest of
@@ -225,7 +225,10 @@ class VideoReader:
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
-        times = [check_time_s(t) for t in check_list("seconds", seconds, "a list of times in seconds")]
+        times = [
+            check_time_s(t)
+            for t in check_list("seconds", seconds, "a list of times in seconds, such as [1.5]")
+        ]
         if self._indexed is None and (found := self._at_by_cues(times)) is not None:
             return found
         return self.frames([self.frame_at(t) for t in times])
@@ -314,14 +317,6 @@ class VideoReader:
         self._lock = threading.RLock()
         # Referenced forever: destroying a decoder whose threads belong to the parent process could hang.
         self._expected, self._ahead, self._inherited = -1, None, self._ahead
-
-    def __enter__(self) -> VideoReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open_by_cues(self) -> CuedVideo | None:
         """Open a remote Matroska file by its cues, unless its index is cached; None for other sources."""

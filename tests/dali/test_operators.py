@@ -275,7 +275,7 @@ def test_the_table_as_text_names_every_operator():
     assert set(known_names()) == set(lines)
     assert lines["resize"].split()[1] == "yes"
     assert lines["rotate"].split()[1] == "differs"
-    assert lines["water"].split()[1] == "no"
+    assert lines["clahe"].split()[1] == "no"
     assert lines["rotate"].split()[1] == "differs"
     assert lines["erase"].split()[1] == "yes"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from seqpipe.errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from seqpipe.readers import Range, Video
+from seqpipe.readers import Range, Video, list_videos
 from seqpipe.readers.files import list_folder
 from seqpipe.readers.labels import LabelParser
 from seqpipe.readers.manifest import read_manifest
@@ -385,3 +386,44 @@ def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
         UnreadableSourceError, match=r"class folder 'cat', only 1 other file \(\.txt 1\); allowed"
     ):
         list_folder(str(tmp_path), LabelParser(None))
+
+
+# --- listings as values
+
+
+def listing_of_classes(tmp_path, counts):
+    root = tree(tmp_path, [f"{name}/{n}.mp4" for name, count in counts.items() for n in range(count)])
+    return list_videos(file_root=root)
+
+
+def test_parts_and_sums_of_listings(tmp_path):
+    whole = listing_of_classes(tmp_path, {"cat": 3, "dog": 2})
+    assert [entry.key for entry in whole[1:4]] == ["cat/1.mp4", "cat/2.mp4", "dog/0.mp4"]
+    assert whole[-1].key == "dog/1.mp4"
+    assert whole[:2] + whole[2:] == whole
+    other = list_videos(files=["x.mp4"], labels=["dog"], classes=["dog", "cat"])
+    with pytest.raises(ParameterError, match=r"classes of the listings differ: .* same classes=\[…\]"):
+        whole + other
+    with pytest.raises(TypeError):
+        whole + 1
+
+
+@pytest.mark.parametrize("by", ["label", lambda entry: entry.name.split("/")[-2]])
+def test_a_balanced_listing_repeats_small_classes(tmp_path, by):
+    whole = listing_of_classes(tmp_path, {"ant": 5, "bee": 2, "cow": 1})
+    even = whole.balanced(seed=3, by=by)
+    assert even.entries[:8] == whole.entries, "nothing is lost, and the order stays"
+    assert Counter(entry.label for entry in even) == {0: 5, 1: 5, 2: 5}
+    assert sorted(Counter(entry.key for entry in even if entry.label == 1).values()) == [2, 3]
+    assert even == whole.balanced(seed=3, by=by)
+    last = {whole.balanced(seed=seed).entries[-5].key for seed in range(8)}
+    assert last == {"bee/0.mp4", "bee/1.mp4"}, "either bee is the one more"
+    with Video(videos=even, sequence_length=2, clips_per_video=1) as videos:
+        assert Counter(s.label for s in videos.requests()) == {0: 5, 1: 5, 2: 5}
+        bees = [s.frames.tolist() for s in videos.requests() if s.source.endswith("bee/0.mp4")]
+        assert len({tuple(frames) for frames in bees}) == len(bees), "each occurrence has its own clip"
+
+
+def test_labels_may_be_a_tensor(torch):
+    dataset = Video(files=files("h264", "vp9"), labels=torch.tensor([1, 0]), segments=1)
+    assert [request.label for request in dataset.requests()] == [1, 0]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
+from seqpipe.errors import FrameRangeError, ManifestError, ParameterError, SourceNotFoundError
 from seqpipe.readers import Range, Video, published
 from tests.support.media import made
 
@@ -258,3 +258,34 @@ def test_templates_are_numbered_without_gaps(tmp_path, numbers):
     path = written(tmp_path / "train.json", json.dumps([{"id": 1, "template": "Holding [something]"}]))
     with pytest.raises(ManifestError, match="the numbers of the templates are not 0 to 1"):
         published.something_something(path, tmp_path, missing="skip")
+
+
+def test_folders_as_mmaction_renames_them(tmp_path):
+    text = "label,youtube_id,time_start,time_end,split\nplaying (loud) drums,-0abc,10,20,train\n"
+    root = put(tmp_path / "videos", "playing_-loud-_drums/-0abc_000010_000020.mp4")
+    listing = published.kinetics(written(tmp_path / "train.csv", text), root)
+    assert listing.classes == ("playing (loud) drums",)
+    assert gist(listing) == [("playing_-loud-_drums/-0abc_000010_000020.mp4", 0, None)]
+
+
+def test_a_list_of_paths_with_blanks_and_without_labels(tmp_path):
+    put(tmp_path, "my video.mp4", "b.mp4")
+    listing = published.video_list(written(tmp_path / "test.txt", "my video.mp4\nb.mp4\n"))
+    assert gist(listing) == [("my video.mp4", -1, None), ("b.mp4", -1, None)]
+
+
+@pytest.mark.parametrize("text", ["path,label", "video label", "filename\tclass"])
+def test_a_header_that_should_not_be_there(tmp_path, text):
+    put(tmp_path, "a.mp4")
+    path = written(tmp_path / "list.csv", f"{text}\na.mp4,1\n")
+    with pytest.raises(ManifestError, match=r"line 1: .* seems to be a header; .*readers\.Video\(manifest="):
+        published.video_list(path, missing="skip")
+
+
+def test_lists_and_files_that_lack_something_say_what_to_give(tmp_path):
+    put(tmp_path, "A/v_A_g01_c01.avi", "film.mp4")
+    with pytest.raises(SourceNotFoundError, match=r"no file .*classInd\.txt\. Give index=…"):
+        published.ucf101(written(tmp_path / "trainlist01.txt", "A/v_A_g01_c01.avi 1\n"))
+    listing = published.ava(written(tmp_path / "ava.csv", "film,902,0.1,0.1,0.9,0.9,3,0\n"), tmp_path)
+    with pytest.raises(FrameRangeError, match=r"AVA's clock reads 0 s where the file begins \(starts_at_s\)"):
+        Video(videos=listing, sequence_length=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import chain
 
 import numpy as np
@@ -202,3 +203,77 @@ def test_pinned_memory_is_not_for_workers():
             next(iter(loader))
         with pytest.raises(ParameterError, match=r"reader is a str; allowed: a readers\.Video"):
             seqpipe.torch.Dataset("videos", 3)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_persistent_workers_follow_the_epoch(start_method):
+    with reader(shuffle=True, seed=3, threads=1) as videos:
+        wanted = []
+        for epoch in range(3):
+            videos.set_epoch(epoch)
+            wanted.append([batch.indices.tolist() for batch in videos.batches(3)])
+        videos.set_epoch(0)
+        dataset = videos.as_torch(batch_size=3)
+        loader = DataLoader(
+            dataset,
+            batch_size=None,
+            num_workers=1,
+            persistent_workers=True,
+            multiprocessing_context=start_method,
+        )
+        found = []
+        for epoch in range(3):
+            dataset.set_epoch(epoch)
+            found.append([batch["index"].tolist() for batch in loader])
+        assert found == wanted
+        dataset.set_epoch(1, start=2)
+        assert [batch["index"].tolist() for batch in loader] == wanted[1][2:]
+        assert [batch["index"].tolist() for batch in loader] == wanted[1], "only the next pass starts there"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_epoch_goes_on_from_a_batch_with_any_number_of_workers(workers):
+    with reader(shuffle=True, seed=3, threads=1) as videos:
+        videos.set_epoch(2)
+        wanted = [batch.indices.tolist() for batch in videos.batches(3)]
+        dataset = videos.as_torch(batch_size=3)
+        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
+        dataset.set_epoch(2, start=1)
+        assert [batch["index"].tolist() for batch in loader] == wanted[1:]
+        assert [batch["index"].tolist() for batch in loader] == wanted
+        for start in (-1, 5, 1.5, True):
+            with pytest.raises(ParameterError, match=rf"start={start} is not valid; allowed: .*from 0 to 4"):
+                dataset.set_epoch(2, start=start)
+
+
+def test_the_epoch_of_a_loaded_state_is_kept():
+    with reader(shuffle=True) as videos:
+        dataset = videos.as_torch(batch_size=3)
+        dataset.set_epoch(1)
+        batches = iter(dataset)
+        next(batches)
+        state = dataset.state_dict()
+        rest = [batch["index"].tolist() for batch in batches]
+        other = videos.as_torch(batch_size=3)
+        other.load_state_dict(state)
+        assert other.epoch == 1
+        other.set_epoch(other.epoch)
+        assert [batch["index"].tolist() for batch in other] == rest
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+def test_the_epoch_of_a_copy_is_its_own():
+    with reader(shuffle=True, threads=1) as videos:
+        dataset = videos.as_torch(batch_size=3)
+        copy = pickle.loads(pickle.dumps(dataset))
+        loaders = [
+            DataLoader(one, batch_size=None, num_workers=1, persistent_workers=True)
+            for one in (dataset, copy)
+        ]
+        first, second = ([batch["index"].tolist() for batch in loader] for loader in loaders)
+        assert first == second
+        copy.set_epoch(1)
+        first_again, other = ([batch["index"].tolist() for batch in loader] for loader in loaders)
+        assert first_again == first != other

@@ -257,6 +257,13 @@ def test_numbers_must_be_whole(video):
         video[1.5]
     with pytest.raises(ParameterError, match="'3' is not a frame number"):
         video.frames(["3"])
+    for several in ([1, 2], np.arange(3), (slice(1, 5), 2)):
+        with pytest.raises(ParameterError, match=r"is not a frame number.*For several frames use frames\("):
+            video[several]
+    with pytest.raises(ParameterError, match=r"numbers=5 .*video\[8\] is one frame"):
+        video.frames(5)
+    with pytest.raises(ParameterError, match=r"seconds=1\.5 .*such as \[1\.5\]"):
+        video.at(1.5)
 
 
 def test_damage_gives_what_comes_before_it_and_names_the_rest():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import seqpipe
 from seqpipe import Sequence
 from seqpipe.errors import ParameterError, SourceError
+from seqpipe.parts import Labels
 from seqpipe.volume import save, to_canonical
 from seqpipe.volume.formats.nifti import TYPES
 from seqpipe.volume.formats.write import nifti_bytes, quaternion_of
@@ -209,6 +210,14 @@ def test_long_axes_are_written_as_nifti_2():
     assert nibabel.Nifti2Image.from_bytes(data).shape == (40000, 1, 1)
     with seqpipe.open(data) as volume:
         assert volume.shape == (1, 1, 40000, 1)
+
+
+def test_parts_of_a_sample_are_written_and_arrays_without_a_space_refused(tmp_path):
+    labels = Labels(Sequence(np.ones(SHAPE, np.uint8), "DHW", affine=np.diag([2.0, 3.0, 4.0, 1.0])))
+    save(labels, tmp_path / "labels.nii.gz")
+    assert np.array_equal(seqpipe.open(tmp_path / "labels.nii.gz").sequence().affine, labels.affine)
+    with pytest.raises(ParameterError, match=r"save: a ndarray has no position.*Sequence.*affine"):
+        save(np.ones(SHAPE), tmp_path / "array.nii")
 
 
 def test_nothing_is_left_behind_by_a_file_that_cannot_be_written(tmp_path):

@@ -150,8 +150,9 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
 
 def _motion_of(path: str, options: Options) -> MotionArray:
     from ...readers.frame_values import FrameMotion  # most exports do without
+    from ...video.index.open import IndexOptions
 
-    return FrameMotion(options.cache_dir, options.stream).of(path)
+    return FrameMotion(IndexOptions(options.cache_dir, options.stream)).of(path)
 
 
 def _files_of(

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, namespace, to_torch
+from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
@@ -113,7 +113,7 @@ class CallInput(NamedTuple):
 
 def like_library(value: Any, array: Array) -> Any:
     """Return an array as a torch tensor if the value is one, else unchanged."""
-    return to_torch(array) if type(value).__module__.partition(".")[0] == "torch" else array
+    return to_torch(array) if is_torch(value) else array
 
 
 def like_container(values: list[Any] | tuple[Any, ...], results: list[Any]) -> Any:

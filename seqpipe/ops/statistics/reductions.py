@@ -16,8 +16,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import as_array, like_container, like_library
 from ..core.deferred import or_node
 from ..core.parameters import param
-from .moments import mean_square_by_kernel
-from .sums import mean_of, rows_of, shape_of, sum_of, variance_of
+from .sums import mean_of, mean_square_by_kernel, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
 

@@ -22,7 +22,7 @@ from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid
+from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
@@ -51,12 +51,14 @@ class VolumeTraits(Traits):
         geometric: whether the operator moves voxels, and therefore every part of a sample.
         on_labels: whether the operator changes labels instead of images.
         keyed: whether the operator draws random numbers beyond its parameters, from a key for each sample.
+        to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
     """
 
     geometric: bool = False
     on_labels: bool = False
     keyed: bool = False
+    to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
 
 
@@ -317,10 +319,15 @@ class Intensity(Volumetric, register=False):
             own = self.for_channel(p, place + channel, about)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
-        if values.dtype.kind in "iu":
-            info = np.iinfo(values.dtype)
+        dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
             out = xp.rint(out).clip(info.min, info.max)
-        return out.astype(values.dtype, copy=False)
+        return out.astype(dtype, copy=False)
+
+    def result_dtype(self, dtype: str) -> str:
+        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers."""
+        return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
         """Return the parameters of a channel; None to leave it unchanged."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...random import stream_index, streams
+from ...random import stream_index
 from ..core.blocks import resolve, values_of, with_acts
 from ..core.declaration import Declaration
+from ..core.sampling import sampled
 from ..core.spec import Spec
 
 __all__ = ["Drawn", "Unused", "drawn_for"]
@@ -94,11 +95,8 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
         if block.constants:
             return [Drawn(**vars(one.p)) for one in block.constants]
         return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
-    found: list[Drawn | Unused] = []
-    place = stream_index(epoch, "epoch", op.name)
-    for spec, rng in zip(specs, streams(op.seed, op.stream_name, place, indices), strict=True):
-        values = op.sample(rng, spec)
-        # last, so that a change of p leaves the other draws as they were
-        acts = op.p == 1 or rng.random() < op.p
-        found.append(Drawn.of(op, values, acts=True) if acts else Unused(op, values))
-    return found
+    epoch = stream_index(epoch, "epoch", op.name)
+    return [
+        Drawn.of(op, values, acts=True) if acts else Unused(op, values)
+        for values, acts in sampled(op, specs, epoch, indices)
+    ]

@@ -29,6 +29,7 @@ __all__ = [
     "Interpolation",
     "changed_places",
     "gather",
+    "gather_coefficients",
     "gathers",
     "reference_gather",
     "work_row",
@@ -76,12 +77,22 @@ def gather(
     if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
         return found.copy()
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
-    out = _room(job.volume, mapping.size)
+    return _as_type(gather_coefficients(job, reference=reference), volume.dtype)
+
+
+def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[Any]:
+    """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
+
+    Args:
+        job: the gather, of a dtype that C has a function for.
+        reference: whether to use NumPy even if there is a C compiler.
+    """
+    out: npt.NDArray[Any] = _room(job.volume, job.mapping.size)
     if reference or _native() is None:
         out[...] = reference_gather(*job[:5])
     else:
         _by_c(job, out)
-    return _as_type(out, volume.dtype)
+    return out
 
 
 class BatchMemory:

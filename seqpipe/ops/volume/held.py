@@ -100,16 +100,11 @@ class Held:
         return self.part.with_data(like_library(given, array))
 
     def _typed(self, dtype: np.dtype[Any]) -> Array:
-        """Return the values in the original dtype; labels out of its range keep theirs."""
+        """Return labels in their original dtype, unless they are out of its range; images in that of their values."""
         values = self.values
-        if values.dtype == dtype:
+        if values.dtype == dtype or not isinstance(self.part, Labels):
             return values
-        if (
-            isinstance(self.part, Labels)
-            and dtype.kind == "u"
-            and values.dtype.kind == "i"
-            and values.min() < 0
-        ):
+        if dtype.kind == "u" and values.dtype.kind == "i" and values.min() < 0:
             return values
         return values.astype(dtype, copy=False)
 

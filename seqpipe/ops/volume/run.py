@@ -118,10 +118,11 @@ def _apart(
     """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
     parts = {name: as_part(value) for name, value in x.items()}
     batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
+    voxels = [part.data for part in parts.values() if isinstance(part, (Image, Labels))]
     stacked = (layout or "").startswith("N") or any(
-        not isinstance(part.data, (Batch, Sequence)) and part.array.ndim == len("NDHWC")
-        for part in parts.values()
-        if isinstance(part, (Image, Labels))
+        isinstance(data, (list, tuple))
+        or (not isinstance(data, (Batch, Sequence)) and as_array(op, data).ndim == len("NDHWC"))
+        for data in voxels
     )
     if not batches and not stacked:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sized
 from numbers import Real
 from typing import Any
 
@@ -26,13 +27,15 @@ def check_frame_number(number: Any) -> int:
             return operator.index(number)
     except TypeError:
         pass  # raised below
-    raise ParameterError(
-        f"{number!r} is not a frame number",
-        allowed="whole numbers",
-        advice="For a mask of frames use numpy.flatnonzero(mask)"
-        if isinstance(number, (bool, np.bool_))
-        else "For times use at([seconds])",
-    )
+    raise ParameterError(f"{number!r} is not a frame number", allowed="whole numbers", advice=_advice(number))
+
+
+def _advice(number: Any) -> str:
+    if isinstance(number, (bool, np.bool_)):
+        return "For a mask of frames use numpy.flatnonzero(mask)"
+    if isinstance(number, Sized) and not isinstance(number, str):
+        return "For several frames use frames([0, 8, 16]), or a slice"
+    return "For times use at([seconds]); round other numbers"
 
 
 def check_frame_numbers(numbers: Any) -> list[int]:
@@ -42,7 +45,8 @@ def check_frame_numbers(numbers: Any) -> list[int]:
         ParameterError: the argument is not a list, or one of its entries is not a whole number.
     """
     return [
-        check_frame_number(number) for number in check_list("numbers", numbers, "a list of frame numbers")
+        check_frame_number(number)
+        for number in check_list("numbers", numbers, "a list of frame numbers; video[8] is one frame")
     ]
 
 
