@@ -220,11 +220,13 @@ class _Pending(NamedTuple):
     Attributes:
         number: its number within the epoch.
         size: size of its pixels in bytes, before the rest of the chain.
+        engine: the engine that reads it.
         values: waits for it, and returns its values by name.
     """
 
     number: int
     size: int
+    engine: Any
     values: Callable[[], dict[str, Any]]
 
 
@@ -244,6 +246,8 @@ class _Pass(Iterator[dict[str, Any]]):
 
     def __next__(self) -> dict[str, Any]:
         while True:
+            if self._pending and self._pending[0].engine is not self._engine:
+                self._begin_again()
             self._read_ahead()
             if not self._pending:
                 raise StopIteration
@@ -257,6 +261,17 @@ class _Pass(Iterator[dict[str, Any]]):
                 raise
             self._returned()
             return self._dataset._tensors(named)
+
+    @property
+    def _engine(self) -> Any:
+        return self._dataset._clips.reader.fetcher.engine.get()
+
+    def _begin_again(self) -> None:
+        """Forget pending batches: the reader was closed, or this is a forked process, where they never finish."""
+        self._numbers.extendleft(pending.number for pending in reversed(self._pending))
+        self._pending.clear()
+        if self._workers is not None:
+            self._workers = Workers(1, "seqpipe-compute")
 
     def _returned(self) -> None:
         self._dataset._returned = self._pending.popleft().number + 1
@@ -273,4 +288,4 @@ class _Pass(Iterator[dict[str, Any]]):
             made = partial(self._dataset._values, clips.begin(epoch, positions), epoch)
             values = made if self._workers is None else self._workers.submit(made).result
             self._numbers.popleft()
-            self._pending.append(_Pending(number, size, values))
+            self._pending.append(_Pending(number, size, self._engine, values))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import threading
 from itertools import chain
 
@@ -323,3 +325,19 @@ def test_an_interrupt_loses_no_batch(monkeypatch):
                 next(batches)
         assert dataset.state_dict()["position"] == 1
         assert next(batches)["index"].tolist() == [3, 4, 5]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("chain", [None, [ops.Flip(p=0.5), ops.GaussianBlur(sigma=1.0)]])
+def test_a_forked_process_and_a_closed_reader_go_on(chain):
+    with reader(threads=1) as videos:
+        dataset = (videos if chain is None else Augmented(videos, chain)).as_torch(batch_size=3)
+        batches = iter(dataset)
+        next(batches)
+        child = os.fork()
+        if not child:  # pragma: no cover  it ends without a word
+            signal.alarm(60)
+            os._exit(sum(len(batch["index"]) for batch in batches))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        videos.close()
+        assert [batch["index"].tolist() for batch in batches] == [[3, 4, 5], [6, 7, 8], [9, 10, 11]]
