@@ -18,5 +18,5 @@ class SeqpipeTrainer(nnUNetTrainer):
         patch_size: Any, _: Any, deep_supervision_scales: Any, mirror_axes: Any, dummy_2d: bool, **__: Any
     ) -> NnunetTransform:
         """Return the transform that nnU-Net's data loaders call with tensors by name."""
-        mirror = [axis in (mirror_axes or ()) for axis in range(3)]
+        mirror = [axis in (mirror_axes or ()) for axis in range(len(patch_size))]
         return NnunetTransform(nnunet(patch_size, dummy_2d=dummy_2d, mirror=mirror), deep_supervision_scales)

@@ -26,6 +26,7 @@ __all__ = [
     "as_native",
     "device_of",
     "distinct",
+    "is_torch",
     "namespace",
     "on_device_of",
     "on_gpu",
@@ -202,8 +203,18 @@ def on_gpu(number: int) -> AbstractContextManager[Any]:
     return device
 
 
+def is_torch(value: Any) -> bool:
+    """Return whether a value is a torch tensor, or of a subclass such as MONAI's MetaTensor."""
+    return _is_of(value, "torch")
+
+
 def _is_of(array: Array, library: str) -> bool:
-    return library in sys.modules and type(array).__module__.partition(".")[0] == library
+    if library not in sys.modules:
+        return False
+    kind = type(array)
+    return kind.__module__.partition(".")[0] == library or any(
+        base.__module__.partition(".")[0] == library for base in kind.__mro__[1:-1]
+    )
 
 
 def _not_an_array(value: Array) -> ParameterError:

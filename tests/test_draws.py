@@ -1,4 +1,4 @@
-"""ScalarGenerator of many streams at once are those of NumPy's generator for each, with and without a C compiler."""
+"""Numbers drawn for many samples at once are those of NumPy's generator of each, with and without a C compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from seqpipe.core.draws import (
     ScalarGenerator,
     draw_steps,
     random_words,
-    uniforms,
 )
 from seqpipe.core.native import compiler
 from seqpipe.random import stream
@@ -36,7 +35,7 @@ STEPS = st.one_of(
     ids=["C", "Python"],
 )
 def native(request, monkeypatch):
-    """Both ways to the words."""
+    """Random words from C and from Python."""
     if request.param:
         assert draws._native() is not None
     else:
@@ -47,7 +46,7 @@ def native(request, monkeypatch):
 @pytest.mark.parametrize("count", [1, 4, 5, 33])
 def test_words_and_numbers_are_those_of_each_stream(count):
     words = random_words(3, "flip", 2**64 - 1, INDICES, count)
-    numbers = uniforms(3, "flip", 2**64 - 1, INDICES, count)
+    numbers = draw_steps(3, "flip", 2**64 - 1, INDICES, (0,) * count)
     assert len(numbers) == count
     for place, index in enumerate(INDICES):
         assert (
@@ -131,7 +130,8 @@ def test_what_is_drawn_in_steps_is_what_the_generators_give(steps):
                 yield rng.integers(step) if step else rng.random()
 
     everyone = [list(wanted(index)) for index in INDICES]
-    assert draw_steps(6, "b", 1, INDICES, tuple(steps)) == everyone
+    columns = [list(column) for column in draw_steps(6, "b", 1, INDICES, tuple(steps))]
+    assert columns == [list(column) for column in zip(*everyone, strict=True)]
     assert ScalarGenerator.of(stream(6, "b", 1, 7)).draw(tuple(steps)) == everyone[INDICES.index(7)]
     try:
         assert BatchGenerator(6, "b", 1, INDICES).draw(tuple(steps)) == everyone

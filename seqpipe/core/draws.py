@@ -31,7 +31,6 @@ __all__ = [
     "Steps",
     "draw_steps",
     "random_words",
-    "uniforms",
 ]
 
 Steps: TypeAlias = tuple[int, ...]
@@ -213,18 +212,6 @@ def random_words(seed: int, name: str, epoch: int, indices: Seq[int], count: int
     return out
 
 
-def uniforms(seed: int, name: str, epoch: int, indices: Seq[int], count: int) -> list[Seq[float]]:
-    """Return the first ``count`` floats in [0, 1) of several samples: ``count`` columns, each with one per sample."""
-    native = _native()
-    if native is None:
-        drawn = [[rng.random() for _ in range(count)] for rng in streams(seed, name, epoch, indices)]
-        return list(zip(*drawn, strict=True))
-    blocks = -(-count // _BLOCK)
-    out = (ctypes.c_double * (len(indices) * blocks * _BLOCK))()
-    native.seqpipe_numbers(_packed_key(seed, name, epoch, indices), len(indices), blocks, out)
-    return [out[number :: blocks * _BLOCK] for number in range(count)]
-
-
 def _packed_key(seed: int, name: str, epoch: int, indices: Seq[int]) -> bytes:
     """Pack key and counters of the samples' streams for ``philox.c``."""
     return array("Q", (*_key_words(seed, name), epoch, *indices)).tobytes()
@@ -235,15 +222,27 @@ def _key_words(seed: int, name: str) -> tuple[int, ...]:
     return tuple(key_of(seed, name).tolist())
 
 
-def draw_steps(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) -> list[list[float]]:
-    """Draw the same steps for several samples, each from the start of its stream; integers may come as floats."""
+def draw_steps(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) -> list[Seq[float]]:
+    """Draw the same steps for several samples, each from the start of its stream.
+
+    Args:
+        seed: the user's seed.
+        name: name of the stream.
+        epoch: the epoch.
+        indices: the samples' indices.
+        steps: what to draw.
+
+    Returns:
+        For each step that draws a number, the numbers of all samples; integers may be floats.
+    """
     native = _native()
     if native is None:
-        return [ScalarGenerator.of(rng).draw(steps) for rng in streams(seed, name, epoch, indices)]
+        rows = [ScalarGenerator.of(rng).draw(steps) for rng in streams(seed, name, epoch, indices)]
+        return list(zip(*rows, strict=True))
     packed, count = _packed(steps)
     out = (ctypes.c_double * (len(indices) * count))()
     native.seqpipe_drawn(_packed_key(seed, name, epoch, indices), len(indices), packed, out)
-    return [out[sample * count : (sample + 1) * count] for sample in range(len(indices))]
+    return [out[number::count] for number in range(count)]
 
 
 @lru_cache(maxsize=256)
@@ -256,9 +255,7 @@ def _packed(steps: Steps) -> tuple[bytes, int]:
 def _native() -> Any:
     """The functions of ``philox.c``; None without a C compiler."""
     count, pointer = ctypes.c_int64, ctypes.c_void_p
-    arguments = pointer, count, count, pointer
-    drawn = pointer, count, pointer, pointer
-    functions = {"words": arguments, "numbers": arguments, "drawn": drawn}
+    functions = {"words": (pointer, count, count, pointer), "drawn": (pointer, count, pointer, pointer)}
     return load_functions(__package__, "philox.c", functions, quick=True)
 
 

@@ -12,7 +12,20 @@ at their position in the order and name their source, and programs for a GPU run
 
 from __future__ import annotations
 
-from . import auto_aug, data_node, fn, math, ops, pipeline, plugin_manager, tensors, types
+from . import (
+    auto_aug,
+    backend,
+    data_node,
+    experimental,
+    fn,
+    math,
+    ops,
+    pipeline,
+    plugin,
+    plugin_manager,
+    tensors,
+    types,
+)
 from .data_node import DataNode, newaxis
 from .pipeline import Pipeline, pipeline_def
 
@@ -20,14 +33,20 @@ __all__ = [
     "DataNode",
     "Pipeline",
     "auto_aug",
+    "backend",
     "data_node",
+    "experimental",
     "fn",
     "math",
     "newaxis",
     "ops",
     "pipeline",
     "pipeline_def",
+    "plugin",
     "plugin_manager",
     "tensors",
     "types",
 ]
+
+__version__ = "2.4.0"
+"""Version of DALI whose API this is."""

@@ -273,12 +273,20 @@ def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
-def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
+def native(
+    call: DaliCall,
+    to: str = "",
+    *,
+    instead: Callable[[Value, Mapping[str, Any]], Value | None] | None = None,
+    **fixed: Any,
+) -> Any:
     """Return the node of one of seqpipe's operators on images, boxes or points.
 
     Args:
         call: the call; arguments that are None have their defaults.
         to: name of the operator; by default that of the row.
+        instead: computes the result of samples that the operator does not accept, such as volumes, from the arguments
+            by name, those that are nodes as their values; returns None for all others.
         **fixed: further arguments; None is passed on.
     """
     cls: Any = REGISTRY[to or call.row.to or call.row.name]
@@ -305,6 +313,11 @@ def native(call: DaliCall, to: str = "", **fixed: Any) -> Any:
     sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
+        if instead is not None:
+            settings = {**constants, "dtype": constants.get("dtype", cast_to)}
+            other = instead(values[0], {**settings, **{name: values[at] for name, at in numbers.items()}})
+            if other is not None:
+                return other
         op = whole
         if op is None:
             given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}

@@ -11,9 +11,15 @@ from ..errors import ParameterError
 from .rewrite import rewritten
 from .running import Pipeline
 
-__all__ = ["pipeline_def"]
+__all__ = ["do_not_convert", "pipeline_def"]
 
 _RESERVED: Final = tuple(name for name in inspect.signature(Pipeline.__init__).parameters if name != "self")
+
+
+def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Exclude a function that is called in a definition with ``enable_conditionals``: its ``if`` stays Python's."""
+    func.__dict__["__conditions__"] = True
+    return func
 
 
 def pipeline_def(

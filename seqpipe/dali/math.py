@@ -12,7 +12,7 @@ from ..ops import Run
 from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
 
-__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow"]
+__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
 
 _FLOATS = (
     *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
@@ -26,6 +26,11 @@ _NAMES = {
     "acosh": "arccosh",
     "atanh": "arctanh",
 }
+
+
+def rsqrt(x: Any) -> DataNode:
+    """Return one over the square root, as a float."""
+    return arithmetic("/", np.float32(1), _of_one("sqrt", _float("sqrt"))(x))
 
 
 def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:

@@ -9,25 +9,26 @@ from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from ..array import on_gpu
 from ..core.whole_file import replacing
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import DataNode as NativeNode
 from ..pipeline import Graph
-from ..pipeline.executor import Executor, Made
+from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.external import Feed
 from ..pipeline.gathering import plan_gathering
-from ..pipeline.nodes import Fed
+from ..pipeline.nodes import SourceNode
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
 from .data_node import DataNode, current, entered, left, node_of
 from .describe import all_nodes, dot_text, epoch_samples, reader_facts
 from .device import gpu_number
+from .facts import PipelineFacts
 from .tensors import TensorListCPU, TensorListGPU, tensor_list
-from .types import dtype_name
+from .types import CPU_ONLY_DEVICE_ID, dtype_name
 
 __all__ = ["NotBuiltError", "Pipeline", "UnknownSourceError"]
 
@@ -36,7 +37,7 @@ class NotBuiltError(SeqpipeError, RuntimeError):
     """A method was called that the pipeline's state does not allow, such as before ``build()``."""
 
 
-class Pipeline:
+class Pipeline(PipelineFacts):
     """A graph of operators with its readers and sources; see ``nvidia.dali.Pipeline``.
 
     ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
@@ -73,11 +74,11 @@ class Pipeline:
         prefetch_queue_depth: Any = 2,
         exec_async: bool = True,
         bytes_per_sample: int = 0,  # noqa: ARG002  of DALI's own memory
-        set_affinity: bool = False,  # noqa: ARG002  threads stay where the system puts them
-        max_streams: int | None = None,  # noqa: ARG002  likewise
+        set_affinity: bool = False,  # threads stay where the system puts them
+        max_streams: int | None = None,  # likewise
         default_cuda_stream_priority: int | None = None,  # noqa: ARG002  likewise
         *,
-        enable_memory_stats: bool = False,  # noqa: ARG002  likewise
+        enable_memory_stats: bool = False,
         enable_checkpointing: bool = False,  # noqa: ARG002  states can always be saved
         checkpoint: str | None = None,
         py_num_workers: int = 1,
@@ -85,7 +86,7 @@ class Pipeline:
         py_callback_pickler: Any = None,  # noqa: ARG002  sources are inherited, or pickled by pickle
         output_dtype: Any = None,
         output_ndim: Any = None,
-        exec_dynamic: bool | None = None,  # noqa: ARG002  there is one executor
+        exec_dynamic: bool | None = None,  # there is one executor
         experimental_exec_dynamic: bool | None = None,  # noqa: ARG002  likewise
     ) -> None:
         if not (batch_size == -1 or (isinstance(batch_size, int) and batch_size > 0)):
@@ -93,16 +94,22 @@ class Pipeline:
                 f"batch_size={batch_size!r} is not valid", source="Pipeline", allowed="1 or more"
             )
         self._batch_size, self._num_threads = batch_size, num_threads
-        self._device_id = 0 if device_id == -1 else device_id
+        self._device_id = {-1: 0, CPU_ONLY_DEVICE_ID: None}.get(device_id, device_id)  # type: ignore[arg-type]
         self._seed = 0 if seed is None or seed < 0 else seed
         depth = prefetch_queue_depth
         if isinstance(depth, dict):
             depth = max(depth.values(), default=2)
         self._ahead = int(depth) if exec_pipelined and exec_async else 0
-        self._depth = depth
+        self._depth = prefetch_queue_depth
         self._checkpoint = checkpoint
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
-        self.exec_pipelined, self.exec_async = exec_pipelined, exec_async
+        self.exec_pipelined, self.exec_async, self.exec_dynamic = (
+            exec_pipelined,
+            exec_async,
+            bool(exec_dynamic),
+        )
+        self.set_affinity, self.max_streams = set_affinity, max_streams
+        self.enable_memory_stats = enable_memory_stats
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._counts: Counts[str] = Counts()
         self._outputs: tuple[DataNode, ...] = ()
@@ -125,46 +132,6 @@ class Pipeline:
         """Return the pipeline that is being defined in this thread, or None."""
         pipeline: Pipeline | None = current()
         return pipeline
-
-    @property
-    def batch_size(self) -> int:
-        """Maximum number of samples in a batch.
-
-        Raises:
-            ParameterError: the batch size was not given.
-        """
-        if self._batch_size == -1:
-            raise ParameterError(
-                "batch_size is missing",
-                source="Pipeline",
-                advice="Pass it to the pipeline: pipe(batch_size=8)",
-            )
-        return self._batch_size
-
-    @property
-    def max_batch_size(self) -> int:
-        """Maximum number of samples in a batch."""
-        return self.batch_size
-
-    @property
-    def num_threads(self) -> int | None:
-        """Number of decoding threads; None for one per core."""
-        return None if self._num_threads == -1 else self._num_threads
-
-    @property
-    def device_id(self) -> int | None:
-        """Number of the GPU; None for a pipeline on the CPU."""
-        return self._device_id
-
-    @property
-    def seed(self) -> int:
-        """Seed of operators without their own."""
-        return self._seed
-
-    @property
-    def prefetch_queue_depth(self) -> Any:
-        """The argument ``prefetch_queue_depth``."""
-        return self._depth
 
     def gpu(self) -> int | None:
         """Return the number of the GPU that the pipeline runs on; None for the CPU."""
@@ -242,7 +209,7 @@ class Pipeline:
         if not self._outputs:
             raise _no_output("Call set_outputs(…) in the with block, or return nodes from define_graph")
         graph = Graph(*self._outputs)
-        nodes = [node for node in graph.input_nodes if isinstance(node, Fed)]
+        nodes = [node for node in graph.input_nodes if isinstance(node, SourceNode)]
         nodes.sort(key=lambda node: node.order)
         sources = sources_of(nodes) or [Counter(self.batch_size)]
         for source in sources:
@@ -271,22 +238,6 @@ class Pipeline:
     def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
         number = self._device()
         return None if number is None else functools.partial(on_gpu, number)
-
-    @property
-    def output_count(self) -> int:
-        """Number of outputs."""
-        return len(self._outputs)
-
-    def output_dtype(self) -> list[Any]:
-        """Return the required type of each output; None for any."""
-        return self._by_output(self._output_dtype)
-
-    def output_ndim(self) -> list[int | None]:
-        """Return the required number of axes of each output's samples; None for any."""
-        return self._by_output(self._output_ndim)
-
-    def _by_output(self, wanted: Any) -> list[Any]:
-        return list(wanted) if isinstance(wanted, (list, tuple)) else [wanted] * self.output_count
 
     @property
     def output_labels(self) -> list[str]:
@@ -333,14 +284,14 @@ class Pipeline:
             source.endless, source.lockstep = False, True
             source.last_batch = last_batch or source.last_batch
 
-    def made(self) -> Made | None:
+    def next_batch(self) -> BatchResult | None:
         """Return the next batch; None at the end of the epoch."""
         batch = self.executor.next()
         if batch is not None:
             self._check_outputs(batch)
         return batch
 
-    def _check_outputs(self, made: Made) -> None:
+    def _check_outputs(self, result: BatchResult) -> None:
         facts: tuple[tuple[str, Any, Callable[[Value], Any]], ...] = (
             ("dtype", self._output_dtype, lambda value: value.dtype.name),
             ("ndim", self._output_ndim, lambda value: value.ndim),
@@ -348,7 +299,7 @@ class Pipeline:
         for what, wanted, read in facts:
             if wanted is None:
                 continue
-            for number, (one, asked) in enumerate(zip(made.values, self._by_output(wanted), strict=True)):
+            for number, (one, asked) in enumerate(zip(result.values, self._by_output(wanted), strict=True)):
                 expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
                 if asked is not None and (found := read(value_of(one))) != expected:
                     raise ParameterError(
@@ -370,7 +321,7 @@ class Pipeline:
         """
         self.build()
         self.drive("run()")
-        if inputs and self.executor.under_way:
+        if inputs and self.executor.pending_batches:
             raise NotBuiltError(
                 "run() has inputs while batches are pending",
                 source="Pipeline",
@@ -378,12 +329,12 @@ class Pipeline:
             )
         for name, batch in inputs.items():
             self.feed_input(name, batch)
-        return self._outputs_of(self.made())
+        return self._outputs_of(self.next_batch())
 
-    def _outputs_of(self, made: Made | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        if made is None:
+    def _outputs_of(self, result: BatchResult | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        if result is None:
             raise StopIteration("the epoch has ended; reset() starts the next one")
-        return tuple(tensor_list(value_of(value)) for value in made.values)
+        return tuple(tensor_list(value_of(value)) for value in result.values)
 
     def schedule_run(self) -> None:
         """Start a batch; ``outputs()`` returns it.
@@ -393,7 +344,7 @@ class Pipeline:
         """
         executor = self.executor
         self.drive("run()")
-        executor.fill(executor.under_way + 1)
+        executor.fill(executor.pending_batches + 1)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
         """Return the first pending batch.
@@ -403,7 +354,7 @@ class Pipeline:
             StopIteration: a source has ended.
         """
         _ = self.executor
-        return self._outputs_of(self.made())
+        return self._outputs_of(self.next_batch())
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Return the same as :meth:`outputs`; the arrays stay valid."""
@@ -425,7 +376,7 @@ class Pipeline:
         Args:
             data_node: name of the source, or its node.
             data: an array ``(N, …)``, a list of arrays, or a list of tensors.
-            layout: accepted and ignored; the declaration of the source has the layout.
+            layout: letters of the axes of a sample; None for those of the declaration.
             cuda_stream: accepted and ignored; arrays on a GPU are read in the order of the default stream.
             use_copy_kernel: accepted and ignored.
 
@@ -437,14 +388,14 @@ class Pipeline:
         executor = self.executor
         name = data_node
         if isinstance(data_node, NativeNode):
-            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, Fed)), None)
+            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
             if fed is None or not isinstance(fed.source, Feed):
                 raise ParameterError(
                     f"{data_node} is not an external source without its own data", source="feed_input"
                 )
             if fed.source not in executor.sources:
                 return  # no output depends on it
-            fed.source.feed(data)
+            fed.source.feed(data, layout)
             return
         if name in self._names and self._names[name] not in executor.sources:
             return
@@ -452,8 +403,7 @@ class Pipeline:
             feed = feed_of(executor.sources, name)
         except ParameterError as error:
             raise UnknownSourceError(error.fact, source="feed_input", allowed=error.allowed) from None
-        del layout
-        feed.feed(data)
+        feed.feed(data, layout)
 
     def reader(self, name: str | None) -> Indexed:
         """Return a reader by its name; for None the only reader.
@@ -504,7 +454,7 @@ class Pipeline:
 
     def empty(self) -> bool:
         """Return whether no batch is pending."""
-        return self._executor is None or not self._executor.under_way
+        return self._executor is None or not self._executor.pending_batches
 
     @property
     def fingerprint(self) -> str:
@@ -559,17 +509,22 @@ class Pipeline:
     def start_py_workers(self) -> None:
         """Do nothing: workers start when they are needed."""
 
-    def serialize(self, *_: Any, **__: Any) -> str:
+    def serialize(self, *_: Any, **__: Any) -> NoReturn:
         """Not available.
 
         Raises:
             ParameterError: always; the message names the alternative.
         """
-        raise ParameterError(
-            "a pipeline cannot be serialized",
-            source="serialize",
-            advice="Keep the function that defines it",
-        )
+        raise _not_serializable("serialize")
+
+    @classmethod
+    def deserialize(cls, *_: Any, **__: Any) -> NoReturn:
+        """Not available.
+
+        Raises:
+            ParameterError: always; the message names the alternative.
+        """
+        raise _not_serializable("deserialize")
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -585,6 +540,14 @@ class Pipeline:
 
 class UnknownSourceError(ParameterError, KeyError):
     """No reader or source has the given name."""
+
+
+def _not_serializable(method: str) -> ParameterError:
+    return ParameterError(
+        "pipelines are not serialized, because they may contain Python functions",
+        source=method,
+        advice="Import the function that defines the pipeline where the pipeline is needed",
+    )
 
 
 def _no_output(advice: str) -> ParameterError:

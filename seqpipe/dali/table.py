@@ -30,18 +30,8 @@ _DECODING: Final = (
         "build_index",
     ),
 )
-_SLICES: Final = "slices of volumes are frames: give it for rows and columns alone"
-_CROP: Final[dict[str, Any]] = {
-    "accept": ("rounding", "image_type"),
-    "refuse": {
-        "crop_d": _SLICES,
-        "crop_pos_z": _SLICES,
-    },
-}
-_RESIZE: Final[dict[str, Any]] = {
-    "accept": ("image_type", "interp_type_old"),
-    "refuse": {"resize_z": _SLICES},
-}
+_CROP: Final[dict[str, Any]] = {"accept": ("rounding", "image_type")}
+_RESIZE: Final[dict[str, Any]] = {"accept": ("image_type", "interp_type_old")}
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
@@ -162,6 +152,7 @@ _LIST: Final = (
     Row("random_crop_generator", build=random_numbers.random_crop_window),
     Row(
         "random_resized_crop",
+        build=images.random_resized_crop,
         accept=("image_type",),
         refuse={"mag_filter": "interp_type is for both directions"},
     ),

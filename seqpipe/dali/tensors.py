@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import to_numpy
+from ..array import as_native, to_numpy
 from ..errors import ParameterError
 from ..pipeline.value import Value
 from .types import DALIDataType, dali_type
@@ -19,13 +19,17 @@ class _Tensor:
     """An array with a layout.
 
     Args:
-        data: the array.
+        object: the array: of NumPy or CuPy, or another that supports DLPack.
         layout: letters of its axes.
         source: path or URL that it was read from.
     """
 
-    def __init__(self, data: Any, layout: str = "", source: str = "") -> None:
-        self._data, self._layout, self._source = data, layout, source
+    def __init__(self, object: Any, layout: str | None = "", source: str = "") -> None:  # noqa: A002  DALI's name
+        if isinstance(object, _Tensor):
+            object = object._data  # noqa: A001
+        arrays = hasattr(object, "__dlpack__")
+        self._data: Any = as_native(object if arrays else np.asarray(object))
+        self._layout, self._source = layout or "", source
 
     @property
     def dtype(self) -> DALIDataType:
@@ -43,6 +47,36 @@ class _Tensor:
     def source_info(self) -> str:
         """Return the path or URL that the tensor was read from."""
         return self._source
+
+    def get_property(self, key: str) -> str:
+        """Return the property "layout" or "source_info".
+
+        Raises:
+            ParameterError: the key is not valid.
+        """
+        if key not in ("layout", "source_info"):
+            raise ParameterError(
+                f"key={key!r} is not valid",
+                source=f"{type(self).__name__}.get_property",
+                allowed="'layout', 'source_info'",
+            )
+        return self._layout if key == "layout" else self._source
+
+    def set_layout(self, layout: str) -> None:
+        """Set the letters of the axes.
+
+        Raises:
+            ParameterError: the number of letters is not that of the axes.
+        """
+        self._layout = _checked_layout(layout, self._data.ndim)
+
+    def ndim(self) -> int:
+        """Return the number of axes."""
+        return int(self._data.ndim)
+
+    def data_ptr(self) -> int:
+        """Return the address of the first value."""
+        return _address(self._data)
 
     def squeeze(self, dim: int | None = None) -> bool:
         """Remove axes of length 1, or one of them; return whether the shape changed."""
@@ -93,13 +127,20 @@ class _TensorList:
     """The samples of a batch.
 
     Args:
-        value: the samples.
+        value: the samples: a pipeline value, an array ``(N, …)``, or a list of arrays or of tensors.
+        layout: letters of a sample's axes; None for those of the value.
     """
 
     _tensor: type[_Tensor] = TensorCPU
 
-    def __init__(self, value: Value) -> None:
-        self._value = value
+    def __init__(self, value: Any, layout: str | None = None) -> None:
+        if not isinstance(value, Value):
+            tensors = [self._tensor(one) for one in value]
+            letters = next((one.layout() for one in value if isinstance(one, _Tensor)), "")
+            value = Value.of([one._data for one in tensors], letters)
+        self._value: Value = value
+        if layout is not None:
+            self.set_layout(layout)
 
     @property
     def value(self) -> Value:
@@ -114,6 +155,26 @@ class _TensorList:
     def layout(self) -> str:
         """Return the letters of a sample's axes; "" if unknown."""
         return self._value.layout
+
+    def set_layout(self, layout: str) -> None:
+        """Set the letters of a sample's axes.
+
+        Raises:
+            ParameterError: the number of letters is not that of the axes.
+        """
+        self._value = self._value.with_data(self._value.data, _checked_layout(layout, self._value.ndim))
+
+    def ndim(self) -> int:
+        """Return the number of axes of a sample."""
+        return self._value.ndim
+
+    def data_ptr(self) -> int:
+        """Return the address of the first value.
+
+        Raises:
+            ParameterError: samples differ in shape.
+        """
+        return _address(self._value.stacked("this output"))
 
     def shape(self) -> list[tuple[int, ...]]:
         """Return the shape of each sample."""
@@ -196,6 +257,18 @@ class TensorListGPU(_TensorList):
 def tensor_list(value: Value) -> TensorListCPU | TensorListGPU:
     """Return a pipeline value as a list of tensors on its device."""
     return TensorListGPU(value) if value.on_gpu else TensorListCPU(value)
+
+
+def _address(data: Any) -> int:
+    return int(data.ctypes.data if isinstance(data, np.ndarray) else data.data.ptr)
+
+
+def _checked_layout(layout: str, axes: int) -> str:
+    if layout and len(layout) != axes:
+        raise ParameterError(
+            f"layout={layout!r} for {axes} axes", source="set_layout", allowed="one letter for each axis"
+        )
+    return layout
 
 
 def _copy_out(data: Any, target: Any) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "ANY_DATA",
     "BGR",
     "BOOL",
+    "CPU_ONLY_DEVICE_ID",
     "FLOAT",
     "FLOAT16",
     "FLOAT64",
@@ -44,11 +45,14 @@ __all__ = [
     "DALIDataType",
     "DALIImageType",
     "DALIInterpType",
+    "PipelineAPIType",
     "SampleInfo",
     "ScalarConstant",
+    "TensorLayout",
     "YCbCr",
     "dali_type",
     "dtype_name",
+    "to_dali_type",
     "to_numpy_type",
 ]
 
@@ -79,6 +83,14 @@ class DALIDataType(_Named):
     STRING = 12
 
 
+class PipelineAPIType(_Named):
+    """How a pipeline is run: by ``run()``, by an iterator, or by ``schedule_run()``."""
+
+    BASIC = 0
+    ITERATOR = 1
+    SCHEDULED = 2
+
+
 class DALIInterpType(_Named):
     """Interpolation filters for resampling."""
 
@@ -104,6 +116,11 @@ NO_TYPE, UINT8, UINT16, UINT32, UINT64 = list(DALIDataType)[:5]
 INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING = list(DALIDataType)[5:]
 INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
+
+CPU_ONLY_DEVICE_ID: Final = -99999
+"""DALI's number for a pipeline without a GPU."""
+TensorLayout = str
+"""Layouts are plain text."""
 
 NHWC: Final = "HWC"
 NCHW: Final = "CHW"
@@ -141,6 +158,11 @@ def dtype_name(kind: Any) -> str:
 def to_numpy_type(kind: Any) -> Any:
     """Return the NumPy type for a type of DALI."""
     return np.dtype(dtype_name(kind)).type
+
+
+def to_dali_type(framework_type: Any) -> DALIDataType:
+    """Return DALI's type for a type of NumPy or Python."""
+    return dali_type(dtype_name(framework_type))
 
 
 def dali_type(name: str) -> DALIDataType:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..array import Array, as_native, namespace, to_torch
+from ..array import Array, as_native, is_torch, namespace, to_torch
 from ..errors import ParameterError
 from ..sequence import Sequence
 
@@ -78,6 +78,6 @@ def apply_to(value: X, make: Callable[[Array], Array]) -> X:
         result = replace(value, data=make(value.data))
         return result  # type: ignore[no-any-return]  # of the argument's type
     result = make(as_native(value))
-    if type(value).__module__.partition(".")[0] == "torch":
+    if is_torch(value):
         result = to_torch(result)
     return result  # type: ignore[no-any-return]  # likewise

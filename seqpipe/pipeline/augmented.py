@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from types import TracebackType
 from typing import Any, TypeVar, get_args
 from weakref import WeakSet
 
 from ..array import IntArray
+from ..core.closing import Closing
 from ..errors import ParameterError
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
@@ -25,7 +25,7 @@ __all__ = ["Augmented"]
 PassT = TypeVar("PassT", AugmentedBatches, AugmentedSequences)
 
 
-class Augmented:
+class Augmented(Closing):
     """A dataset whose sequences pass through a chain of operators.
 
     Its batches equal ``chain(batch, epoch=…)`` for each batch of the reader, with the same samples, windows, flips and
@@ -220,14 +220,6 @@ class Augmented:
         for one in list(self._executors):
             one.stop()
         self._reader.close()
-
-    def __enter__(self) -> Augmented:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _wrong(name: str, value: object, allowed: str) -> ParameterError:

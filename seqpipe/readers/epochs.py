@@ -1,28 +1,43 @@
-"""Base class of datasets: epochs, report, and closing."""
+"""Base class of datasets: epochs, samples by index, and the report."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
+from ..array import IntArray
+from ..core.closing import Closing
 from ..sampling.params import EPOCH
 from ..video.device import Device
 from .loader import PassContext
+from .params import check_index
 from .report import Report, ReportBook
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+__all__ = ["EpochDataset", "EpochSelection"]
 
-__all__ = ["EpochDataset"]
+RequestT = TypeVar("RequestT")
 
 
-class EpochDataset(ABC):
+class EpochSelection(Protocol[RequestT]):
+    """The samples of a dataset before they are read."""
+
+    @property
+    def total(self) -> int:
+        """Number of samples of an epoch over all ranks."""
+
+    def sample(self, index: int, epoch: int) -> RequestT:
+        """Return one sample of an epoch by its index within the dataset."""
+
+    def at(self, epoch: int, positions: IntArray | None = None) -> list[RequestT]:
+        """Return the samples at positions of the rank's epoch; by default all of them."""
+
+
+class EpochDataset(Closing, Generic[RequestT]):
     """A dataset whose samples depend on (seed, epoch, index) only; a rank reads its shard of every epoch."""
 
     _feed: PassContext
     _device: Device
     _book: ReportBook
+    _selection: EpochSelection[RequestT]
 
     @property
     def device(self) -> str:
@@ -38,6 +53,11 @@ class EpochDataset(ABC):
     def fingerprint(self) -> str:
         """Short digest of everything that determines samples and their order; part of every state."""
         return self._feed.fingerprint
+
+    @property
+    def total(self) -> int:
+        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
+        return self._selection.total
 
     def __len__(self) -> int:
         """Number of samples of this rank in the current epoch."""
@@ -59,18 +79,26 @@ class EpochDataset(ABC):
         """
         self._feed.epoch = EPOCH.check(epoch)
 
+    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[RequestT]:
+        """Return the samples of an epoch of this rank, in order, without reading anything.
+
+        Args:
+            epoch: the epoch; by default the current one.
+            positions: positions within the rank's epoch; by default all of them.
+
+        Raises:
+            ParameterError: a position is outside of the epoch.
+        """
+        return self._selection.at(self._epoch_or_current(epoch), positions)
+
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
         return self._book.so_far()
 
-    @abstractmethod
-    def close(self) -> None:
-        """Stop the threads; the next read starts them again."""
+    def _epoch_or_current(self, epoch: Any) -> int:
+        """Return an epoch, checked; the current one for None."""
+        return self._feed.epoch if epoch is None else EPOCH.check(epoch)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _request(self, index: Any, epoch: int) -> RequestT:
+        """Return one sample of an epoch by its index within the dataset, checked."""
+        return self._selection.sample(check_index(index, self.total), epoch)

@@ -15,7 +15,7 @@ from ..sequence import Sequence
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine, PendingRead
 from ..video.plan.request import Request
-from .lazy_engine import LazyEngine
+from .lazy_engine import LazyPool
 from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import ReportBook
 from .selection import SampleRequest, Selection
@@ -102,7 +102,7 @@ class Fetcher:
     """
 
     selection: Selection
-    engine: LazyEngine
+    engine: LazyPool[Engine]
     output: OutputSpec
     fill: float
     on_error: OnError
@@ -237,12 +237,13 @@ class Fetcher:
         for candidate in self._candidates(epoch, position, lost.video).tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
-            unreadable = group.failed or group.broken
-            result = self.engine.get().read([] if unreadable else [self._request(sample, output)])
-            if result and isinstance(result[0], Sequence):
-                return _pair(sample, result[0])
-            if result and isinstance(result[0], DeviceMemoryError):
-                raise result[0]
+            if group.failed or group.broken:
+                continue
+            (result,) = self.engine.get().read([self._request(sample, output)])
+            if isinstance(result, Sequence):
+                return _pair(sample, result)
+            if isinstance(result, DeviceMemoryError):
+                raise result
         return None
 
     def _candidates(self, epoch: int, position: int, video: int) -> IntArray:

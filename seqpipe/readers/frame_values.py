@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import threading
 import zlib
 from abc import ABC, abstractmethod
@@ -24,7 +23,7 @@ from ..errors import DamagedSourceError
 from ..flow.cpu import dense_flow
 from ..video.convert.output import OutputSpec
 from ..video.index.cache import cache_directory, cache_file
-from ..video.index.open import open_index
+from ..video.index.open import IndexOptions, open_index
 from ..video.reader import VideoReader
 from ..video.source.source import Stamp, open_source
 
@@ -44,18 +43,11 @@ class FrameValues(ABC, Generic[ValueT]):
     """An LRU cache of values by path or URL, for two million frames in all. Thread-safe.
 
     Args:
-        cache_dir: folder of the index cache.
-        stream: number of the stream in the container; None for the best video stream.
-        register: path of a register of indexes, or None.
+        indexes: options that the indexes of videos are opened with.
     """
 
-    def __init__(
-        self,
-        cache_dir: str | os.PathLike[str] | None,
-        stream: int | None = None,
-        register: str | None = None,
-    ) -> None:
-        self._cache_dir, self._stream, self._register = cache_dir, stream, register
+    def __init__(self, indexes: IndexOptions) -> None:
+        self._indexes = indexes
         self._cache: OrderedDict[str, npt.NDArray[ValueT]] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
@@ -90,7 +82,7 @@ class FrameValues(ABC, Generic[ValueT]):
         """Return the values of all frames of a video."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._cache_dir, self._stream, self._register)
+        return type(self), (self._indexes,)
 
 
 class Clock(FrameValues[np.float64]):
@@ -98,8 +90,7 @@ class Clock(FrameValues[np.float64]):
 
     def _load(self, name: str) -> FloatArray:
         # copied, since a view would keep the whole index in memory
-        index = open_index(name, cache_dir=self._cache_dir, stream=self._stream, register=self._register)
-        times: FloatArray = index.timestamps.copy()
+        times: FloatArray = open_index(name, **self._indexes._asdict()).timestamps.copy()
         return times
 
 
@@ -115,22 +106,21 @@ class FrameMotion(FrameValues[np.float32]):
     _suffix: ClassVar = ".motion"
 
     def _load(self, name: str) -> npt.NDArray[np.float32]:
-        stamp = open_source(name, stream=self._stream).stamp()
+        stamp = open_source(name, stream=self._indexes.stream).stamp()
         path = None if stamp is None else self._path(stamp)
         cached = None if path is None or stamp is None else _read(path, stamp)
         if cached is not None:
             return cached
         output = OutputSpec(color="GRAY", max_side=_SIDE_PX)
-        with VideoReader(
-            name, stream=self._stream, threads=1, output=output, cache_dir=self._cache_dir
-        ) as video:
+        cache_dir, stream, _ = self._indexes
+        with VideoReader(name, stream=stream, threads=1, output=output, cache_dir=cache_dir) as video:
             motion: npt.NDArray[np.float32] = OPENCV.single_threaded(_motion_of, video)
         if path is not None and stamp is not None:
             _write(path, stamp, motion)
         return motion
 
     def _path(self, stamp: Stamp) -> Path:
-        return cache_file(cache_directory(self._cache_dir), stamp).with_suffix(self._suffix)
+        return cache_file(cache_directory(self._indexes.cache_dir), stamp).with_suffix(self._suffix)
 
 
 def _motion_of(video: VideoReader) -> npt.NDArray[np.float32]:

@@ -1,83 +1,88 @@
-"""LazyEngine: an engine that starts its threads on first use in each process."""
+"""Pools of threads that start on first use in each process: the decoding engine of a dataset, and others."""
 
 from __future__ import annotations
 
-import os
 import threading
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..core.forks import reset_after_fork
 from ..video.device import Decode, Device
 from ..video.engine.engine import Engine
 from ..video.engine.executors import engine_for
+from ..video.index.open import IndexOptions
 
-__all__ = ["LazyEngine"]
+__all__ = ["LazyEngine", "LazyPool", "ThreadPool"]
 
 
-class LazyEngine:
-    """Creates an engine on first use, and again after :meth:`close` and in forked or spawned processes.
+class ThreadPool(Protocol):
+    """Threads that can be stopped."""
 
-    Threads do not survive a fork: a child would inherit an engine that never answers, and possibly a lock that is
-    never released. So a child process starts without an engine.
+    def close(self) -> None:
+        """Stop the threads after their current work."""
 
-    Args:
-        threads: number of decoding threads; by default one for each core that the process may use.
-        cache_dir: folder of the indexes.
-        device: device of the sequences.
-        decode: decode backend for a GPU.
-        stream: number of the stream in the container; None for the best video stream.
-        register: path of a register of indexes, or None.
+
+PoolT = TypeVar("PoolT", bound=ThreadPool)
+
+
+class LazyPool(ABC, Generic[PoolT]):
+    """Creates a pool on first use, and again after :meth:`close` and in forked or spawned processes.
+
+    Threads do not survive a fork: a child would inherit a pool that never answers, and possibly a lock that is never
+    released. So a child process starts without a pool.
     """
 
-    def __init__(
-        self,
-        threads: int | None,
-        cache_dir: str | os.PathLike[str] | None,
-        device: Device,
-        decode: Decode,
-        stream: int | None = None,
-        register: str | None = None,
-    ) -> None:
-        self._threads, self._cache_dir, self._device, self._decode = threads, cache_dir, device, decode
-        self._stream, self._register = stream, register
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._engine: Engine | None = None
-        self._inherited: list[Engine] = []
+        self._pool: PoolT | None = None
+        self._inherited: list[PoolT] = []
         reset_after_fork(self)
 
-    def get(self) -> Engine:
-        """Return the engine of this process."""
-        with self._lock:
-            if self._engine is None:
-                self._engine = self.make()
-            return self._engine
+    @abstractmethod
+    def make(self) -> PoolT:
+        """Create a pool."""
 
-    def make(self) -> Engine:
-        """Create an engine."""
-        return engine_for(
-            self._device,
-            decode=self._decode,
-            threads=self._threads,
-            cache_dir=self._cache_dir,
-            stream=self._stream,
-            register=self._register,
-        )
+    def get(self) -> PoolT:
+        """Return the pool of this process."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = self.make()
+            return self._pool
 
     def close(self) -> None:
         """Stop the threads after their current work; the next use starts new ones."""
         with self._lock:
-            engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
     def after_fork(self) -> None:
-        """Drop the engine inherited from the parent process."""
+        """Drop the pool inherited from the parent process."""
         self._lock = threading.Lock()
-        if self._engine is not None:
+        if self._pool is not None:
             # Kept alive and never closed: closing decoders and threads of the parent process could hang.
-            self._inherited.append(self._engine)
-            self._engine = None
+            self._inherited.append(self._pool)
+            self._pool = None
+
+
+class LazyEngine(LazyPool[Engine]):
+    """A lazy decoding engine.
+
+    Args:
+        threads: number of decoding threads; by default one for each core that the process may use.
+        device: device of the sequences.
+        decode: decode backend for a GPU.
+        indexes: options that the indexes of videos are opened with.
+    """
+
+    def __init__(self, threads: int | None, device: Device, decode: Decode, indexes: IndexOptions) -> None:
+        super().__init__()
+        self._arguments = threads, device, decode, indexes
+
+    def make(self) -> Engine:
+        """See :meth:`LazyPool.make`."""
+        threads, device, decode, indexes = self._arguments
+        return engine_for(device, decode=decode, threads=threads, **indexes._asdict())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = self._threads, self._cache_dir, self._device, self._decode, self._stream, self._register
-        return LazyEngine, arguments
+        return LazyEngine, self._arguments

@@ -33,8 +33,8 @@ from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from ..video.source.extensions import is_video
 from .entry import Entry, Listing
-from .fields import fields_of
 from .labels import NO_LABEL, LabelParser
+from .manifest import fields_of
 from .published_file import Missing, PublishedFile, listing_of_files
 from .ranges import Range
 

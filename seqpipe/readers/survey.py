@@ -30,7 +30,7 @@ from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine
 from ..video.index.cache import cache_directory, load_facts
-from ..video.index.open import open_index
+from ..video.index.open import IndexOptions, open_index
 from ..video.index.register import Register
 from ..video.probe.facts import Facts
 from ..video.source.source import Stamp, open_source
@@ -80,10 +80,8 @@ class VideoSurvey:
         by_time: whether the sampler needs timestamps.
         min_frames: videos, or ranges, with fewer frames are left out.
         on_error: policy for unusable videos: raised or left out.
-        cache_dir: folder of the index cache.
+        indexes: options that the indexes of videos are opened with.
         book: records videos that are left out.
-        stream: number of the stream in the container; None for the best video stream.
-        register: path of a shared register of indexes, or None.
         motion: source of the motion of frames; None if the sampler does not need it.
     """
 
@@ -92,10 +90,8 @@ class VideoSurvey:
     by_time: bool
     min_frames: int | None
     on_error: OnError
-    cache_dir: str | os.PathLike[str] | None
+    indexes: IndexOptions
     book: ReportBook
-    stream: int | None = None
-    register: str | None = None
     motion: FrameMotion | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
@@ -151,9 +147,9 @@ class VideoSurvey:
     def _survey(self, names: Iterable[str], entries: Seq[Entry], engine: Engine) -> Iterator[_Surveyed]:
         """Yield the facts of every video, first those from registers and cached indexes, then those of new indexes."""
         paths = {name: os.path.abspath(name) for name in names if "://" not in name}  # noqa: PTH100  as sources do
-        if self.stream is not None:
+        if self.indexes.stream is not None:
             paths = {}  # registers and the headers of cached indexes only hold facts of the best video stream
-        register = Register(cache_directory(self.cache_dir), paths.values())
+        register = Register(cache_directory(self.indexes.cache_dir), paths.values())
         registered = register.load()
         shared = self._shared_facts(filter(None, map(register.stamp, paths.values())))
         known = shared | registered
@@ -192,23 +188,23 @@ class VideoSurvey:
 
     def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
         """Return the facts of the shared register, if there is one."""
-        if self.register is None:
+        if self.indexes.register is None:
             return {}
         from ..video.index.shared import shared_register
 
-        return shared_register(self.register).facts(stamps)
+        return shared_register(self.indexes.register).facts(stamps)
 
     def _cached_facts(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:
             stamp = stamp or open_source(name).stamp()
         except SeqpipeError as error:
             return error
-        return None if stamp is None else load_facts(cache_directory(self.cache_dir), stamp)
+        return None if stamp is None else load_facts(cache_directory(self.indexes.cache_dir), stamp)
 
     def _index_facts(self, video: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
         name, timed = video
         try:
-            index = open_index(name, cache_dir=self.cache_dir, stream=self.stream, register=self.register)
+            index = open_index(name, **self.indexes._asdict())
         except SeqpipeError as error:
             return error, None
         facts = Facts.of(index)

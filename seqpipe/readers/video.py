@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from ..errors import ParameterError, warn_caller
 from ..sampling import EpochOrder, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
-    EPOCH,
     MIN_FRAMES,
     ON_ERROR,
     REPEATS,
@@ -28,7 +27,8 @@ from ..sampling.params import (
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
-from ..video.engine.engine import available_cores
+from ..video.engine.engine import Engine, available_cores
+from ..video.index.open import IndexOptions
 from ..video.index.shared import find_register
 from .collate import Ragged
 from .entry import Listing
@@ -36,7 +36,7 @@ from .epochs import EpochDataset
 from .fetch import Fetcher
 from .frame_values import Clock, FrameMotion
 from .labels import LabelType
-from .lazy_engine import LazyEngine
+from .lazy_engine import LazyEngine, LazyPool
 from .listing import listing_of
 from .loader import Batches, PassContext, Sequences
 from .outputs import Outputs
@@ -48,7 +48,6 @@ from .params import (
     ClipLayout,
     bytes_ahead,
     check_fill,
-    check_index,
     output_of,
 )
 from .ranges import Range
@@ -61,7 +60,7 @@ __all__ = ["Video"]
 _Path = str | os.PathLike[str]
 
 
-class Video(EpochDataset):
+class Video(EpochDataset[SampleRequest]):
     """A dataset of sequences, cut from many videos.
 
     The frames of a sample depend on (seed, epoch, sample index) only: not on threads, batch size, rank, or interrupted
@@ -152,6 +151,8 @@ class Video(EpochDataset):
         DeviceMemoryError: the GPU's memory is full.
     """
 
+    _selection: Selection
+
     def __init__(
         self,
         *,
@@ -231,24 +232,49 @@ class Video(EpochDataset):
         self._threads, self._prefetch = THREADS.check(threads), PREFETCH.check(prefetch)
         stream, prefetch_gib = STREAM.check(stream), PREFETCH_GIB.check(prefetch_gib)
         self._book = ReportBook()
-        shared = find_register(register, file_root)
-        self._engine = LazyEngine(
-            self._threads, cache_dir, self._device, DECODE.check(decode), stream, shared
-        )
+        indexes = IndexOptions(cache_dir, stream, find_register(register, file_root))
+        self._engine = self._engine_type(self._threads, self._device, DECODE.check(decode), indexes)
 
-        named = {"files": files, "file_root": file_root, "manifest": manifest, "labels": labels}
-        listing = listing_of(videos, **named, classes=classes, label_type=label_type, ranges=ranges)
-        self._book.passed_over(listing.passed_over)
-        by_time = fps is not None
-        motion = None if min_motion is None else FrameMotion(cache_dir, stream, shared)
-        survey = VideoSurvey(
-            sampler, spec, by_time, least, on_error, cache_dir, self._book, stream, shared, motion
+        listing = self._listing(
+            videos=videos,
+            files=files,
+            file_root=file_root,
+            manifest=manifest,
+            labels=labels,
+            classes=classes,
+            label_type=label_type,
+            ranges=ranges,
         )
-        self._select(listing, survey, empty, even_shards, Clock(cache_dir, stream, shared), repeats)
+        self._book.passed_over(listing.passed_over)
+        motion = None if min_motion is None else FrameMotion(indexes)
+        survey = self._survey_type(
+            sampler, spec, fps is not None, least, on_error, indexes, self._book, motion
+        )
+        self._select(listing, survey, empty, even_shards, Clock(indexes), repeats)
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
             replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, self._device)
         )
+
+    @property
+    def _engine_type(self) -> Callable[..., LazyPool[Engine]]:
+        return LazyEngine
+
+    @property
+    def _survey_type(self) -> Callable[..., VideoSurvey]:
+        return VideoSurvey
+
+    def _listing(self, **sources: Any) -> Listing:
+        """Return the listed videos.
+
+        Args:
+            **sources: the arguments that select and label the videos.
+
+        Raises:
+            ParameterError: arguments exclude each other, or none of them selects videos.
+            ManifestError: a line of the manifest is not valid.
+        """
+        return listing_of(**sources)
 
     def _select(
         self,
@@ -294,11 +320,6 @@ class Video(EpochDataset):
         return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
 
     @property
-    def total(self) -> int:
-        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
-        return self._selection.total
-
-    @property
     def fetcher(self) -> Fetcher:
         """The fetcher of samples at positions of an epoch, for pipelines, which have a schedule of their own."""
         return self._feed.fetcher
@@ -321,9 +342,7 @@ class Video(EpochDataset):
     def __repr__(self) -> str:
         catalog, order = self._selection.catalog, self._selection.order
         parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
-        parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
-        parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
-        return f"Video({', '.join(parts)})"
+        return f"Video({', '.join(parts + order.clauses())})"
 
     def videos(self, indices: Any) -> IntArray:
         """Return the position within the dataset of each sample's video; clips of one video share it.
@@ -332,18 +351,6 @@ class Video(EpochDataset):
             indices: sample indices, integers ``(N,)`` such as :attr:`seqpipe.Batch.indices`.
         """
         return self._selection.videos_of(np.asarray(indices))
-
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[SampleRequest]:
-        """Return the samples of an epoch of this rank, in order, without decoding anything.
-
-        Args:
-            epoch: the epoch; by default the current one.
-            positions: positions within the rank's epoch; by default all of them.
-
-        Raises:
-            ParameterError: a position is outside of the epoch.
-        """
-        return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
 
     def sample(self, index: int, epoch: int | None = None, *, outputs: Outputs | None = None) -> Sequence:
         """Read one sample by its index within the dataset, which does not depend on rank and order.
@@ -357,9 +364,8 @@ class Video(EpochDataset):
             ParameterError: ``index`` is out of range, or the video's frames are too small for the output's crop.
             SourceError: the sample cannot be read.
         """
-        index = check_index(index, self.total)
-        chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        return self._feed.fetcher_for(outputs).single(self._selection.sample(index, chosen), chosen)
+        chosen = self._epoch_or_current(epoch)
+        return self._feed.fetcher_for(outputs).single(self._request(index, chosen), chosen)
 
     def batches(
         self,

@@ -43,8 +43,8 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
     """Return labels on the grids of a network's outputs, by the nearest voxel, as nnU-Net does.
 
     Args:
-        labels: an array or a tensor whose last three axes are slices, rows and columns.
-        scales: for each output, its size relative to the labels along these axes.
+        labels: an array or a tensor whose last axes are slices, rows and columns, or rows and columns.
+        scales: for each output, its size relative to the labels along each of these axes.
 
     Returns:
         An array for each output, of the library of the labels.
@@ -52,7 +52,7 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
     found = []
     for scale in scales:
         out = labels
-        for axis, part in zip((-3, -2, -1), scale, strict=True):
+        for axis, part in zip(range(-len(scale), 0), scale, strict=True):
             n = labels.shape[axis]
             few = max(1, round(n * part))
             if few != n:
@@ -68,7 +68,7 @@ def _picked(labels: Any, axis: int, places: Any) -> Any:
 
 
 class NnunetTransform:
-    """A chain as a transform of nnU-Net v2's data loader, which passes tensors ``(C, D, H, W)`` by keyword.
+    """A chain as a transform of nnU-Net v2's data loader, which passes tensors ``(C, D, H, W)`` or ``(C, H, W)``.
 
     Args:
         chain: the chain, such as :func:`nnunet` returns.
@@ -94,11 +94,17 @@ class NnunetTransform:
             raise ParameterError(
                 f"a sample of {', '.join(data)}", source="NnunetTransform", allowed="image, segmentation"
             )
-        sample: dict[str, Any] = {"image": Image(data["image"])}
-        if data.get("segmentation") is not None:
-            sample["segmentation"] = Labels(data["segmentation"])
+        flat = data["image"].ndim == len("CHW")
+        image, labels = (
+            one[:, None] if flat and one is not None else one
+            for one in (data["image"], data.get("segmentation"))
+        )
+        sample: dict[str, Any] = {"image": Image(image)}
+        if labels is not None:
+            sample["segmentation"] = Labels(labels)
         augmented = self.chain(sample, layout="CDHW", **self._indices.of(data))
-        found = {**data, **{name: part.data for name, part in augmented.items()}}
+        parts = {name: part.data[:, 0] if flat else part.data for name, part in augmented.items()}
+        found = {**data, **parts}
         if self.scales is not None and "segmentation" in sample:
             found["segmentation"] = deep_supervision(found["segmentation"], self.scales)
         return found
@@ -214,9 +220,9 @@ def _to_layout(data: Array, layout: str) -> Array:
     return xp.ascontiguousarray(xp.moveaxis(data, 3, 0)) if layout == "CDHW" else data
 
 
-def _like(given: Any, data: Array) -> Any:
+def _like(value: Any, data: Array) -> Any:
     """Return an array as the type of a value: a tensor of the same class for a tensor."""
-    if not hasattr(given, "new_tensor"):
+    if not hasattr(value, "new_tensor"):
         return data
-    made = to_torch(data).to(given.dtype)
-    return type(given)(made) if hasattr(given, "as_tensor") else made
+    tensor = to_torch(data)
+    return type(value)(tensor) if hasattr(value, "as_tensor") else tensor

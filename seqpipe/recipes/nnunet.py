@@ -11,6 +11,8 @@ from ..errors import ParameterError
 __all__ = ["is_anisotropic", "nnunet"]
 
 _ANISOTROPIC: Final = 3  # ratio of the longest side to the slices above which slices are augmented as images
+_LONG: Final = 1.5  # ratio of the sides of a patch of one slice above which it is rotated less
+_LONG_TURN: Final = 15.0
 _COIN: Final = ops.Choice((0.0, 1.0))
 
 
@@ -31,23 +33,31 @@ def nnunet(
     Patches are read from the whole volume, so that rotations need no larger crop before.
 
     Args:
-        patch_size: slices, rows and columns of a centered patch; None for the whole input. For patches elsewhere, put a
-            ``Crop3d`` with another position in front.
+        patch_size: slices, rows and columns of a centered patch, or rows and columns for networks on slices; None for
+            the whole input. For patches elsewhere, put a ``Crop3d`` with another position in front.
         dummy_2d: whether to augment slice by slice; None derives it from the patch size, as nnU-Net does.
-        mirror: whether patches are mirrored along slices, rows and columns.
+        mirror: whether patches are mirrored along slices, rows and columns, or along rows and columns.
         seed: seed of all operators.
 
     Raises:
-        ParameterError: an argument does not have three values.
+        ParameterError: an argument does not have three values, or two.
     """
-    for name, given in (("patch_size", patch_size), ("mirror", mirror)):
-        if given is not None and len(given) != 3:
+    for name, value in (("patch_size", patch_size), ("mirror", mirror)):
+        if value is not None and len(value) not in (2, 3):
             raise ParameterError(
-                f"{name}={given!r} is not valid", source="nnunet", allowed="three: slices, rows, columns"
+                f"{name}={value!r} is not valid",
+                source="nnunet",
+                allowed="slices, rows and columns, or rows and columns",
             )
+    most = 180.0
+    if patch_size is not None and len(patch_size) == 2:
+        most = _LONG_TURN if max(patch_size) > _LONG * min(patch_size) else most
+        patch_size, dummy_2d = (1, *patch_size), True
+    if len(mirror) == 2:
+        mirror = (False, *mirror)
     if dummy_2d is None:
         dummy_2d = patch_size is not None and is_anisotropic(patch_size)
-    turn = ((-180.0, 180.0), (0.0, 0.0), (0.0, 0.0)) if dummy_2d else (-30.0, 30.0)
+    turn = ((-most, most), (0.0, 0.0), (0.0, 0.0)) if dummy_2d else (-30.0, 30.0)
     scale = ops.Reciprocal(0.7, 1.4)
     size = ops.RandomAffine3d(scale=scale, isotropic=True, in_plane=dummy_2d, p=0.2, label_fill=-1, seed=seed)
     space: list[Any] = [ops.RandomAffine3d(rotate=turn, p=0.2, label_fill=-1, seed=seed), size]

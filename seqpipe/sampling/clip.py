@@ -146,17 +146,16 @@ def draw_clip(sampler: Sampler, span: Span, k: int, *, seed: int, epoch: int, in
     return sampler.clip(span, k, rng)
 
 
-def check_sample(sampler: Sampler, span: Span, k: int) -> int:
-    """Return the sample number ``k``.
+def check_sample(sampler: Sampler, span: Span, k: int) -> None:
+    """Check the number of a sample.
 
     Raises:
-        ParameterError: the span has no such sample.
+        ParameterError: the span has no sample ``k``.
     """
     count = sampler.count(span)
     if not 0 <= k < count:
         fact = f"sample {k} does not exist in frames {span.first} to {span.end} with {sampler!r}"
         raise ParameterError(fact, allowed=f"0 to {count - 1}" if count else "none, the range is too short")
-    return k
 
 
 def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:

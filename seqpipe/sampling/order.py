@@ -132,6 +132,11 @@ class EpochOrder:
             "even_shards": self.even,
         }
 
+    def clauses(self) -> list[str]:
+        """Return clauses on seed and shard for a ``repr``, where they matter."""
+        shuffled = [f"shuffle seed {self.seed}"] if self.shuffle else []
+        return shuffled + ([f"shard {self.shard[0]} of {self.shard[1]}"] if self.shard[1] > 1 else [])
+
     def _samples_at(self, epoch: int, first: int, end: int, positions: IntArray) -> IntArray:
         if not self.shuffle:
             return first + positions

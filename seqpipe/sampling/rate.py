@@ -174,11 +174,12 @@ class _Timeline:
         self._end_s = end_of(span) - self._tolerance_s
 
     def shown(self, start: int, later_s: FloatArray) -> IntArray:
-        """Return the frames on screen at times after the timestamp of frame ``start``, clipped to the span."""
+        """Return the frames on screen at times after the timestamp of frame ``start``; past the end, the last one."""
         clock = self._clock[self._span.first : self._span.end]
         times_s = self._clock[start] + later_s + self._tolerance_s
-        index = np.searchsorted(clock, times_s, side="right").astype(np.int64) - 1
-        frames: IntArray = self._span.first + np.clip(index, 0, len(clock) - 1)
+        frames: IntArray = (
+            self._span.first - 1 + np.searchsorted(clock, times_s, side="right").astype(np.int64)
+        )
         return frames
 
     def positions(self, fps: float) -> int:

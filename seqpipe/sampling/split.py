@@ -19,7 +19,7 @@ __all__ = ["balanced_items", "split_groups"]
 def split_groups(
     groups: Seq[str], strata: Seq[Hashable], shares: Seq[float], seed: int, name: str = "split"
 ) -> IntArray:
-    """Return the part of each item, counted from 0; -1 for items in none.
+    """Return the part of each item, counted from 0; ``len(shares)`` for items in none.
 
     Groups are sorted by a hash of (seed, name, group) and fill one part after the other. A group across a border goes
     to the part that contains its middle.
@@ -53,10 +53,9 @@ def split_groups(
         members = (group for group, own in stratum_of.items() if own == stratum)
         ordered = sorted(members, key=lambda group: _sort_key(seed, name, group))
         sizes = np.array([counts[group] for group in ordered], dtype=np.int64)
-        middles = (np.cumsum(sizes) - sizes / 2) / max(1, sizes.sum())
+        middles = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
         part |= dict(zip(ordered, np.searchsorted(borders, middles, side="right").tolist(), strict=True))
-    parts = np.array([part[group] for group in groups], dtype=np.int64)
-    return np.where(parts < len(shares), parts, -1)
+    return np.array([part[group] for group in groups], dtype=np.int64)
 
 
 def balanced_items(groups: Seq[str], keys: Seq[str], seed: int) -> IntArray:

@@ -64,7 +64,9 @@ def check_state(
         raise StateError(f"the state has no {' and no '.join(missing)}", allowed=wanted)
     epoch, position, found = state["epoch"], state["position"], state["fingerprint"]
     if not (_is_count(epoch) and _is_count(position) and isinstance(found, str)):
-        raise StateError(f"epoch={epoch!r}, position={position!r} is no state", allowed=wanted)
+        raise StateError(
+            f"epoch={epoch!r}, position={position!r}, fingerprint={found!r} is not a state", allowed=wanted
+        )
     if found != fingerprint:
         differing = _differing(found, fingerprint)
         verb = "differs" if len(differing) == 1 else "differ"

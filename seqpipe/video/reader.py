@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
+from ..core.closing import Closing
 from ..core.forks import reset_after_fork
 from ..core.param import check_list
 from ..errors import BackendError, DamagedSourceError, ParameterError
@@ -50,7 +50,7 @@ __all__ = ["VideoReader"]
 _WORTH_FRAME_THREADS = 48
 
 
-class VideoReader:
+class VideoReader(Closing):
     """Exact random access to the frames of one video.
 
     A remote Matroska file (``s3://…``) is opened by its cues: :meth:`at` reads the requested frames without the rest of
@@ -318,14 +318,6 @@ class VideoReader:
         # Referenced forever: destroying a decoder whose threads belong to the parent process could hang.
         self._expected, self._ahead, self._inherited = -1, None, self._ahead
 
-    def __enter__(self) -> VideoReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _open_by_cues(self) -> CuedVideo | None:
         """Open a remote Matroska file by its cues, unless its index is cached; None for other sources."""
         source = self._source
@@ -425,7 +417,7 @@ class VideoReader:
             next(items, None)  # runs the iterator to its end, which returns the decoder to the pool
         packets.close()
         if lost:
-            raise lost_error(self._index, lost, "All other frames were returned; leave the lost ones out")
+            raise lost_error(self._index, lost, "All other selected frames are intact; leave these out")
 
     def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
         """Decode frames in ascending order; frames left by a backend that fails are decoded by its fallback."""

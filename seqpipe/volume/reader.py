@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence as Seq
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ..array import Array, FloatArray, to_cupy
+from ..core.closing import Closing
 from ..errors import FrameRangeError, ParameterError
 from ..sequence import Sequence
 from ..video.device import parse_device
@@ -23,7 +23,7 @@ from .space import Turn, moved, turn_to
 __all__ = ["VolumeReader"]
 
 
-class VolumeReader:
+class VolumeReader(Closing):
     """One volume, or a series of volumes: any window of it, with its affine.
 
     Indices select slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
@@ -220,14 +220,6 @@ class VolumeReader:
     def close(self) -> None:
         """Close files and release memory; reading opens them again."""
         self._source.close()
-
-    def __enter__(self) -> VolumeReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._again, self._turn, self._grid)

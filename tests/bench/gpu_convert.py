@@ -18,7 +18,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from seqpipe.ops.resize.crop_windows import CropWindows
+from seqpipe.ops.resize.resize import _CropWindows
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.cuda.conversion import FRAMES
 from seqpipe.video.cuda.converter import Converters, DeviceConverter
@@ -87,7 +87,7 @@ def measured(bits: int, turn: int = 0, **output: Any) -> tuple[float, float, flo
 
 def windows() -> Iterator[list[dict[str, Any]]]:
     """For each call, what the sequences are cut to, and whether they are mirrored; drawn in advance."""
-    drawn, random = CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10), np.random.Generator(np.random.Philox(0))
+    drawn, random = _CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10), np.random.Generator(np.random.Philox(0))
     calls = [
         [
             {

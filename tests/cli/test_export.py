@@ -74,6 +74,8 @@ def test_sequences_in_which_something_moves(run, tmp_path):
         (["--start", "0:01.5", "--every", 3], [38, 41, 44, 47]),
         (["--start", "1.6", "--duration", "0:00:00.08"], [40, 41]),
         (["--fps", 5, "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--fps", "10/2", "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--frames", " 40, -1,3"], [3, 40, 47]),
     ],
 )
 def test_selections(run, tmp_path, options, expected):
@@ -381,32 +383,12 @@ def test_overwrite_replaces(run, tmp_path):
 def test_manifests_say_the_same_in_every_format(run, tmp_path, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    out = tmp_path / "o"
-    run(
-        "export",
-        made("h264_flip_disposable"),
-        made("empty"),
-        "--out",
-        out,
-        "--manifest",
-        tmp_path / f"m.{ending}",
-        code=1,
-    )
-    run(
-        "export",
-        made("h264_flip_disposable"),
-        made("empty"),
-        "--out",
-        out,
-        "--manifest",
-        tmp_path / "n.jsonl",
-        "--overwrite",
-        code=1,
-    )
-    assert sorted(map(str, read_rows(tmp_path / f"m.{ending}"))) == sorted(
-        map(str, read_rows(tmp_path / "n.jsonl"))
-    )
-    assert len(read_rows(tmp_path / f"m.{ending}")) == 49
+    found, export = [], ("export", made("h264_flip_disposable"), made("empty"), "--out", tmp_path / "o")
+    for manifest in (tmp_path / f"m.{ending}", tmp_path / "n.jsonl"):
+        run(*export, "--manifest", manifest, "--overwrite", code=1)
+        found.append(sorted(map(str, read_rows(manifest))))
+    assert found[0] == found[1]
+    assert len(found[0]) == 49
 
 
 def test_json_of_the_manifest_and_of_stdout_agree(run, tmp_path):
@@ -416,3 +398,12 @@ def test_json_of_the_manifest_and_of_stdout_agree(run, tmp_path):
     )
     told = [json.loads(line) for line in result.stdout.splitlines()][:-1]
     assert [{**row, "type": "output"} for row in rows(manifest)] == told
+
+
+def test_what_a_folder_holds_besides_is_told_once(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(made("h264"), tmp_path / "in")
+    (tmp_path / "in/note.txt").touch()
+    result = run("export", tmp_path / "in", "--out", tmp_path / "o", "--num", 1)
+    assert result.stderr.count("1 other file (.txt 1) skipped") == 1
+    assert "1 file written to" in result.stderr

@@ -18,9 +18,9 @@ from tests.support.media import made
 from .written import files
 
 # On a busy machine those who press again right away may be a second late, and would be taken for insisting.
-PATIENT = "from seqpipe import interrupts; interrupts._PATIENCE_S = 60.0\n"
+PATIENT = "from seqpipe.core import interrupts; interrupts._PATIENCE_S = 60.0\n"
 BEFORE_IMPORTS = INTERRUPTIBLE + (
-    "from seqpipe import interrupts\nfrom seqpipe.__main__ import main\n"
+    "from seqpipe.core import interrupts\nfrom seqpipe.__main__ import main\n"
     "usual = interrupts.signal.signal\n"
     "def told(number, handler):\n"
     "    usual(number, handler)\n"
@@ -28,7 +28,7 @@ BEFORE_IMPORTS = INTERRUPTIBLE + (
     "interrupts.signal.signal = told; main()"
 )
 TAKEN_OVER = (
-    INTERRUPTIBLE + "import os, sys, time\nfrom pathlib import Path\nfrom seqpipe import interrupts\n"
+    INTERRUPTIBLE + "import os, sys, time\nfrom pathlib import Path\nfrom seqpipe.core import interrupts\n"
 )
 
 

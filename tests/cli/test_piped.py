@@ -223,14 +223,17 @@ def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkey
 def test_memory_does_not_grow_with_the_stream(tmp_path):
     data, peaks = made("h264_raw").read_bytes(), []
     options = ("--every", "100", "--jobs", "1", "--overwrite", "--out", str(tmp_path / "o"))
+    program = """
+import atexit
+from seqpipe.__main__ import main
+from tests.support.memory import peak_kib
+atexit.register(lambda: print(peak_kib()))
+main()
+"""
+    command = [sys.executable, "-c", program, "export", "-", *options]
     for times in (20, 80):
-        command = [sys.executable, "-m", "seqpipe", "export", "-", *options]
-        program = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
-        program.stdin.write(data * times)
-        program.stdin.close()
-        _, status, used = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-        peaks.append(used.ru_maxrss)
+        done = subprocess.run(command, input=data * times, capture_output=True, check=True, cwd=ROOT)
+        peaks.append(int(done.stdout.split()[-1]))
     assert len(files(tmp_path / "o")) == -(-80 * 48 // 100)
     assert peaks[1] - peaks[0] < 8 << 10  # KiB; four times as many frames
 
@@ -341,6 +344,14 @@ def test_an_mp4_whose_index_is_last_is_named_at_once(tmp_path):
     assert "has its index (moov) behind its data" in result.stderr
     assert "ffmpeg -movflags +faststart" in result.stderr
     assert pipe.at < 20_000
+
+
+def test_an_empty_pipe_is_named(tmp_path):
+    result = CliRunner().invoke(main, ["export", "-", "--out", str(tmp_path)], input=b"")
+    assert result.exit_code == 1
+    assert (
+        "Error: standard input: it is empty (0 bytes). The program that writes into the pipe" in result.stderr
+    )
 
 
 def test_a_volume_through_a_pipe_is_exported_as_a_file_is(tmp_path):

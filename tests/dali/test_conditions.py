@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from seqpipe.dali import fn, pipeline_def, types
+from seqpipe.dali.pipeline import do_not_convert
 from seqpipe.errors import ParameterError
 from tests.dali.conftest import ON_CPU
 
@@ -370,6 +371,26 @@ def test_a_condition_with_axes():
         ParameterError, match=r"a condition of the shape \(2,\); allowed: one number for each sample"
     ):
         values(function)
+
+
+def test_a_function_that_is_not_converted_keeps_its_own_conditions():
+    @do_not_convert
+    def chosen(x, flag):
+        return x + 1 if flag else x
+
+    @do_not_convert
+    def asks_a_node(x):
+        return x + 1 if x > 1 else x
+
+    def plain():
+        return chosen(number(), True)
+
+    def refused():
+        return asks_a_node(number())
+
+    assert values(plain) == [[1, 2, 3, 4]]
+    with pytest.raises(ParameterError, match="has a truth value for each sample of a batch"):
+        values(refused)
 
 
 def test_tracebacks_show_the_lines_of_the_user():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 
 import cv2
 import numpy as np
@@ -171,7 +170,13 @@ def test_hints_help_with_large_motion(method):
 def test_temporal_hints_follow_a_sequence():
     frames = clip(5)
     found = fn.optical_flow(frames, temporal_hints=True)
-    assert (found[0] == fn.optical_flow(frames)[0]).all()
+    bare = fn.optical_flow(frames)
+    assert (found[0] == bare[0]).all()
+    for pair in range(1, len(found)):
+        assert (
+            found[pair] == fn.optical_flow(frames[pair : pair + 2], hints=found[pair - 1 : pair])[0]
+        ).all()
+        assert (found[pair] != bare[pair]).any()
     assert np.abs(np.median(found, (0, 1, 2)) - (2, 1)).max() < 0.1
     again = fn.optical_flow(np.stack([frames, frames]), temporal_hints=True)
     assert (again == found).all()
@@ -278,10 +283,13 @@ def test_short_sequences_of_different_sizes_are_done_side_by_side(monkeypatch):
     given = [Sequence(clip(2, (40 + 8 * k, 64), seed=k), frames=[k, k + 1]) for k in range(6)]
     wanted = [fn.optical_flow(one).data for one in given]
     workers, dense = set(), pairs_module.dense_flow
+    two = threading.Event()
 
     def noting(*rest):
         workers.add(threading.get_ident())
-        time.sleep(0.01)  # so that one thread does not take all of them
+        if len(workers) > 1:
+            two.set()
+        assert two.wait(60), "one thread does all of them"
         return dense(*rest)
 
     monkeypatch.setattr(pairs_module, "dense_flow", noting)
@@ -292,10 +300,9 @@ def test_short_sequences_of_different_sizes_are_done_side_by_side(monkeypatch):
             fn.optical_flow([*given, clip(1)])
     finally:
         ops.set_threads(None)
-    assert len(workers) > 1
-    for one, two, judge in zip(listed, ragged, wanted, strict=True):
-        assert (one.data == judge).all()
-        assert (two.data == judge).all()
+    for first, second, judge in zip(listed, ragged, wanted, strict=True):
+        assert (first.data == judge).all()
+        assert (second.data == judge).all()
     assert [int(one.frames[0]) for one in listed] == list(range(6))
 
 

@@ -12,7 +12,7 @@ from seqpipe.core.native import compiler
 from seqpipe.core.philox import random_bits
 from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
 from seqpipe.ops.core.blocks import resolve
-from seqpipe.ops.noise import base, noise, normal_numbers, poisson_numbers
+from seqpipe.ops.noise import noise, normal_numbers, poisson_numbers
 from seqpipe.ops.noise.normal_numbers import fast_normal, normal, normal_indices
 from seqpipe.ops.noise.poisson_numbers import (
     FEW,
@@ -126,9 +126,9 @@ def test_a_long_image_is_worked_on_in_parts_of_whole_pixels(monkeypatch, anywher
     """And no value is told from where the part began."""
     x = np.random.default_rng(0).integers(0, 256, (2, 37, 41, 3), dtype=np.uint8)
     for op in (NoiseGaussian(stddev=9.0), NoiseShot(), NoiseSaltAndPepper(prob=0.4)):
-        monkeypatch.setattr(base, "_CHUNK", 1 << 20)
+        monkeypatch.setattr(noise, "_CHUNK", 1 << 20)
         whole = anywhere(op, x)
-        monkeypatch.setattr(base, "_CHUNK", 101)
+        monkeypatch.setattr(noise, "_CHUNK", 101)
         compare(anywhere(op, x), whole)
 
 

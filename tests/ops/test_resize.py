@@ -24,7 +24,7 @@ from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
 from seqpipe.ops.resize import base, cpu
-from seqpipe.ops.resize.crop_windows import CropWindows
+from seqpipe.ops.resize.resize import _CropWindows
 from tests.support.operators import compare
 from tests.support.together import together
 
@@ -208,7 +208,7 @@ def test_one_level_stays_that_level(anywhere, level):
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_the_nearest_pixel_is_where_exact_fractions_say(size, length):
-    found = taps_of(SampledAxis.of(0, length / size, "nearest", antialias=True), size, length).places[0]
+    found = taps_of(SampledAxis.of(0, length / size, "nearest", antialias=True), size, length).indices[0]
     wanted = (2 * np.arange(size, dtype=np.int64) + 1) * length // (2 * size)
     assert (found == wanted).all()
 
@@ -420,7 +420,7 @@ def test_what_never_fits_is_taken_from_the_middle(size, window):
 
 
 def test_windows_of_several_samples_are_those_of_each():
-    crops = CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10)
+    crops = _CropWindows((0.08, 1.0), (3 / 4, 4 / 3), 10)
     wanted = [crops._one(numbers, 256, 340) for numbers in BatchGenerator(0, "a", 3, range(40)).each(9)]
     np.testing.assert_array_equal(crops.draw(BatchGenerator(0, "a", 3, range(40)), 256, 340, None), wanted)
 

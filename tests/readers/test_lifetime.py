@@ -16,7 +16,7 @@ import seqpipe.readers
 from seqpipe.readers import Video, frame_values
 from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
-from seqpipe.video.index.open import open_index
+from seqpipe.video.index.open import IndexOptions, open_index
 from seqpipe.video.source.source import open_source
 from tests.support.datasets import files, gist
 from tests.support.media import made
@@ -68,6 +68,11 @@ def test_an_interrupted_batch_comes_again(monkeypatch):
         next(batches)
     assert batches.position == 4
     assert given + [gist(batch) for batch in batches] == expected
+
+
+def test_a_dataset_names_its_device():
+    with Video(files=files("h264"), segments=1, device="cpu") as dataset:
+        assert dataset.device == "cpu"
 
 
 def test_a_dataset_can_be_pickled():
@@ -185,7 +190,7 @@ def test_two_iterators_in_two_threads_share_a_dataset():
 
 def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
     monkeypatch.setattr(frame_values, "_MAX_FRAMES", 100)
-    clock = Clock(None)
+    clock = Clock(IndexOptions())
     for name in files("h264", "vp9", "av1", "hevc", "h264", "h264_long_gop"):
         times = clock.of(name)
         assert np.array_equal(times, open_index(name).timestamps)
@@ -225,12 +230,11 @@ def test_ten_thousand_indexed_files(tmp_path):
         path.hardlink_to(original)
         save_index(cache, open_source(str(path)).stamp(), index)
     program = """
-import re, sys
+import sys
 import seqpipe.readers.video
+from tests.support.memory import peak_kib
 dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
-# Not ru_maxrss: that one remembers the size of the process that this one was forked from.
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
-print(dataset.total, len(dataset.requests(1, [5])), int(peak[1]) / 1024)
+print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)
 """
     command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
     out = subprocess.run(

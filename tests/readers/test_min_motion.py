@@ -11,6 +11,7 @@ import pytest
 import seqpipe
 from seqpipe.readers import Range, Video, frame_values
 from seqpipe.readers.frame_values import FrameMotion
+from seqpipe.video.index.open import IndexOptions
 from tests.support.datasets import assert_resumes
 from tests.support.media import made
 from tests.support.motion import shifted_video
@@ -50,7 +51,7 @@ def starts(samples):
 
 
 def test_motion_is_that_of_the_video(clips, tmp_path):
-    values = FrameMotion(tmp_path).of(clips[0])
+    values = FrameMotion(IndexOptions(tmp_path)).of(clips[0])
     assert len(values) == STILL + MOVING
     assert (values[: STILL - 1] < 1).all()
     assert np.abs(values[STILL:-1] / PER_SECOND - 1).max() < 0.15
@@ -179,7 +180,7 @@ def test_changed_videos_are_measured_again(make, clips, tmp_path):
 
 def test_frames_that_are_lost_have_no_motion(tmp_path):
     path = made("h264_lost_key")
-    values = FrameMotion(tmp_path).of(str(path))
+    values = FrameMotion(IndexOptions(tmp_path)).of(str(path))
     with seqpipe.open(path) as video:
         lost = [number for number in range(len(video)) if not _readable(video, number)]
     assert lost

@@ -9,6 +9,7 @@ import pytest
 
 from seqpipe.errors import DamagedSourceError, SourceError, SourceNotFoundError, UnreadableSourceError
 from seqpipe.readers import Range, Video
+from seqpipe.readers.report import Loss
 from tests.support.datasets import assert_true_frames, files, gist
 from tests.support.media import entry, made, made_all
 
@@ -262,6 +263,17 @@ def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
             assert loss.reason.startswith("no such file")
 
 
+def test_a_video_that_cannot_be_read_either_is_no_substitute(tmp_path):
+    lost, gone, sound = made("h264_lost_key"), tmp_path / "gone.mp4", made("vp9")
+    shutil.copy(made("h264"), gone)
+    options = {"sequence_length": 12, "fps": 25, "on_error": "substitute"}
+    with Video(files=[lost, gone, sound], **options) as dataset:
+        gone.unlink()
+        (batch,) = dataset.batches(len(dataset))
+    assert set(batch.sources) == {str(lost), str(sound)}
+    assert len(batch) == len(dataset)
+
+
 def test_a_file_that_comes_back_is_read(tmp_path):
     """That its clock could not be read was kept, for as long as the same samples were asked for."""
     video = tmp_path / "a.mp4"
@@ -310,3 +322,16 @@ def test_the_report_stays_small():
     assert loss.frames == tuple(range(24, 48))
     assert str(loss).startswith(f"{made('h264_lost_key')}: sample left out ×18: ")
     assert str(loss).endswith("; 24 frames in all")
+
+
+@pytest.mark.parametrize(
+    ("times", "frames", "text"),
+    [
+        (1, (3, 4), "a.mp4: sample left out: no picture"),
+        (2, (3, 4), "a.mp4: sample left out ×2: no picture; 2 frames in all"),
+        (2, (), "a.mp4: sample left out ×2: no picture"),
+    ],
+)
+def test_a_loss_of_several_samples_tells_their_number_and_frames(times, frames, text):
+    loss = Loss(source="a.mp4", fate="sample left out", reason="no picture", frames=frames, times=times)
+    assert str(loss) == text

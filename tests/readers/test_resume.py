@@ -202,6 +202,15 @@ def test_a_state_tells_what_differs():
     same.load_state_dict(state)
 
 
+def test_the_end_of_a_range_in_seconds_differs_where_samples_are_chosen_by_time():
+    def state(end_s, **options):
+        ranges = [Range(end_s=end_s)]
+        return Video(files=files("h264"), ranges=ranges, sequence_length=4, **options).batches(1).state_dict()
+
+    assert state(0.97) == state(1.0), "of 25 frames per second, 25 are used"
+    assert state(0.97, fps=10) != state(1.0, fps=10)
+
+
 def test_states_that_are_none():
     batches = make().batches(4)
     state = batches.state_dict()

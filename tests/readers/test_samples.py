@@ -128,8 +128,8 @@ def test_ranges_in_frames_and_seconds():
         assert shown(dataset.sample(0)) == [10, 12]
 
 
-def test_a_frame_rate_within_a_range_in_seconds():
-    part = Range(start_s=0.4, end_s=1.2)
+@pytest.mark.parametrize("part", [Range(start_s=0.4, end_s=1.2), Range(start_frame=10, end_frame=30)])
+def test_a_frame_rate_within_a_range(part):
     with Video(files=files("h264"), ranges=[part], sequence_length=4, fps=5, pad_mode="edge") as dataset:
         (sequence,) = dataset
     assert shown(sequence) == [10, 15, 20, 25]

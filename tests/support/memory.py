@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-__all__ = ["LIMITS", "Usage", "growth", "usage", "use_few_arenas"]
+__all__ = ["LIMITS", "Usage", "growth", "peak_kib", "usage", "use_few_arenas"]
 
 _MIB = 1 << 20
 
@@ -61,6 +61,15 @@ def usage(device: str) -> Usage:
         threads=threading.active_count(),
         files=len(list(Path("/proc/self/fd").iterdir())),
     )
+
+
+def peak_kib() -> int:
+    """The most memory that this process has held, in KiB.
+
+    Not ``ru_maxrss``, which begins with that of the process that started this one.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
 
 
 def use_few_arenas() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe.video.index import library
 from seqpipe.video.index.library import Library
-from seqpipe.video.index.open import open_index
+from seqpipe.video.index.open import IndexOptions, open_index
 from tests.support import media
 
 
@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def test_a_video_is_opened_once(files: list[str], opened: list[str], tmp_path: Path) -> None:
     """The same name gives the same video."""
-    shelf = Library(tmp_path)
+    shelf = Library(IndexOptions(tmp_path))
     assert shelf.video(files[0]) is shelf.video(files[0])
     assert opened == files[:1]
 
@@ -48,7 +48,7 @@ def test_an_index_outlives_its_open_file(
 ) -> None:
     """A file that was put away is opened anew, with the index that is already there."""
     monkeypatch.setattr(library, "_OPEN_VIDEOS", 2)
-    shelf = Library(tmp_path)
+    shelf = Library(IndexOptions(tmp_path))
     first = shelf.video(files[0])
     for path in files[1:]:
         shelf.video(path)
@@ -63,7 +63,7 @@ def test_a_replaced_file_gets_an_index_of_its_own(
 ) -> None:
     """What is kept of a file that has changed is not used."""
     monkeypatch.setattr(library, "_OPEN_VIDEOS", 1)
-    shelf = Library(tmp_path)
+    shelf = Library(IndexOptions(tmp_path))
     before = shelf.video(files[0])
     shelf.video(files[1])
     shutil.copy(media.made("vfr"), files[0])
@@ -77,7 +77,7 @@ def test_indexes_are_bounded_in_bytes(
 ) -> None:
     """The least recently used index goes first; the one that is asked for stays."""
     monkeypatch.setattr(library, "_OPEN_VIDEOS", 1)
-    shelf = Library(tmp_path)
+    shelf = Library(IndexOptions(tmp_path))
     size = library._bytes(shelf.video(files[0]).index)
     monkeypatch.setattr(library, "_INDEX_BYTES", 2 * size)
     for path in (files[1], files[2], files[1], files[0]):
@@ -90,13 +90,13 @@ def test_messages_keep_the_name_that_the_user_gave(
 ) -> None:
     """Two names of one file have an index each, since an index says what its source is called."""
     monkeypatch.chdir(tmp_path)
-    shelf = Library(tmp_path / "cache")
+    shelf = Library(IndexOptions(tmp_path / "cache"))
     assert [shelf.video(name).index.info.source for name in (files[0], "0.mp4")] == [files[0], "0.mp4"]
 
 
 def test_other_bytes_are_another_video(tmp_path: Path) -> None:
     """An object that is gone leaves its id to others, which must not be taken for it."""
-    shelf = Library(tmp_path)
+    shelf = Library(IndexOptions(tmp_path))
     ends = [shelf.video(bytearray(media.made(name).read_bytes())).index.end_s for name in ("h264", "vfr") * 3]
     assert len(set(ends[::2])) == len(set(ends[1::2])) == 1
     assert ends[0] != ends[1]

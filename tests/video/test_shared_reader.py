@@ -15,6 +15,7 @@ import seqpipe
 from seqpipe.errors import SourceError
 from seqpipe.readers.lazy_engine import LazyEngine
 from seqpipe.video.device import parse_device
+from seqpipe.video.index.open import IndexOptions
 from seqpipe.video.reader import VideoReader
 from tests.support.media import made
 
@@ -80,7 +81,7 @@ def test_a_file_object_in_memory_is_read_in_a_forked_process():
 @needs_fork
 def test_a_lock_that_a_thread_held_at_a_fork_is_free_in_the_child():
     with VideoReader(made("h264"), threads=1) as reader:
-        engine = LazyEngine(1, None, parse_device("cpu"), "auto")
+        engine = LazyEngine(1, parse_device("cpu"), "auto", IndexOptions())
         held, done = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -105,7 +106,7 @@ def test_a_lock_that_a_thread_held_at_a_fork_is_free_in_the_child():
 @needs_fork
 def test_an_engine_is_swapped_once_after_a_fork():
     """Threads of the child that asked at once swapped engine and lock under each other, and made several."""
-    engine = LazyEngine(1, None, parse_device("cpu"), "auto")
+    engine = LazyEngine(1, parse_device("cpu"), "auto", IndexOptions())
     parent = engine.get()
 
     def use() -> str:

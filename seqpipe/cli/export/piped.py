@@ -19,14 +19,13 @@ from typing import Final
 import click
 import numpy as np
 
-from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
-from ...sampling.rolling import RollingWindows
-from ...sampling.windows import Windows
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, UnreadableSourceError, printable
+from ...sampling.windows import RollingWindows, Windows
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.film import write_film
 from ...video.frame_stream import FramePainter, FrameStream, StreamFrame
+from ...video.mp4_writer import write_mp4
 from ..input.files import InputFile, write_whole
 from ..input.standard_input import standard_input
 from ..job.claims import refuse_collisions, reserved
@@ -122,6 +121,12 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
 
 def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
     selection = request.selection
+    if standard_input().is_empty:
+        raise UnreadableSourceError(
+            "it is empty (0 bytes)",
+            source="standard input",
+            advice="The program that writes into the pipe may have failed",
+        )
     return FrameStream(
         standard_input(),
         _FOREVER,
@@ -297,7 +302,7 @@ class _Export:
                 raise self._error
 
         try:
-            size = write_whole(path, lambda file: write_film(file, colors_of(sequences(), encoder)))
+            size = write_whole(path, lambda file: write_mp4(file, colors_of(sequences(), encoder)))
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

@@ -64,7 +64,9 @@ class ExportReport:
         done, lost, failed = (self._counts[status] for status in ("done", "lost", "failed"))
         counts = {"sources": sources, "done": done, "kept": kept, "lost": lost, "failed": failed}
         self.json("summary", {**counts, "seconds": round(seconds, 3), "out": out})
-        parts = [f"{done:,} files written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"]
+        parts = [
+            f"{done:,} file{'s' * (done != 1)} written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"
+        ]
         parts += [f"{kept:,} kept"] * bool(kept) + [f"{lost:,} lost"] * bool(lost)
         parts += [f"{failed:,} of {sources:,} sources failed or are cut"] * bool(failed)
         say(", ".join(parts) + ".")

@@ -55,17 +55,17 @@ def run(options: Options) -> int:
     found = list(find_inputs(options.paths, streamed=True))
     if any(isinstance(item, InputFile) and item.path == "-" for item in found):
         return _run_stream(options, found)
-    volumes, others = split(found)
-    if volumes and options.takes_volumes:
-        if any(isinstance(item, InputFile) for item in others):
-            raise refuse_mixture()
+    volumes, others = split(found) if options.takes_volumes else ([], found)
+    if volumes:
+        if videos := [item for item in others if isinstance(item, InputFile)]:
+            raise refuse_mixture(videos[0], volumes[0])
         from .volumes import run_volumes
 
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
     request = ExportRequest.of(options)
     report = ExportReport(as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request)
+        planned = _plan_all(request, others)
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _look_back(plans, request), errors, request, report)
@@ -110,7 +110,7 @@ def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile |
     sources, kept, options = len(found), 0, request.options
     try:
         ahead = export_ahead(request, report, found)
-        planned = _plan_all(request) if ahead is None else [ahead.planned(request)]
+        planned = _plan_all(request, found) if ahead is None else [ahead.planned(request)]
         plans = _plans_of(planned, request)
         with reserved(plans, request):
             before = _look_back(plans, request) if ahead is None else ahead.finished(plans, request.folder)
@@ -190,15 +190,14 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
+def _plan_all(request: ExportRequest, found: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
 
-    def plan(found: InputFile, index: PacketIndex) -> SourcePlan:
-        return make_plan(found, index, request)
+    def plan(item: InputFile, index: PacketIndex) -> SourcePlan:
+        return make_plan(item, index, request)
 
     planned: list[tuple[str, PlanOrError]] = []
-    found = list(find_inputs(options.paths))
     for source, result in for_each_index(
         found,
         plan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,7 @@ import numpy as np
 from ...core.interrupts import graceful
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
 from ...sequence import Sequence
+from ...video.engine.engine import Engine, available_cores
 from ...volume.axes import AXES
 from ...volume.formats.write import content
 from ...volume.pictures import montage, picture, window_of, windowed
@@ -23,13 +25,14 @@ from ...volume.reader import VolumeReader
 from ..input.files import InputFile, write_whole
 from ..job.lock import held
 from ..job.record import OptionDigests, note, read_entries, source_key
-from ..output.images import Encoder, encoder
+from ..output.images import Encoder, check_ending, encoder
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ..plan.pattern import Pattern
 from ..terminal.progress import progress_bar
 from .report import ExportReport
 
 if TYPE_CHECKING:
+    from ...volume.info import VolumeInfo
     from ..plan.request import Options
 
 __all__ = ["run_volumes"]
@@ -125,11 +128,11 @@ def _held(path: Path | None) -> AbstractContextManager[None]:
 
 def _checked(options: Options) -> tuple[Encoder, Pattern]:
     """Check that the options agree, and return the encoder and the pattern of names."""
-    given = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
-    if given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    misplaced = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
+    if misplaced:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ParameterError(
-            f"{named} {'is' if len(given) == 1 else 'are'} for videos",
+            f"{names} {'is' if len(misplaced) == 1 else 'are'} for videos",
             allowed="--axis, --window, --mip, --montage, --time, --every, --frames, --num for volumes",
         )
     chosen = [name for name in ("every", "frames", "num") if getattr(options, name) is not None]
@@ -153,11 +156,13 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
     single = options.format in _ARRAYS or options.mip or options.montage is not None
     writer = encoder(options.format, options.quality, dtype=options.dtype)
     text = options.pattern or ("{stem}.{ext}" if single else "{stem}/{index:06d}.{ext}")
+    check_ending(text, writer.name)
     return writer, Pattern(text, sequences=False)
 
 
 def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
     with VolumeReader(item.path) as reader:
+        _check_time(reader.info, options)
         count = len(_turned(reader, options))
     single = options.format in _ARRAYS or options.mip or options.montage is not None
     chosen = _slices(count, options, item.path)
@@ -179,6 +184,17 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
         for index, place in enumerate(slices)
     )
     return _Job(item, names, tuple(slices))
+
+
+def _check_time(info: VolumeInfo, options: Options) -> None:
+    """Check that a 4-D volume has the time step of ``--time``."""
+    if options.time is None or info.layout != "FDHWC":
+        return
+    count = info.shape[0]
+    if not -count <= options.time < count:
+        raise ParameterError(
+            f"there is no time step {options.time}", source=info.source, allowed=f"{-count} to {count - 1}"
+        )
 
 
 def _turned(reader: VolumeReader, options: Options) -> VolumeReader:
@@ -212,34 +228,51 @@ def _export(
     manifest: Manifest,
     report: ExportReport,
 ) -> None:
+    """Export volumes in parallel, each in a thread that holds the whole volume."""
     files = sum(len(job.names) for job in jobs) - len(done)
-    with progress_bar("Exporting", files, "files", len(jobs)) as bar:
-        for job in jobs:
+    threads, stop = max(1, min(options.jobs or available_cores(), len(jobs))), threading.Event()
+    with progress_bar("Exporting", files, "files", len(jobs)) as bar, Engine(threads) as engine:
+
+        def export(job: _Job) -> SeqpipeError | None:
             try:
-                for name, place, frame in _frames(job, done, options):
-                    size = write_whole(Path(options.out) / name, partial(_write, frame, writer))
-                    rows, columns = frame.shape[-3:-1]
-                    manifest.add(
-                        ManifestRow(
-                            source=job.input.path,
-                            status="done",
-                            output=name,
-                            frame=place,
-                            length=1,
-                            width=columns,
-                            height=rows,
-                            bytes=size,
-                        )
-                    )
+                for name, number, image in _frames(job, done, options):
+                    if stop.is_set():
+                        return None
+                    size = write_whole(Path(options.out) / name, partial(_write, image, writer))
+                    manifest.add(_row(job, name, number, image, size))
                     bar.advance(1)
             except OutputError:
+                stop.set()
                 raise
             except SeqpipeError as error:
-                manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
-                if options.on_error == "raise":
-                    raise
-                report.error(error)
-            bar.finish_input()
+                return error
+            return None
+
+        try:
+            for job, error in zip(jobs, engine.map(export, jobs), strict=True):
+                if error is not None:
+                    manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
+                    if options.on_error == "raise":
+                        raise error
+                    report.error(error)
+                bar.finish_input()
+        finally:
+            stop.set()  # the engine joins its threads at the end of the block
+
+
+def _row(job: _Job, name: str, number: int, image: Sequence, size: int) -> ManifestRow:
+    """The manifest's row of a written file."""
+    height, width = image.shape[-3:-1]
+    return ManifestRow(
+        source=job.input.path,
+        status="done",
+        output=name,
+        frame=number,
+        length=1,
+        width=width,
+        height=height,
+        bytes=size,
+    )
 
 
 def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, int, Sequence]]:

@@ -90,6 +90,8 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
     Raises:
         OutputError: another running export writes one of them, or the claim cannot be written.
     """
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
     claim = Lock(own_path(folder, f"{os.urandom(16).hex()}.lock"))
     with cleanup_on_exit(claim.give_back):

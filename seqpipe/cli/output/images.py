@@ -29,6 +29,7 @@ __all__ = [
     "Encoder",
     "EncoderSetup",
     "GpuEncoder",
+    "check_ending",
     "encoder",
     "thumbnail",
     "write_jpeg",
@@ -222,6 +223,25 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
     return found if quality is None else replace(found, quality=quality)
 
 
+def check_ending(pattern: str, name: str) -> None:
+    """Check that a pattern's ending is not that of another format: a JPEG file named .png misleads its readers.
+
+    Args:
+        pattern: a ``--pattern``.
+        name: the format of the files.
+
+    Raises:
+        ParameterError: the ending is that of another format.
+    """
+    ending = _SYNONYMS.get(found := pattern.rpartition(".")[2].lower(), found)
+    if ending in _ENCODERS and ending != name:
+        raise ParameterError(
+            f"pattern={pattern!r} ends in .{found}, but the format is {name}",
+            allowed=f"an ending of {name}, or {{ext}}, which is the format's own",
+            advice=f"For files of that ending use --format {ending}",
+        )
+
+
 def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
     """A small JPEG of one frame, RGB or gray, ``(H, W, C)`` uint8 or uint16, at most ``width`` pixels wide."""
     import cv2
@@ -321,6 +341,8 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
         Encoder("nii.gz", _write_nifti, packed=True, deep=True),
     )
 }
+
+_SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg"}
 
 FORMAT: Final = choice(
     "format",

@@ -10,7 +10,7 @@ from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import Decode, Device, parse_devices
 from ...volume.axes import SliceAxis
-from ..output.images import Encode, Encoder, encoder
+from ..output.images import Encode, Encoder, check_ending, encoder
 from ..output.manifest import manifest_format
 from ..terminal.time import Mark
 from .pattern import Pattern, default_pattern
@@ -132,6 +132,11 @@ class ExportRequest:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
+        if options.out == "-":
+            raise ParameterError(
+                "out='-' is no folder: files are not written to standard output",
+                allowed="a folder; './-' for one of that name",
+            )
         selection = _selection(options)
         writer = options.encoder()
         for device in devices:
@@ -139,6 +144,7 @@ class ExportRequest:
         pattern = options.pattern or default_pattern(
             sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
         )
+        check_ending(pattern, writer.name)
         manifest = None if options.manifest is None else Path(options.manifest)
         if manifest is not None:
             manifest_format(manifest)

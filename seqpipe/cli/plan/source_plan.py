@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from ..output.manifest import ManifestRow
 from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
+
+_PRINTF = re.compile(r"%(\d*d)")
+"""A number in the patterns of ffmpeg."""
 
 __all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan", "single_frame"]
 
@@ -150,8 +154,9 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
 
 def _motion_of(path: str, options: Options) -> MotionArray:
     from ...readers.frame_values import FrameMotion  # most exports do without
+    from ...video.index.open import IndexOptions
 
-    return FrameMotion(options.cache_dir, options.stream).of(path)
+    return FrameMotion(IndexOptions(options.cache_dir, options.stream)).of(path)
 
 
 def _files_of(
@@ -246,8 +251,9 @@ def _facts(index: PacketIndex) -> str:
 
 def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
+    two = "two files" if first[0] is second[0] else "the files of two inputs"
     return OutputError(
-        f"the outputs of two inputs would have the name {printable(name)}: {sides[0]} and {sides[1]}",
+        f"{two} would have the name {printable(name)}: {sides[0]} and {sides[1]}",
         advice=_collision_advice(first[0], second[0]),
     )
 
@@ -257,6 +263,8 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
     begin, advice = "Give", "tell the sources apart with {parent}"
     if first is second:
         advice = "tell the frames apart with {index} or {frame}"
+        if printf := _PRINTF.search(first.pattern.text):
+            advice = f"tell the frames apart, such as {{index:{printf[1]}}} for {printf[0]}"
         advice += "" if second.sequence is None else ", and sequences with {sequence}"
     elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
         if "://" in first.source + second.source or _folder(first) == _folder(second):

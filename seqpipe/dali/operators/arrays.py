@@ -188,7 +188,7 @@ def transpose(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         order = tuple(range(value.ndim))[::-1] if perm is None else tuple(perm)
-        letters = "".join(value.layout[axis] for axis in order) if value.layout and keeps else ""
+        letters = "".join(value.layout[axis] for axis in order) if value.layout and keeps else value.layout
         data = (
             value.data.transpose(0, *(axis + 1 for axis in order))
             if value.dense
@@ -324,11 +324,17 @@ def one_hot(call: DaliCall) -> DataNode:
     )
 
     def one(part: Array) -> Array:
-        if part.shape == (1,):  # as in DALI, an array of one label is a scalar
-            part = part.reshape(())
-        return op(part if part.ndim else part.reshape(1)).reshape(-1) if not part.ndim else op(part)
+        if part.dtype.kind == "f":
+            part = part.astype(np.int64)
+        return op(part) if part.ndim else op(part.reshape(1)).reshape(-1)
 
-    return call.each(one, "", summary=f"{count} {axis} {on} {off} {kind}")
+    def compute(values: list[Value], _: Run) -> Value:
+        labels = values[0]
+        if set(labels.shapes()) == {(1,)}:  # as in DALI, arrays of one label are scalars if all are
+            labels = labels.each(lambda part: part.reshape(()), "")
+        return labels.each(one, "")
+
+    return call.node(compute, summary=f"{count} {axis} {on} {off} {kind}")
 
 
 def permute_batch(call: DaliCall) -> DataNode:
@@ -355,9 +361,9 @@ def per_frame(call: DaliCall) -> DataNode:
 
 
 def pad(call: DaliCall) -> DataNode:
-    """``fn.pad``: to a shape, to multiples of it, or to the largest shape of the batch."""
+    """``fn.pad``: to a shape, to multiples of it, or to the largest shape of the batch; all may differ by sample."""
     axes, names = call.take("axes"), call.take("axis_names")
-    shape, align, fill = call.take("shape"), call.take("align"), call.take("fill_value", 0)
+    settings = [call.take("shape", -1), call.take("align", 1), call.take("fill_value", 0)]
     call.done()
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -367,23 +373,19 @@ def pad(call: DaliCall) -> DataNode:
             if axes is None and names is None
             else axes_of(value, axes, names, "fn.pad")
         )
-        sides = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
-        for n, axis in enumerate(places):
-            asked = -1 if shape is None else int(np.atleast_1d(shape)[n if np.size(shape) > 1 else 0])
-            sides[axis] = sides[axis] if asked < 0 else asked
-            step = 1 if align is None else int(np.atleast_1d(align)[n if np.size(align) > 1 else 0])
-            sides[axis] = -(-sides[axis] // step) * step
+        largest = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
 
-        def one(part: Array) -> Array:
-            widths = [
-                (0, max(0, sides[axis] - length) if axis in places else 0)
-                for axis, length in enumerate(part.shape)
-            ]
-            return namespace(part).pad(part, widths, constant_values=fill)
+        def padded(part: Array, shape: Any, align: Any, fill: Any) -> Array:
+            widths = [(0, 0)] * part.ndim
+            sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
+            for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):
+                length = -(-int(largest[axis] if side < 0 else side) // int(step)) * int(step)
+                widths[axis] = (0, max(0, length - part.shape[axis]))
+            return namespace(part).pad(part, widths, constant_values=fill.item())
 
-        return value.each(one)
+        return Value.of([padded(*row) for row in zip(*values, strict=True)], value.layout, value.sources)
 
-    return call.node(compute, summary=f"{axes} {names} {shape} {align} {fill}")
+    return call.node(compute, *(node_of(one).cpu() for one in settings), summary=f"{axes} {names}")
 
 
 def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:

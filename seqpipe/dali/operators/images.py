@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +19,8 @@ from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
 from ..types import Constant, dtype_name
 from .arrays import axes_of
-from .windows import crop_window, fill_levels
+from .volumes import blurred, resized
+from .windows import crop_window, fill_levels, window_sides
 
 __all__ = [
     "coord_flip",
@@ -31,6 +34,7 @@ __all__ = [
     "multi_paste",
     "normalize",
     "optical_flow",
+    "random_resized_crop",
     "resize",
     "resize_crop_mirror",
 ]
@@ -39,35 +43,109 @@ _GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shif
 
 
 def resize(call: DaliCall) -> Any:
-    """``fn.resize``, also with nodes as sizes, ``min_filter``, ``mag_filter`` and ``save_attrs``."""
-    size = call.take("size")
-    if isinstance(size, NativeNode):
-        call.args |= {"resize_y": size[0], "resize_x": size[1]}  # type: ignore[index]
-    elif isinstance(size, (list, tuple)) and any(isinstance(one, NativeNode) for one in size):
+    """``fn.resize``: also of volumes, with nodes as sizes, ``min_filter``, ``mag_filter`` and ``save_attrs``."""
+    size, mirrored = call.take("size"), ""
+    if isinstance(size, NativeNode) or any(isinstance(one, NativeNode) for one in _listed(size)):
         call.args |= {"resize_y": size[0], "resize_x": size[1]}
     elif size is not None:
         sides = [float(one) for one in np.atleast_1d(size)]
-        sides = sides * 2 if len(sides) == 1 else sides
-        given = {"resize_y": sides[0], "resize_x": sides[1]}
-        if min(sides) <= 0:
-            call.args |= {name: side for name, side in given.items() if side > 0}
-        else:
+        letters = "DHW"[-len(sides) :] if len(sides) > 1 else "DHW"
+        mirrored = "".join(c for c, side in zip(letters, sides, strict=False) if side < 0)
+        size = [abs(side) for side in sides]
+        sides = size * 2 if len(size) == 1 else size
+        if len(sides) == 2 and min(sides) > 0:
             call.args["size"] = tuple(round(side) for side in sides)
-    for name in ("resize_x", "resize_y", "resize_shorter", "resize_longer"):
+        elif len(sides) == 2:
+            given = {"resize_y": sides[0], "resize_x": sides[1]}
+            call.args |= {name: side for name, side in given.items() if side > 0}
+    for name in ("resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer"):
         if isinstance(call.args.get(name), (int, float)) and not call.args[name]:
             call.args.pop(name)
-    smaller, larger = call.take("min_filter"), call.take("mag_filter")
-    if smaller is not None or larger is not None:
-        if smaller is not None and larger is not None and smaller != larger:
-            raise call.wrong(
-                "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
-            )
-        call.args["interp_type"] = larger if smaller is None else smaller
+    _choose_filter(call)
     saves = bool(call.take("save_attrs", False))
     if isinstance(call.args.get("max_size"), (list, tuple)):
         call.args["max_size"] = int(min(call.args["max_size"]))
-    made = native(call, call.row.to or call.row.name)
+    made = _resized_node(call, size)
+    if mirrored:
+        made = DataNode("mirror", [made], partial(_mirrored, mirrored), device=made.device, summary=mirrored)
     return (made, DataNode("sizes", [call.input()], _sizes)) if saves else made
+
+
+def _choose_filter(call: DaliCall) -> None:
+    """Replace ``min_filter`` and ``mag_filter`` by ``interp_type``.
+
+    Raises:
+        ParameterError: they differ.
+    """
+    smaller, larger = call.take("min_filter"), call.take("mag_filter")
+    if smaller is not None and larger is not None and smaller != larger:
+        raise call.wrong(
+            "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
+        )
+    if smaller is not None or larger is not None:
+        call.args["interp_type"] = larger if smaller is None else smaller
+
+
+def _resized_node(call: DaliCall, size: Any) -> DataNode:
+    """Return the node of ``fn.resize`` for images or volumes, or for volumes alone if a size of slices is given."""
+    depth = call.take("resize_z")
+
+    def volumes(value: Value, settings: Mapping[str, Any]) -> Value | None:
+        if "D" not in value.layout:
+            return None
+        if isinstance(size, NativeNode):
+            raise call.wrong(
+                "the size of volumes is a node",
+                allowed="numbers, or nodes as resize_z, resize_y and resize_x",
+            )
+        sides = size if isinstance(size, list) else settings.get("size")
+        return resized(value, {**settings, "size": sides})
+
+    if depth is None and not (isinstance(size, list) and len(size) > 2):
+        return native(call, call.row.to or call.row.name, instead=volumes)  # type: ignore[no-any-return]
+    names = ("resize_y", "resize_x", "mode", "interp_type", "antialias", "dtype", "roi_start")
+    given = {"resize_z": depth, **{name: call.take(name) for name in names}}
+    call.done()
+    nodes = {name: node_of(one).cpu() for name, one in given.items() if isinstance(one, NativeNode)}
+    constants = {
+        name: plain(name, one) for name, one in given.items() if name not in nodes and one is not None
+    }
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = (
+            values[0]
+            if values[0].layout or values[0].ndim != 4
+            else values[0].with_data(values[0].data, "DHWC")
+        )
+        found = volumes(value, {**constants, **dict(zip(nodes, values[1:], strict=True))})
+        if found is None:
+            raise ParameterError(
+                f"a size with slices, for samples of layout {value.layout!r}",
+                source="fn.resize",
+                allowed="volumes: DHWC, CDHW or DHW",
+            )
+        return found
+
+    return call.node(compute, *nodes.values(), summary=f"{size} {constants}")
+
+
+def _mirrored(letters: str, values: list[Value], _: Run) -> Value:
+    value = values[0]
+    layout = value.layout or IMAGE_LAYOUTS[value.ndim]
+    axes = tuple(layout.index(letter) for letter in letters if letter in layout)
+    return value.each(lambda part: namespace(part).flip(part, axes))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def random_resized_crop(call: DaliCall) -> DataNode:
+    """``fn.random_resized_crop``: one number as size stands for both sides."""
+    size = call.args.get("size")
+    if size is not None and not isinstance(size, NativeNode) and np.size(size) == 1:
+        call.args["size"] = (int(np.ravel(size)[0]),) * 2
+    return native(call)  # type: ignore[no-any-return]
 
 
 def _sizes(values: list[Value], _: Run) -> Value:
@@ -77,27 +155,8 @@ def _sizes(values: list[Value], _: Run) -> Value:
     return Value(np.asarray(sides, np.int32))
 
 
-def _window_size(call: DaliCall) -> None:
-    """Return the window's size from ``crop``, ``crop_h`` and ``crop_w``."""
-    rows, columns = call.take("crop_h"), call.take("crop_w")
-    whole = call.args.get("crop")
-    if isinstance(whole, (int, float)):
-        call.args["crop"] = (round(whole), round(whole))
-    elif whole is not None and not isinstance(whole, NativeNode):
-        call.args["crop"] = tuple(round(float(one)) for one in whole)
-    if rows is not None or columns is not None:
-        if isinstance(rows, NativeNode) or isinstance(columns, NativeNode):
-            raise call.wrong(
-                "crop_h or crop_w is a node", advice="fn.slice takes windows of sizes that differ"
-            )
-        if rows is None or columns is None:
-            raise call.wrong("crop_h and crop_w belong together", allowed="both, or crop=(height, width)")
-        call.args["crop"] = (round(float(rows)), round(float(columns)))
-
-
 def crop(call: DaliCall) -> DataNode:
     """``fn.crop``."""
-    _window_size(call)
     if not crop_window(call):
         return native(call)  # type: ignore[no-any-return]
     kind = call.take("dtype")
@@ -107,12 +166,11 @@ def crop(call: DaliCall) -> DataNode:
 
 def crop_mirror_normalize(call: DaliCall) -> DataNode:
     """``fn.crop_mirror_normalize``: float32 ``CHW`` by default."""
-    _window_size(call)
     fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
     crop_window(call)
     layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
-    moved = "F" in layout[1:]  # frames are not the first axis
-    call.args["output_layout"] = "HWC" if moved else layout.replace("F", "") or None
+    moved = bool({*"FD"} & {*layout[1:]})  # frames or slices are not the first axis
+    call.args["output_layout"] = "HWC" if moved else layout.lstrip("FD") or None
     made: DataNode = native(call)
     if padded:
         made = DataNode("channels", [made], lambda v, _: _channels(v[0], fill), device=made.device)
@@ -156,7 +214,8 @@ def _ordered(value: Value, layout: str) -> Value:
 
 def resize_crop_mirror(call: DaliCall) -> Any:
     """``fn.resize_crop_mirror``."""
-    _window_size(call)
+    if sides := window_sides(call):
+        call.args["crop"] = tuple(sides)
     return resize(call)
 
 
@@ -214,53 +273,40 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 def flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     backwards = call.take("depthwise", 0)
-    if isinstance(backwards, NativeNode):
-        raise call.wrong("depthwise is a node", allowed="0, 1")
     made: DataNode = native(call)
-    if not backwards:
+    if not isinstance(backwards, NativeNode) and not backwards:
         return made
 
     def compute(values: list[Value], _: Run) -> Value:
-        axis = values[0].layout.find("D")
-        return values[0] if axis < 0 else values[0].each(lambda part: namespace(part).flip(part, axis))
+        value, axis = values[0], values[0].layout.find("D")
+        if axis < 0:
+            return value
+        acts = [bool(np.any(one)) for one in values[1].on_host()]
+        parts = [
+            namespace(part).flip(part, axis) if one else part for part, one in zip(value, acts, strict=True)
+        ]
+        return Value.of(parts, value.layout, value.sources)
 
-    return DataNode("flip", [made], compute, device=made.device, summary="depthwise")
+    nodes = [made, node_of(backwards).cpu()]
+    return DataNode("flip", nodes, compute, device=made.device, summary="depthwise")
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:
-    """``fn.gaussian_blur``: also with sigma or window size for each axis, rows first."""
-    sigma, size = (_listed(call.args.get(name, 0)) for name in ("sigma", "window_size"))
-    if len(sigma) == len(size) == 1:
-        return native(call)  # type: ignore[no-any-return]
-    if max(len(sigma), len(size)) > 2 or any(isinstance(one, NativeNode) for one in (*sigma, *size)):
-        raise call.wrong(
-            f"sigma={call.args.get('sigma')!r}, window_size={call.args.get('window_size')!r}",
-            allowed="a number, or two: for rows and columns",
-        )
-    for name in ("sigma", "window_size"):
-        call.take(name)
-    rows, columns = (_gaussian(float(sigma[n % len(sigma)]), int(size[n % len(size)])) for n in range(2))
-    call.args["kernel"] = np.outer(rows, columns)
-    return filtered(call)
-
-
-def _listed(value: Any) -> list[Any]:
-    value = value.value if isinstance(value, Constant) else value
-    return list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) else [value]
-
-
-def _gaussian(sigma: float, size: int) -> npt.NDArray[np.float64]:
-    """Return the weights of a Gaussian window as a column; a size or sigma of 0 follows from the other, as in DALI."""
-    import cv2
-
-    if sigma <= 0 and size <= 0:
-        raise ParameterError("sigma and window_size are 0", source="fn.gaussian_blur", allowed="one of them")
-    if size and not size % 2:
-        raise ParameterError(
-            f"window_size={size} is not valid", source="fn.gaussian_blur", allowed="odd numbers, or 0"
-        )
-    size = size or 2 * math.ceil(3 * sigma) + 1
-    return np.asarray(cv2.getGaussianKernel(size, sigma or 0.3 * ((size - 1) / 2 - 1) + 0.8), np.float64)
+    """``fn.gaussian_blur``: also of volumes, and with sigma or window size for each axis, slices or rows first."""
+    constants = {
+        name: value.value if isinstance(value, Constant) else value
+        for name in ("sigma", "window_size")
+        if (value := call.args.get(name)) is not None
+    }
+    if all(isinstance(one, NativeNode) or np.size(one) == 1 for one in constants.values()):
+        return native(call, instead=blurred)  # type: ignore[no-any-return]
+    if any(isinstance(one, NativeNode) for one in constants.values()):
+        raise call.wrong("one of sigma and window_size is a node", allowed="both are nodes, or none is")
+    kind = call.take("dtype")
+    call.args = {name: value for name, value in call.args.items() if name not in constants}
+    call.done()
+    settings = {**constants, "dtype": None if kind is None else dtype_name(kind)}
+    return call.node(lambda v, _: blurred(v[0], settings), summary=f"{settings}")
 
 
 def filtered(call: DaliCall) -> DataNode:

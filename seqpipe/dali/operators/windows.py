@@ -17,7 +17,7 @@ from ..data_node import DataNode, node_of
 from ..types import dtype_name
 from .arrays import axes_of
 
-__all__ = ["crop_window", "fill_levels", "slice_"]
+__all__ = ["crop_window", "fill_levels", "slice_", "window_sides"]
 
 _POLICIES = ("error", "pad", "trim_to_shape")
 
@@ -71,49 +71,83 @@ def slice_(call: DaliCall) -> DataNode:
 def crop_window(call: DaliCall) -> bool:
     """Cut the window of ``fn.crop`` and similar operators, unless the operator itself gives the same result.
 
-    The operator's own window lies within the image, and its position is rounded. Here it may reach past the edges, and
-    its position may be truncated instead.
+    The operator's own window has two sides, which are the same for all samples; it lies within the image, and its
+    position is rounded. Here it may have a depth, differ by sample, reach past the edges, or be truncated.
 
     Returns:
-        Whether the window was cut; the arguments of its position are removed then.
+        Whether the window was cut; the arguments of its sides and position are removed then.
 
     Raises:
-        ParameterError: a policy or a rounding is unknown.
+        ParameterError: a policy or a rounding is unknown, or some sides of the window are missing.
     """
     policy, fill = _policy(call)
     rounding = call.take("rounding", "round")
     if rounding not in ("round", "truncate"):
         raise call.wrong(f"rounding={rounding!r}", allowed="'round', 'truncate'")
-    sides = call.args.get("crop")
-    if sides is None or (policy == "error" and rounding == "round"):
+    sides = window_sides(call)
+    depth = call.take("crop_pos_z", 0.5)
+    fixed = not any(isinstance(one, NativeNode) for one in sides)
+    if not sides or (policy == "error" and rounding == "round" and fixed and len(sides) == 2):
+        if sides:
+            call.args["crop"] = tuple(sides)
         return False
-    if isinstance(sides, NativeNode):
-        raise call.wrong("crop is a node", advice="fn.slice takes windows of sizes that differ")
-    places = [call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)]
-    rows, columns = call.take("crop")
-    nodes = [node_of(place).cpu() for place in places]
+    places = [depth, call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)][-len(sides) :]
+    nodes = [node_of(one).cpu() for one in (*sides, *places)]
     source = f"fn.{call.row.name}"
 
     def compute(values: list[Value], _: Run) -> Value:
-        value = values[0]
-        layout = value.layout or IMAGE_LAYOUTS[value.ndim]
+        value, letters = values[0], "DHW"[-len(sides) :]
+        layout = value.layout or {**IMAGE_LAYOUTS, 4: "DHWC" if len(sides) > 2 else "FHWC"}[value.ndim]
+        if missing := [letter for letter in letters if letter not in layout]:
+            raise ParameterError(
+                f"a window with {len(sides)} sides of samples of layout {layout!r}",
+                source=source,
+                allowed=f"samples with the axis {missing[0]}",
+            )
         value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
         parts = []
         for n, part in enumerate(value):
+            numbers = [float(np.reshape(one[n], -1)[0]) for one in values[1:]]
             starts, ends = [0] * part.ndim, list(part.shape)
-            for letter, side, place in zip("HW", (rows, columns), values[1:], strict=True):
-                axis = layout.index(letter)
-                free = float(np.reshape(place[n], -1)[0]) * (part.shape[axis] - side)
+            for letter, extent, place in zip(letters, numbers, numbers[len(sides) :], strict=False):
+                axis, side = layout.index(letter), int(extent)
+                free = place * (part.shape[axis] - side)
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
                 ends[axis] = starts[axis] + side
             parts.append(_window(part, starts, ends, policy, levels, source))
         return Value.of(parts, layout, value.sources)
 
-    summary = f"{rows}×{columns} {places} {policy} {fill} {rounding}"
+    summary = f"{sides if fixed else ''} {places} {policy} {fill} {rounding}"
     call.inputs = [
         DataNode("window", [call.input(), *nodes], compute, device=call.input().device, summary=summary)
     ]
     return True
+
+
+def window_sides(call: DaliCall) -> list[Any]:
+    """Remove the sides of a window from the arguments: rows and columns, or slices, rows and columns.
+
+    Returns:
+        The sides, numbers or nodes; an empty list for no window.
+
+    Raises:
+        ParameterError: only some sides are given.
+    """
+    whole = call.take("crop")
+    sides = [call.take(f"crop_{letter}") for letter in "dhw"]
+    if isinstance(whole, NativeNode):
+        return [whole[0], whole[1]]  # type: ignore[index]  # nodes have subscripts
+    if whole is not None:
+        sides = list(whole) if np.ndim(whole) else [whole] * 2
+    elif all(one is None for one in sides):
+        return []
+    elif sides[0] is None:
+        del sides[0]
+    if any(one is None for one in sides):
+        raise call.wrong(
+            "some sides of the window are missing", allowed="crop_h and crop_w, or crop=(height, width)"
+        )
+    return [one if isinstance(one, NativeNode) else int(one) for one in sides]
 
 
 def _policy(call: DaliCall) -> tuple[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from .absent import absent
+from ..absent import absent
 
 __all__: list[str] = []
 
-__getattr__ = absent("mxnet", "MXNet", "MXNet is retired: use NumPy arrays, by pipe.run() and as_array()")
+__getattr__ = absent(
+    "plugin.mxnet", "MXNet", "MXNet is retired: use NumPy arrays, by pipe.run() and as_array()"
+)

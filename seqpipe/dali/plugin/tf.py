@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .absent import absent
+from ..absent import absent
 
 __all__: list[str] = []
 
 __getattr__ = absent(
-    "tf",
+    "plugin.tf",
     "TensorFlow",
     "Build a tf.data.Dataset.from_generator from pipe.run() and as_array()",
 )

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...core.draws import Steps, draw_steps, uniforms
+from ...core.draws import draw_steps
 from ...random import stream_index
 from .declaration import Declaration
-from .sampling import InSteps, alike, draw, steps_of, write_table
+from .sampling import InSteps, Outcome, alike, draw, steps_of, write_table
 from .spec import Spec
 
 __all__ = [
@@ -171,12 +171,8 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
         if op.is_constant:
             return Block.of_constant(constant_of(op, specs[0]), len(specs))
         if (steps := steps_of(op)) is not None:
-            return _of_outcomes(op, steps, specs[0], epoch, indices)  # type: ignore[arg-type]  # in steps
-        if _acts_at_random(op):
-            (numbers,) = uniforms(op.seed, op.stream_name, epoch, indices, 1)
-            acts = [number < op.p for number in numbers]
-            cached = {one: constant_of(op, specs[0], acts=one) for one in set(acts)}
-            return Block.of_constants(tuple([cached[one] for one in acts]))
+            numbers = draw_steps(op.seed, op.stream_name, epoch, indices, steps)
+            return Block.of_constants(_constants_of(op, numbers, specs[0], len(specs)))
     by_frame = op.is_by_frame
     first = [0, *accumulate(spec.frames for spec in specs)] if by_frame else range(len(specs) + 1)
     rows = _rows(op, specs, first, epoch, indices)
@@ -184,41 +180,45 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
     return Block(rows, tuple(first[:-1]), int(by_frame))
 
 
-def _acts_at_random(op: Declaration) -> bool:
-    """Return whether nothing varies but whether the operator acts on a sample."""
-    found: bool | None = op.__dict__.get("_acts_at_random")
-    if found is None:
-        varies = op.distributions or op.tabled or op.is_by_frame or type(op).sample is not Declaration.sample
-        found = op.__dict__["_acts_at_random"] = 0 < op.p < 1 and not varies
-    return found
-
-
-def _of_outcomes(op: InSteps, steps: Steps, spec: Spec, epoch: int, indices: Seq[int]) -> Block:
-    """Return the parameters of samples of one spec, for an operator with few distinct outcomes."""
-    extent = spec[:3]
-    found = [
-        _of_outcome(op, one, extent) for one in draw_steps(op.seed, op.stream_name, epoch, indices, steps)
-    ]
-    return Block.of_constants(tuple(found)) if len(found) > 1 else Block.of_constant(found[0], 1)
-
-
-def _of_outcome(op: InSteps, numbers: list[float], extent: tuple[int, int, int]) -> ConstantRows:
-    """Return the parameters for the numbers that a sample has drawn; they are cached.
+def _constants_of(
+    op: Declaration, numbers: Seq[Seq[float]], spec: Spec, samples: int
+) -> tuple[ConstantRows, ...]:
+    """Return the parameters of samples of one spec that draw their numbers in steps.
 
     Args:
         op: the operator.
-        numbers: the drawn numbers.
+        numbers: for each step of :func:`steps_of`, the numbers of all samples.
+        spec: the samples.
+        samples: their number.
+    """
+    *others, last = numbers if op.p < 1 else (*numbers, None)
+    acts = (True,) * samples if last is None else [number < op.p for number in last]
+    if not isinstance(op, InSteps):
+        cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}
+        return tuple([cached[one] for one in acts])
+    every = zip(*others, strict=True) if others else ((),) * samples
+    return tuple(
+        [_of_outcome(op, op.outcome(own), one, spec[:3]) for own, one in zip(every, acts, strict=True)]
+    )
+
+
+def _of_outcome(op: InSteps, outcome: Outcome, acts: bool, extent: tuple[int, int, int]) -> ConstantRows:
+    """Return the parameters of a sample with an outcome; they are cached.
+
+    Args:
+        op: the operator.
+        outcome: what the sample has drawn.
+        acts: whether the operator acts on it.
         extent: frames, height and width of the result.
     """
-    acts = op.p == 1 or numbers.pop() < op.p
-    key = op.outcome(numbers), acts
+    key = outcome, acts
     cached: dict[Any, ConstantRows] = op.__dict__.setdefault("_outcomes", {})
     found = cached.get(key)
     if found is not None and found.extent == extent:
         return found
     if found is None:
         rows = op.template.copy()
-        for name, value in op.values_of_outcome(key[0]).items():
+        for name, value in op.values_of_outcome(outcome).items():
             rows[name] = value
         rows = with_acts(op, rows, acts)
         rows.flags.writeable = False

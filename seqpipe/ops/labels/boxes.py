@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray
+from ...array import Array, FloatArray, as_native, device_of
 from ...core.cached import cached_property
 from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
-from ..call.inputs import as_array, check_not_empty, like_library
+from ..call.inputs import as_array, check_not_empty, like_container, like_library
+from ..core.blocks import resolve, values_of
+from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import Flag, Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
-from .bbox_windows import BboxWindows, centered
-from .box_base import OnBoxes
+from ..core.spec import Spec
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "RandomBboxCrop"]
 
@@ -27,9 +28,103 @@ _WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
 _FROM: Final = np.array([0, 1, 0, 1])  # origin of the window for each side of a box
 _TO: Final = np.array([2, 3, 2, 3])
 _AT_ONCE: Final = 64  # windows that are tested together, of those for one threshold
+X = TypeVar("X")
+_SAMPLE: Final = Spec(1, 1, 1, 4, "float64")  # boxes have no image, so each sample counts as one pixel
+_TYPES: Final = ("f4", "f8")  # dtype.str without the byte order
+_SLACK: Final = 1e-4  # relative to the image: tolerance for rounding at the borders
 
 
-class BbFlip(OnBoxes):
+class _OnBoxes(Declaration, register=False):
+    """Base of operators on boxes relative to the image: 0 is its left and top, 1 its right and bottom."""
+
+    takes: ClassVar[Takes] = "boxes"
+    dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64")
+    by_frame: ClassVar[bool] = False
+
+    ltrb: bool = param(
+        False,
+        "whether boxes are left, top, right and bottom; otherwise left, top, width and height",
+        drawn=False,
+    )
+
+    @or_node
+    def __call__(self, boxes: X, *, epoch: int = 0, index: Any = None) -> X:
+        """Transform boxes.
+
+        Args:
+            boxes: ``(…, 4)`` of one sample, from 0 to 1, in main memory; or a list with an array for each sample.
+            epoch: epoch that random parameters are sampled for.
+            index: index of the first sample within its dataset, or of each sample; sampled parameters depend on it.
+
+        Returns:
+            The boxes, of the same type and in their own memory.
+
+        Raises:
+            ParameterError: the array does not hold boxes, or they are not relative to the image.
+        """
+        values: Any = boxes
+        parts = list(values) if isinstance(values, (list, tuple)) else [values]
+        check_not_empty(self, parts)
+        block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
+        found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
+        result: Any = like_container(values, found) if isinstance(values, (list, tuple)) else found[0]
+        return result  # type: ignore[no-any-return]  # of the type of the input
+
+    def corners(self, boxes: Any) -> FloatArray:
+        """Return boxes as left, top, right and bottom, ``(…, 4)``.
+
+        Raises:
+            ParameterError: the array does not hold boxes, or they are not relative to the image.
+        """
+        array = boxes if type(boxes) is np.ndarray else as_array(self, boxes)
+        if (
+            device_of(array) != "cpu"
+            or array.dtype.str[1:] not in _TYPES
+            or not array.ndim
+            or array.shape[-1] != 4
+        ):
+            raise ParameterError(
+                f"boxes of {array.dtype} of shape {array.shape} on {device_of(array)}",
+                source=self.name,
+                allowed=f"{' or '.join(self.traits.dtypes)} (…, 4) in main memory",
+            )
+        found = np.array(array, np.float64)
+        if not self.ltrb:
+            found[..., 2:] += found[..., :2]
+        sides = found[..., 2:] >= found[..., :2]
+        # NaN fails both comparisons
+        if array.size and not (found.min() >= -_SLACK and found.max() <= 1 + _SLACK and sides.all()):
+            self._refuse(found)
+        return found
+
+    def like_boxes(self, corners: FloatArray, boxes: Any) -> Any:
+        """Return boxes from left, top, right and bottom in the form and dtype of the given boxes."""
+        found = corners.copy()
+        if not self.ltrb:
+            found[..., 2:] -= found[..., :2]
+        return like_library(boxes, found.astype(as_native(boxes).dtype))
+
+    def _moved(self, boxes: Any, row: np.void) -> Any:
+        corners = self.corners(boxes)
+        if not row["acts"]:
+            return like_library(boxes, np.array(as_native(boxes)))
+        return self.like_boxes(self.reference(corners, values_of(row)), boxes)
+
+    def _refuse(self, corners: FloatArray) -> None:
+        beyond = ~((corners >= -_SLACK) & (corners <= 1 + _SLACK)).all(axis=-1)
+        turned = (corners[..., 2:] < corners[..., :2]).any(axis=-1)
+        for wrong, what in ((beyond, "is not within the image"), (turned, "ends before it begins")):
+            if wrong.any():
+                box = ", ".join(f"{value:g}" for value in corners[wrong][0])
+                raise ParameterError(
+                    f"the box from left, top to right, bottom ({box}) {what}",
+                    source=self.name,
+                    allowed="0 to 1, relative to the width and height of the image",
+                    advice="Divide pixels by the size of the image, and check ltrb",
+                )
+
+
+class BbFlip(_OnBoxes):
     """Mirror boxes, as :class:`Flip` mirrors their images.
 
     ``x`` becomes ``1 - x``; the left and the right side are exchanged.
@@ -57,7 +152,7 @@ class BbFlip(OnBoxes):
         return found
 
 
-class BboxPaste(OnBoxes):
+class BboxPaste(_OnBoxes):
     """Move boxes like their image on a larger canvas.
 
     ``out = in / ratio + paste * (1 - 1 / ratio)``, along each axis.
@@ -96,7 +191,7 @@ class BoxCrop(NamedTuple):
     labels: Any
 
 
-class RandomBboxCrop(OnBoxes):
+class RandomBboxCrop(_OnBoxes):
     """Sample a window that overlaps enough with the boxes, as SSD does.
 
     It samples one of the thresholds, or no crop; then windows, until one overlaps with the boxes by the threshold and
@@ -219,7 +314,7 @@ class RandomBboxCrop(OnBoxes):
             )
         for rng in streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
-        kept = centered(corners, window)
+        kept = _centered(corners, window)
         moved = self.like_boxes(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
         left = None if names is None else like_library(labels, names[kept])
         return BoxCrop(
@@ -241,6 +336,84 @@ class RandomBboxCrop(OnBoxes):
         return _WHOLE
 
     @cached_property
-    def _windows(self) -> BboxWindows:
+    def _windows(self) -> _BboxWindows:
         of_both = self.threshold_type == "iou"
-        return BboxWindows(self.scaling, self.aspect_ratio, of_both, self.all_boxes_above_threshold)
+        return _BboxWindows(self.scaling, self.aspect_ratio, of_both, self.all_boxes_above_threshold)
+
+
+class _BboxWindows(NamedTuple):
+    """Distribution of the candidate windows, and the required overlap.
+
+    Attributes:
+        scaling: least and greatest width and height relative to the image.
+        aspect_ratio: least and greatest ratio of width to height.
+        of_both: whether the overlap is relative to the union (IoU); otherwise to the area of the box.
+        each: whether all boxes must overlap enough; otherwise one of them.
+    """
+
+    scaling: tuple[float, float]
+    aspect_ratio: tuple[float, float]
+    of_both: bool
+    each: bool
+
+    def first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
+        """Return the first window that overlaps enough, as left, top, right, bottom; None if none does.
+
+        Args:
+            drawn: four random numbers from 0 to 1 for each window: for width, height, left and top.
+            boxes: ``(K, 4)``, left, top, right and bottom.
+            threshold: required overlap.
+        """
+        windows = self._candidates(drawn)
+        suitable = self._suitable(boxes, windows, threshold)
+        if not suitable.any():
+            return None
+        found: FloatArray = windows[suitable.argmax()]
+        return found
+
+    def _candidates(self, drawn: FloatArray) -> FloatArray:
+        """Return the windows ``(M, 4)`` whose aspect ratio is allowed."""
+        least, most = self.aspect_ratio
+        lo, hi = self.scaling
+        sizes = lo + (hi - lo) * drawn[:, :2]
+        if least == most:  # two independent sides would never have this ratio
+            sizes[:, 1] = sizes[:, 0] / least
+        ratio, height = sizes[:, 0] / sizes[:, 1], sizes[:, 1]
+        fits = (
+            (least <= ratio * (1 + 1e-12)) & (ratio <= most * (1 + 1e-12)) & (lo <= height) & (height <= hi)
+        )
+        sizes = sizes[fits]
+        begin = drawn[fits, 2:] * (1 - sizes)
+        windows: FloatArray = np.concatenate((begin, begin + sizes), axis=-1)
+        return windows
+
+    def _suitable(self, boxes: FloatArray, windows: FloatArray, threshold: float) -> npt.NDArray[np.bool_]:
+        """Return which windows overlap enough; all, if there are no boxes."""
+        if not len(boxes):
+            return np.ones(len(windows), np.bool_)
+        windows = windows[:, None]
+        shared = _overlaps(boxes, windows, of_both=self.of_both) >= threshold
+        enough = shared.all(axis=-1) if self.each else shared.any(axis=-1)
+        return np.asarray(enough & _centered(boxes, windows).any(axis=-1))
+
+
+def _centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    found = (centers >= window[..., :2]) & (centers <= window[..., 2:])
+    return np.asarray(found[..., 0] & found[..., 1])
+
+
+def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
+    """Return the overlap of boxes with windows ``(M, 1, 4)``, relative to the union or to the box's area."""
+    ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
+    sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
+    common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
+    every = own + all_of_it[..., 0] * all_of_it[..., 1] - common if of_both else own
+    found: FloatArray = np.divide(common, every, out=np.zeros_like(common), where=every > 0)
+    return found
+
+
+def _sides(boxes: FloatArray) -> FloatArray:
+    found: FloatArray = boxes[..., 2:] - boxes[..., :2]
+    return found

@@ -2,28 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
 from ...core.native import buffer_of
-from ...core.philox import Bits
+from ...core.philox import Bits, random_bits
+from ..call.op import Op
 from ..call.ranged import Ranged
 from ..core.body import Body
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
 from ..core.spec import RANGES, Spec
-from .base import Noise
+from ..cuda.kernel import with_fields
 from .native import native_noise
 from .normal_numbers import Floats, fast_normal, normal, normal_indices
 from .poisson_numbers import counts_of, fast_counts, poisson, uniform
 
 __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
 
+_LOW: Final = 0xFFFFFFFF
+_HALF: Final = 1 << 31
+_FIRST: Final = np.zeros((1, 1), np.int64)
+_CHUNK: Final = 16384  # pixels that are processed together and stay in the cache
 
-class NoiseGaussian(Noise):
+
+class _Noise(Op, register=False):
+    """Base of operators that use random bits for every value, derived from a sampled key for each sample."""
+
+    frames_alike: ClassVar[bool] = False
+    samples_together: ClassVar[bool] = True
+
+    @classmethod
+    def block_dtype(cls) -> np.dtype[Any]:
+        """Return the dtype of a row with the key and the index of the frame."""
+        return with_fields(super().block_dtype(), ("key", np.int32, (2,)), ("frame", np.int32))
+
+    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
+        """Sample the parameters, and the key."""
+        drawn = super().sample(rng, spec) if self.distributions else {}
+        word: Any = rng.bit_generator.random_raw()
+        if isinstance(word, int):
+            drawn["key"] = (word & _LOW) - _HALF, (word >> 32) - _HALF
+        else:
+            words = np.ascontiguousarray(word, "<u8")
+            drawn["key"] = words.view("<u4").astype(np.int64).reshape(-1, 2) - _HALF
+        drawn["frame"] = np.arange(spec.frames)[None] if spec.frames > 1 else _FIRST
+        return drawn
+
+    def noisy(self, x: Array, p: Any, change: Callable[[Any, Bits], Array], *, each: bool = True) -> Array:
+        """Change each value of images by its random bits.
+
+        Bits depend on the index of a value among all values of its frame in memory order, or on the index of its pixel.
+
+        Args:
+            x: images ``(1, H, W, C)`` of any dtype; there is a row of parameters for each frame.
+            p: parameters.
+            change: function of values ``(pixels, C)`` and their bits, which are ``(pixels, 1)`` if they belong to
+                pixels.
+            each: whether each value has its own bits, instead of each pixel.
+        """
+        *_, channels = x.shape
+        pixels = np.ascontiguousarray(x).reshape(-1, channels)
+        of_pixel = channels if each else 1
+        made = []
+        for start in range(0, len(pixels), _CHUNK):
+            part = pixels[start : start + _CHUNK]
+            bits = random_bits(p.key, p.frame, range(start * of_pixel, (start + len(part)) * of_pixel))
+            made.append(change(part, bits.reshape(-1, of_pixel)))
+        return (made[0] if len(made) == 1 else np.concatenate(made)).reshape(x.shape)
+
+
+class NoiseGaussian(_Noise):
     """Add normally distributed noise (DALI's ``noise.gaussian``).
 
     ``out = in + mean + stddev * n``, where ``n`` is sampled for every value by the inverse of the normal distribution.
@@ -57,7 +110,7 @@ class NoiseGaussian(Noise):
     body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);", normal_indices)
 
 
-class NoiseShot(Noise):
+class NoiseShot(_Noise):
     """Replace values by photon counts, which is shot noise (DALI's ``noise.shot``).
 
     ``out = factor * k``, where ``k`` has the Poisson distribution with the mean ``in / factor``; its mean is ``in``,
@@ -117,7 +170,7 @@ class NoiseShot(Noise):
     )
 
 
-class NoiseSaltAndPepper(Ranged, Noise):
+class NoiseSaltAndPepper(Ranged, _Noise):
     """Replace values by the greatest or the least (DALI's ``noise.salt_and_pepper``)."""
 
     prob: Number = param(0.05, "probability that a value is replaced", lo=0, hi=1, identity=0.0)
@@ -164,8 +217,8 @@ class NoiseSaltAndPepper(Ranged, Noise):
         """Replace by salt below its probability, by pepper above it."""
 
         def replaced(values: Floats, bits: Bits) -> Array:
-            place = uniform(bits)
-            return np.where(place < p.salted, p.salt, np.where(place < p.prob, p.pepper, values))
+            number = uniform(bits)
+            return np.where(number < p.salted, p.salt, np.where(number < p.prob, p.pepper, values))
 
         return self.noisy(x, p, replaced, each=bool(p.per_channel))
 

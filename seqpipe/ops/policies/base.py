@@ -17,7 +17,7 @@ from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..call.dispatch import indices_of
-from ..core.blocks import Block, resolve, values_of_each
+from ..core.blocks import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration
 from ..core.parameters import at_most_one, param
 from ..core.sampling import InSteps
@@ -27,7 +27,6 @@ from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, InterpolationKind
 from ..geometry.mapping import Mapping
 from ..geometry.warped import Warped
-from .act import Act
 from .published import MagnitudeRange
 from .steps import STEPS
 
@@ -36,8 +35,55 @@ __all__ = ["DrawnStep", "Policy", "fields"]
 _SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # sampled steps do not depend on the sample
 _TRANSLATIONS: Final = ("translate_x", "translate_y")
 _KEPT: Final = 4096  # cached acts of a policy; the parameters of one take less than 1 KiB
-
 Values: TypeAlias = dict[str, Any]
+
+
+class _Act:
+    """An operator with its parameters for one sample.
+
+    Attributes:
+        op: the operator.
+        values: parameters that differ from the operator's own.
+    """
+
+    def __init__(self, op: Declaration, values: dict[str, Any], spec: Spec) -> None:
+        self.op = op
+        self.values = values
+        self._spec = spec
+
+    @cached_property
+    def rows(self) -> npt.NDArray[Any]:
+        """All parameters, as a block of one row."""
+        constant = constant_of(self.op, Spec(1, 1, 1, self._spec.channels, self._spec.dtype))
+        rows = constant.rows.copy()
+        rows["acts"] = 1
+        for name, value in self.values.items():
+            rows[name] = value
+        if self.op.traits.derived and derives_anew(self.op, self.values.keys()):
+            for name, value in self.op.derive(rows, self._spec).items():
+                rows[name] = value
+        return rows
+
+    @cached_property
+    def p(self) -> SimpleNamespace:
+        """All parameters, as attributes."""
+        return values_of_all(self.rows)
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.uint8] | None:
+        """Table of results for uint8, if the operator is pointwise and treats all channels alike."""
+        if not self.op.traits.pointwise or self._spec.dtype != "uint8":
+            return None
+        values = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
+        found: npt.NDArray[np.uint8] = run_same_shape(
+            self.op, self.op.cpu, values, self.p, fast=True
+        ).reshape(256)
+        return found
+
+    @cached_property
+    def row(self) -> bytes:
+        """The row of parameters for the operator's kernel."""
+        return self.op.kernel_rows(self.rows, self._spec).tobytes()
 
 
 class DrawnStep(NamedTuple):
@@ -191,19 +237,19 @@ class Policy(InSteps, Geometry, register=False):
         for n, plan in enumerate(plans):
             if not plan:
                 outs[n][...] = sources[n]
-        for place in range(max(map(len, plans))):
+        for position in range(max(map(len, plans))):
             groups: dict[tuple[Declaration, int], list[int]] = {}
             for n, plan in enumerate(plans):
-                if place < len(plan):
-                    groups.setdefault((plan[place].op, specs[n].channels), []).append(n)
+                if position < len(plan):
+                    groups.setdefault((plan[position].op, specs[n].channels), []).append(n)
             for (op, _), members in groups.items():
                 # results alternate between two arrays, so that the last one is written to `outs`
-                targets = [(outs if (len(plans[n]) - place) % 2 else between)[n] for n in members]
+                targets = [(outs if (len(plans[n]) - position) % 2 else between)[n] for n in members]
                 parts = [
                     Item(sources[n], target, row)
                     for row, (n, target) in enumerate(zip(members, targets, strict=True))
                 ]
-                rows = np.frombuffer(b"".join(plans[n][place].row for n in members), op.kernel_dtype())
+                rows = np.frombuffer(b"".join(plans[n][position].row for n in members), op.kernel_dtype())
                 run_kernel(op, parts, Block(rows, tuple(range(len(rows))), 0), device)
                 sources.update(zip(members, targets, strict=True))
 
@@ -218,7 +264,7 @@ class Policy(InSteps, Geometry, register=False):
                 made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _plan(self, p: Any, spec: Spec) -> list[Act]:
+    def _plan(self, p: Any, spec: Spec) -> list[_Act]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
         key = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
         found = self._plans.get(key)
@@ -232,10 +278,10 @@ class Policy(InSteps, Geometry, register=False):
     def _chosen(self, p: Any) -> list[DrawnStep]:
         """Return the steps for the parameters of a sample."""
         found = []
-        for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
+        for n, bin_index, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
                 name, signed, magnitudes = self._table[int(n)]
-                magnitude = magnitudes[int(place)]
+                magnitude = magnitudes[int(bin_index)]
                 found.append(DrawnStep(name, magnitude * sign if signed else magnitude))
         return found
 
@@ -244,7 +290,7 @@ class Policy(InSteps, Geometry, register=False):
         found: list[float] = p.bins.tolist()
         return found
 
-    def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[Act]:
+    def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_Act]:
         """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
         found = []
         for one in drawn:
@@ -253,25 +299,25 @@ class Policy(InSteps, Geometry, register=False):
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            found.append(self._acts.get(key) or self._made(key, spec))
+            found.append(self._acts.get(key) or self._create(key, spec))
         return found
 
-    def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> Act:
+    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
-        found = Act(self._operators[name], values, spec)
+        found = _Act(self._operators[name], values, spec)
         if len(self._acts) >= _KEPT:
             self._acts.clear()
         self._acts[key] = found
         return found
 
     @cached_property
-    def _plans(self) -> dict[tuple[Any, ...], list[Act]]:
+    def _plans(self) -> dict[tuple[Any, ...], list[_Act]]:
         return {}
 
     @cached_property
-    def _acts(self) -> dict[tuple[Any, ...], Act]:
+    def _acts(self) -> dict[tuple[Any, ...], _Act]:
         return {}
 
     def _size_of(self, name: str, spec: Spec) -> int:

@@ -1,7 +1,8 @@
-"""What an acquisition does to a volume: blur, low resolution, bias fields, ghosts, spikes, ringing, holes."""
+"""Operators that look at several voxels: blur, low resolution, artifacts of acquisition, and holes."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise, product
 from typing import Any, Final
@@ -24,6 +25,7 @@ __all__ = [
     "Anisotropy",
     "BiasField",
     "CoarseDropout3d",
+    "CoarseShuffle3d",
     "GaussianBlur3d",
     "Ghosting",
     "Gibbs",
@@ -302,7 +304,24 @@ class BiasField(Intensity):
         return found
 
 
-class Ghosting(Intensity):
+class _Spectral(Intensity, register=False):
+    """An operator on frequencies, in which one NaN would reach every voxel: voxels that are not finite are kept."""
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """:meth:`spectral`, with the mean in place of voxels that are not finite."""
+        xp = namespace(x)
+        known = xp.isfinite(x)
+        if bool(known.all()):
+            return self.spectral(x, p)
+        found = self.spectral(xp.where(known, x, np.float32(moments(x)[0])), p)
+        return xp.where(known, found, x)
+
+    @abstractmethod
+    def spectral(self, x: Array, p: Any) -> Array:
+        """:meth:`reference` for a channel whose voxels are finite."""
+
+
+class Ghosting(_Spectral):
     """Ghosting along an axis, as from periodic motion: every n-th frequency is weakened."""
 
     ghosts: Number = param((4, 10), "number of ghosts", kind=int, lo=2, hi=100)
@@ -312,7 +331,7 @@ class Ghosting(Intensity):
     examples = ({"ghosts": 4, "strength": 0.8, "axis": 1}, {"ghosts": (3, 5), "p": 0.5, "seed": 1})
     errors = (({"ghosts": 1}, "ghosting: ghosts=1 is not valid; allowed: a whole number from 2 to 100"),)
 
-    def reference(self, x: Array, p: Any) -> Array:
+    def spectral(self, x: Array, p: Any) -> Array:
         """Frequencies along the axis, every n-th weakened, but those in the middle."""
         xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
         scale = np.ones(n)
@@ -324,7 +343,7 @@ class Ghosting(Intensity):
         return xp.fft.ifft(spectrum, axis=axis).real.astype(np.float32)
 
 
-class Motion(Intensity):
+class Motion(_Spectral):
     """Motion while k-space is acquired, line by line along an axis: some lines are from other poses.
 
     The central lines are from the unmoved volume, so that labels still match it.
@@ -352,7 +371,7 @@ class Motion(Intensity):
         ({"movements": -1}, "motion: movements=-1 is not valid; allowed: a whole number from 0 to 100"),
     )
 
-    def reference(self, x: Array, p: Any) -> Array:
+    def spectral(self, x: Array, p: Any) -> Array:
         """Frequencies along the axis, in parts those of the volume in other poses."""
         xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
         rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
@@ -379,7 +398,7 @@ class Motion(Intensity):
         return Mapping3(size, matrix)
 
 
-class Spike(Intensity):
+class Spike(_Spectral):
     """Stripes, of a frequency that is far too strong."""
 
     strength: Number = param(
@@ -389,12 +408,12 @@ class Spike(Intensity):
     examples = ({"strength": 0.5}, {"strength": (0.1, 0.5), "p": 0.5, "seed": 1})
     errors = (({"strength": -1}, "spike: strength=-1 is not valid; allowed: a number from 0 to 100"),)
 
-    def reference(self, x: Array, p: Any) -> Array:
+    def spectral(self, x: Array, p: Any) -> Array:
         """``x + a · cos(2π k · r)``, with ``a`` that many times the amplitude of the strongest frequency."""
         xp = namespace(x)
         rng = generator(p.key, p.channel, _PARTS)
         frequency = [rng.integers(0, n) / n for n in x.shape]
-        most = float(xp.abs(xp.fft.rfftn(xp.nan_to_num(x))).max()) / x.size
+        most = float(xp.abs(xp.fft.rfftn(x)).max()) / x.size
         phase = sum(
             xp.asarray(np.arange(n) * f).reshape([-1 if a == axis else 1 for a in range(3)])
             for axis, (n, f) in enumerate(zip(x.shape, frequency, strict=True))
@@ -402,7 +421,7 @@ class Spike(Intensity):
         return x + np.float32(most * float(p.strength)) * xp.cos(2 * np.pi * phase).astype(np.float32)
 
 
-class Gibbs(Intensity):
+class Gibbs(_Spectral):
     """Ringing at edges, as of an acquisition that leaves out high frequencies."""
 
     alpha: Number = param(
@@ -412,7 +431,7 @@ class Gibbs(Intensity):
     examples = ({"alpha": 0.4}, {"alpha": (0.2, 0.6), "p": 0.5, "seed": 1})
     errors = (({"alpha": 2}, "gibbs: alpha=2 is not valid; allowed: a number from 0 to 1"),)
 
-    def reference(self, x: Array, p: Any) -> Array:
+    def spectral(self, x: Array, p: Any) -> Array:
         """Frequencies up to ``1 - alpha`` of the radius of the ball around all of them."""
         xp = namespace(x)
         radius = (1 - float(p.alpha)) * max(x.shape) * np.sqrt(2) / 2
@@ -423,13 +442,26 @@ class Gibbs(Intensity):
         return xp.fft.irfftn(spectrum, x.shape, axes=(0, 1, 2)).astype(np.float32)
 
 
-class CoarseDropout3d(Intensity):
-    """Boxes of a volume are replaced by one value."""
+class _Boxes(Intensity, register=False):
+    """An operator on boxes at random positions."""
 
     holes: Number = param(6, "number of boxes", kind=int, lo=0, hi=1000)
     size: tuple[int, int, int] = param(
         (8, 8, 8), "slices, rows and columns of a box", lo=1, size=3, drawn=False
     )
+
+    def boxes(self, p: Any) -> npt.NDArray[np.int64]:
+        """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``; larger ones are cropped."""
+        # one position for all channels, unless parameters are per channel
+        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        room = np.maximum(1, np.array(p.extent) - self.size + 1)
+        first = rng.integers(0, room, (int(p.holes), 3))
+        return np.stack([first, first + self.size], axis=1)
+
+
+class CoarseDropout3d(_Boxes):
+    """Boxes of a volume are replaced by one value."""
+
     fill_value: float | None = param(
         0.0, "value in the boxes; None for the mean of the channel", kind=float, drawn=False, optional=True
     )
@@ -440,25 +472,32 @@ class CoarseDropout3d(Intensity):
     )
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Boxes at random positions, cropped at the borders."""
+        """The value in the boxes, and the voxels of the input around them."""
         value = moments(x)[0] if self.fill_value is None else self.fill_value
         found = x.copy()
-        for first, end in self._boxes(p):
+        for first, end in self.boxes(p):
             found[tuple(map(slice, first, end))] = value
         return found
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
-        boxes = self._boxes(p).astype(np.int32)
+        boxes = self.boxes(p).astype(np.int32)
         if self.fill_value is not None:
             return [Step("holes", (self.fill_value,), table=boxes, count=len(boxes))]
         survey = Survey()
         return [survey, Step("holes", before=survey, table=boxes, count=len(boxes))]
 
-    def _boxes(self, p: Any) -> npt.NDArray[np.int64]:
-        """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``."""
-        # one position for all channels, unless parameters are per channel
-        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
-        room = np.maximum(1, np.array(p.extent) - self.size + 1)
-        first = rng.integers(0, room, (int(p.holes), 3))
-        return np.stack([first, first + self.size], axis=1)
+
+class CoarseShuffle3d(_Boxes):
+    """The voxels of each of some boxes change places at random."""
+
+    examples = ({"holes": 2, "size": (2, 2, 2)}, {"holes": (1, 4), "per_channel": True, "p": 0.5, "seed": 1})
+    errors = (({"size": (0, 1, 1)}, r"coarse_shuffle3d: size=.* is not valid; allowed: a whole number"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each box with its voxels in another order, one box after the other; all channels in the same order."""
+        found, order = x.copy(), generator(p.key, p.channel if self.per_channel else 0, _PARTS + 1)
+        for first, end in self.boxes(p):
+            box = found[tuple(map(slice, first, end))]
+            box[...] = box.ravel()[namespace(x).asarray(order.permutation(box.size))].reshape(box.shape)
+        return found

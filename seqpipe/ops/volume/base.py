@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
@@ -20,9 +23,10 @@ from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
+from ..core.types import Type
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid
+from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
@@ -51,12 +55,14 @@ class VolumeTraits(Traits):
         geometric: whether the operator moves voxels, and therefore every part of a sample.
         on_labels: whether the operator changes labels instead of images.
         keyed: whether the operator draws random numbers beyond its parameters, from a key for each sample.
+        to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
     """
 
     geometric: bool = False
     on_labels: bool = False
     keyed: bool = False
+    to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
 
 
@@ -101,6 +107,12 @@ class Volumetric(Declaration, register=False):
         """
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return (replace(given[0], shape=None, kind="images"),)
 
     @property
     def _overrides_sample(self) -> bool:
@@ -174,9 +186,13 @@ class Exact(Volumetric, register=False):
         """Whether it may smooth images, which requires a separate pass."""
         return False
 
-    @property
+    @cached_property
     def how(self) -> dict[str, Any]:
         """Settings that must be equal for operators to be fused."""
+        return self.settings_of_gather()
+
+    def settings_of_gather(self) -> dict[str, Any]:
+        """Return :attr:`how`, which calls this once."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")
@@ -317,10 +333,15 @@ class Intensity(Volumetric, register=False):
             own = self.for_channel(p, place + channel, about)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
-        if values.dtype.kind in "iu":
-            info = np.iinfo(values.dtype)
+        dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
             out = xp.rint(out).clip(info.min, info.max)
-        return out.astype(values.dtype, copy=False)
+        return out.astype(dtype, copy=False)
+
+    def result_dtype(self, dtype: str) -> str:
+        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers."""
+        return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
         """Return the parameters of a channel; None to leave it unchanged."""

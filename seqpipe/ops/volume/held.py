@@ -28,7 +28,7 @@ _KNOWN: Final = frozenset(
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Grid:
     """Where the voxels of a sample are.
 
@@ -55,7 +55,7 @@ class Grid:
         return places if self.affine is None else transformed(self.affine, places)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Held:
     """A part.
 
@@ -100,21 +100,16 @@ class Held:
         return self.part.with_data(like_library(given, array))
 
     def _typed(self, dtype: np.dtype[Any]) -> Array:
-        """Return the values in the original dtype; labels out of its range keep theirs."""
+        """Return labels in their original dtype, unless they are out of its range; images in that of their values."""
         values = self.values
-        if values.dtype == dtype:
+        if values.dtype == dtype or not isinstance(self.part, Labels):
             return values
-        if (
-            isinstance(self.part, Labels)
-            and dtype.kind == "u"
-            and values.dtype.kind == "i"
-            and values.min() < 0
-        ):
+        if dtype.kind == "u" and values.dtype.kind == "i" and values.min() < 0:
             return values
         return values.astype(dtype, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class State:
     """A sample while operators are applied to it.
 

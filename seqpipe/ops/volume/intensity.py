@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
 
-from ...array import Array, namespace
+from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
@@ -18,6 +19,7 @@ from .stages import COUNTS, Stage, Step, Survey, scaled
 
 __all__ = [
     "BrightnessAdditive",
+    "BrightnessGradient",
     "BrightnessMultiplicative",
     "Contrast3d",
     "Gamma3d",
@@ -193,7 +195,7 @@ class Gamma3d(Intensity):
 
 
 class ZScore(Intensity):
-    """Bring values to the mean 0 and the standard deviation 1."""
+    """Bring values to the mean 0 and the standard deviation 1; images of integers become float32."""
 
     of: str = param(
         "all",
@@ -202,7 +204,7 @@ class ZScore(Intensity):
     )
     keep_zeros: bool = param(False, "whether voxels that are not counted keep their values", drawn=False)
 
-    keyed = True
+    to_float = True
     examples = ({"of": "all"}, {"of": "nonzero", "keep_zeros": True, "p": 0.5, "seed": 1})
     errors = (
         ({"of": "some"}, "zscore: of='some' is not valid; allowed: 'all', 'mask', 'nonzero'|of='some'"),
@@ -240,11 +242,12 @@ class ZScore(Intensity):
 
 
 class Window(Intensity):
-    """Map a range of values to 0 to 1; in CT the values are Hounsfield units."""
+    """Map a range of values to 0 to 1; in CT the values are Hounsfield units; images of integers become float32."""
 
     lo: Number = param(-1000.0, "value that becomes 0; smaller values become 0, too")
     hi: Number = param(1000.0, "value that becomes 1; greater values become 1, too")
 
+    to_float = True
     examples = ({"lo": 0.0, "hi": 1.0}, {"lo": (-200.0, -150.0), "hi": (200.0, 250.0), "p": 0.5, "seed": 1})
     errors = (({"lo": 3.0, "hi": 1.0}, "window: lo=3.0 and hi=1.0 are not valid; allowed: lo below hi"),)
 
@@ -267,11 +270,12 @@ class Window(Intensity):
 
 
 class PercentileRescale(Intensity):
-    """Map the range between two percentiles of the values to 0 to 1."""
+    """Map the range between two percentiles of the values to 0 to 1; images of integers become float32."""
 
     lower: Number = param(0.5, "percentile that maps to 0", unit="%", lo=0, hi=100)
     upper: Number = param(99.5, "percentile that maps to 1", unit="%", lo=0, hi=100)
 
+    to_float = True
     examples = ({"lower": 1.0, "upper": 99.0}, {"lower": (0.0, 2.0), "p": 0.5, "seed": 1})
     errors = (({"lower": -1}, "percentile_rescale: lower=-1 is not valid; allowed: a number from 0 to 100"),)
 
@@ -285,7 +289,7 @@ class HistogramStandardize(Intensity):
     """Map percentiles of the values to landmarks, with linear interpolation between them (Nyúl and Udupa).
 
     Landmarks of a dataset are the means of such percentiles of its volumes. Values beyond the ends go on along the
-    outermost lines.
+    outermost lines. Images of integers become float32.
     """
 
     landmarks: tuple[float, ...] = param(
@@ -299,6 +303,7 @@ class HistogramStandardize(Intensity):
         unit="%", lo=0, hi=100, size=ANY, drawn=False,
     )  # fmt: skip
 
+    to_float = True
     examples = ({}, {"landmarks": (0.0, 1.0), "percentiles": (2.0, 98.0), "p": 0.5, "seed": 1})
     errors = (
         (
@@ -331,10 +336,9 @@ class HistogramStandardize(Intensity):
         return (x - first) * slope + xp.asarray(landmarks[:-1].astype(np.float32))[number]
 
 
-class LocalGamma(Intensity):
-    """Raise values to a power within their range, most at a random position and less with distance from it."""
+class _Local(Intensity, register=False):
+    """An operator that acts most at a random position, and less with distance from it."""
 
-    gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
     reach: Number = param(
         (0.2, 0.5),
         "standard deviation of the Gaussian around the position, as a fraction of each axis",
@@ -342,17 +346,57 @@ class LocalGamma(Intensity):
         hi=10,
     )
 
+    def _generator(self, p: Any) -> np.random.Generator:
+        """Return the random numbers of the position: one for all channels, unless parameters are per channel."""
+        return generator(p.key, int(p.channel) if self.per_channel else 0, 2)
+
+
+def _near(center: FloatArray, size: Seq[int], reach: float) -> FloatArray:
+    """Return a Gaussian with the value 1 at its center.
+
+    Args:
+        center: position along each axis, from 0 (beginning) to 1 (end).
+        size: slices, rows and columns.
+        reach: standard deviation as a fraction of each axis.
+    """
+    found = np.ones((1, 1, 1))
+    for axis, (n, place) in enumerate(zip(size, center, strict=True)):
+        off = ((np.arange(n) + 0.5) / n - place) / reach
+        found = found * np.exp(-0.5 * off**2).reshape([-1 if a == axis else 1 for a in range(3)])
+    return found
+
+
+class BrightnessGradient(_Local):
+    """Add a smooth gradient: a Gaussian whose center is in the volume, or beside it by up to half of its extent."""
+
+    offset: Number = param((-0.5, 0.5), "value that is added at the center", identity=0.0)
+    centered: bool = param(True, "whether the mean of the gradient is subtracted", drawn=False)
+
+    examples = (
+        {"offset": 0.4},
+        {"offset": (-1.0, 1.0), "reach": 0.3, "centered": False, "p": 0.5, "seed": 1},
+    )
+    errors = (({"reach": 0}, "brightness_gradient: reach=0 is not valid; allowed: a number from 0.01 to 10"),)
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """``x + offset · g``, with ``g`` the Gaussian, without its mean if it is centered."""
+        near = _near(self._generator(p).uniform(-0.5, 1.5, 3), x.shape, float(p.reach))
+        gradient = near - near.mean() if self.centered else near
+        return x + namespace(x).asarray((float(p.offset) * gradient).astype(np.float32))
+
+
+class LocalGamma(_Local):
+    """Raise values to a power within their range, most at a random position and less with distance from it."""
+
+    gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
+
     examples = ({"gamma": 2.0}, {"gamma": (0.7, 1.5), "reach": 0.3, "p": 0.5, "seed": 1})
     errors = (({"gamma": 0}, "local_gamma: gamma=0 is not valid; allowed: a number from 0.01 to 100"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
         xp = namespace(x)
-        rng = generator(p.key, int(p.channel) if self.per_channel else 0, 2)
-        near: Any = np.ones((1, 1, 1))
-        for axis, (n, place) in enumerate(zip(x.shape, rng.random(3), strict=True)):
-            off = ((np.arange(n) + 0.5) / n - place) / float(p.reach)
-            near = near * np.exp(-0.5 * off**2).reshape([-1 if a == axis else 1 for a in range(3)])
+        near = _near(self._generator(p).random(3), x.shape, float(p.reach))
         known = x[xp.isfinite(x)]
         if not known.size:
             return x

@@ -15,7 +15,7 @@ import numpy as np
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
 from .gather import BatchMemory, Gather, gathers
-from .held import Held, State
+from .held import Held, State, name_of
 from .host import labels_for, renamed
 from .lanes import MOST_VOXELS, Lane, run_lanes
 from .plan import Change, Move, Plan, PlanStep, Rename
@@ -121,10 +121,12 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
                     )
                     _set(sample, name, held.values)
                 continue
-            found, home = _lanes_of(own, sample.state, held, fresh=name in sample.fresh)
+            found, home, dtype = _lanes_of(own, sample.state, held, fresh=name in sample.fresh)
             if found:
                 lanes += found
                 homes.append((sample, name, home, dtype))
+            elif dtype != held.values.dtype:
+                _set(sample, name, held.values.astype(dtype))
     if not lanes:
         return
     xp = namespace(lanes[0].values)
@@ -135,8 +137,8 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
 
 def _lanes_of(
     steps: Seq[tuple[Change, int]], state: State, held: Held, *, fresh: bool
-) -> tuple[list[Lane], Array]:
-    """Return lanes for the channels of an image, and the memory of the result; no lanes if nothing changes.
+) -> tuple[list[Lane], Array, np.dtype[Any]]:
+    """Return lanes for the channels of an image, the memory of the result and its dtype; no lanes if no value changes.
 
     Args:
         steps: steps on the image, each with the number of its first channel.
@@ -145,16 +147,20 @@ def _lanes_of(
         fresh: whether its memory may be written.
     """
     values, xp = held.values, namespace(held.values)
-    abouts = [step.about(state, held) for step, _ in steps]
-    rounds = [] if values.dtype == np.float32 else [rounded(values.dtype)]
+    dtype = values.dtype
+    abouts = []
     every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
-    for (step, place), about in zip(steps, abouts, strict=True):
+    for step, place in steps:
+        about = step.about(state, held) | {"dtype": name_of(dtype)}
+        abouts.append(about)
+        dtype = np.dtype(step.op.result_dtype(name_of(dtype)))
+        rounds = [] if dtype == np.float32 else [rounded(dtype)]
         for channel, stages in enumerate(every):
             own = step.op.for_channel(step.p, place + channel, about)
             if own is not None:
                 stages += [*step.op.stages(own), *rounds]
     if not any(every):
-        return [], values
+        return [], values, dtype
     mask = next((about["mask"] for about in abouts if about["mask"] is not None), None)
     mask = None if mask is None else xp.ascontiguousarray(mask, np.uint8)
     planes = xp.moveaxis(values, 3, 0)
@@ -165,4 +171,4 @@ def _lanes_of(
     for number, stages in enumerate(every):
         own_home = home[number]
         lanes.append(Lane(own_home if fresh else planes[number], own_home, stages, mask))
-    return lanes, home
+    return lanes, home, dtype

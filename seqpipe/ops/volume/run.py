@@ -118,10 +118,11 @@ def _apart(
     """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
     parts = {name: as_part(value) for name, value in x.items()}
     batches = [part.data for part in parts.values() if isinstance(part.data, Batch)]
+    voxels = [part.data for part in parts.values() if isinstance(part, (Image, Labels))]
     stacked = (layout or "").startswith("N") or any(
-        not isinstance(part.data, (Batch, Sequence)) and part.array.ndim == len("NDHWC")
-        for part in parts.values()
-        if isinstance(part, (Image, Labels))
+        isinstance(data, (list, tuple))
+        or (not isinstance(data, (Batch, Sequence)) and as_array(op, data).ndim == len("NDHWC"))
+        for data in voxels
     )
     if not batches and not stacked:
         return None
@@ -218,9 +219,11 @@ def samples_done(
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
         moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
-        before = sample if isinstance(sample, Sample) else Sample({})
         history = (plan.history(epoch, index),) if doing.told else ()
-        found.append(before.with_parts(parts, *history))
+        if isinstance(sample, Sample):
+            found.append(sample.with_parts(parts, *history))
+        else:
+            found.append(Sample(parts, history))
     return found
 
 

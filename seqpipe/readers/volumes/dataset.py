@@ -9,13 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ...array import IntArray
 from ...core.padding import PadMode
 from ...core.param import Param, check_list, choice
 from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...parts import Labels
 from ...sampling import EpochOrder
 from ...sampling.blocks import BlockOrder
-from ...sampling.params import EPOCH, ON_ERROR, LastBatch, OnError
+from ...sampling.params import ON_ERROR, LastBatch, OnError
+from ...sequence import Batch, Sequence
 from ...video.device import THREADS, Device, parse_device
 from ...volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ...volume.info import VolumeInfo
@@ -23,10 +24,10 @@ from ...volume.patches.cutting import PATCH_PAD, check_patch_size
 from ...volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ...volume.space import check_orientation
 from ..epochs import EpochDataset
-from ..loader import PassContext
-from ..params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
+from ..fetch import FetchedSamples
+from ..loader import BatchPass, PassContext, Singles
+from ..params import PREFETCH, PREFETCH_GIB, bytes_ahead
 from ..report import ReportBook
-from .batches import VolumeBatches, VolumeSamples, as_parts
 from .case import (
     ALIGN,
     CROP_ABOVE,
@@ -42,7 +43,7 @@ from .case import (
 from .fetch import PatchSample, PatchSelection, VolumeFetcher
 from .listing import LABEL, Case, in_fold, list_cases
 
-__all__ = ["Volume"]
+__all__ = ["Volume", "VolumeBatches", "VolumeSamples", "as_parts"]
 
 CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
@@ -64,7 +65,7 @@ _DISK = Param(
 )
 
 
-class Volume(EpochDataset):
+class Volume(EpochDataset[PatchSample]):
     """A dataset of patches cut from many volumes; the images and labels of one subject are cut at the same position.
 
     A sample is a dictionary of names to sequences ``DHWC`` with their affine: ``sample["image"]``, ``sample["label"]``.
@@ -145,6 +146,8 @@ class Volume(EpochDataset):
         SourceError: a volume cannot be opened and ``on_error`` is "raise"; or no volume can be opened.
         BackendError: the device or a package is not available.
     """
+
+    _selection: PatchSelection
 
     def __init__(
         self,
@@ -251,11 +254,6 @@ class Volume(EpochDataset):
         self._feed = PassContext(fetcher, bytes_ahead(ahead, self._device))
 
     @property
-    def total(self) -> int:
-        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
-        return self._selection.order.size
-
-    @property
     def infos(self) -> tuple[VolumeInfo, ...]:
         """Header facts of each volume's first part, as stored in its file."""
         return self._infos
@@ -271,21 +269,7 @@ class Volume(EpochDataset):
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )
         parts = [f"{len(self.cases)} volumes", f"{self.total} samples", ", ".join(self.cases[0].parts), size]
-        parts += [f"shuffle seed {order.seed}"] if order.shuffle else []
-        parts += [f"shard {order.shard[0]} of {order.shard[1]}"] if order.shard[1] > 1 else []
-        return f"Volume({'; '.join(parts)})"
-
-    def requests(self, epoch: int | None = None, positions: IntArray | None = None) -> list[PatchSample]:
-        """Return the samples of an epoch of this rank, in order, without reading anything.
-
-        Args:
-            epoch: the epoch; by default the current one.
-            positions: positions within the rank's epoch; by default all of them.
-
-        Raises:
-            ParameterError: a position is outside of the epoch.
-        """
-        return self._selection.at(self._feed.epoch if epoch is None else EPOCH.check(epoch), positions)
+        return f"Volume({'; '.join(parts + order.clauses())})"
 
     def sample(self, index: int, epoch: int | None = None, *, parts: bool = False) -> dict[str, Any]:
         """Read one sample by its index within the dataset, which does not depend on rank and order.
@@ -299,9 +283,7 @@ class Volume(EpochDataset):
             ParameterError: ``index`` is out of range.
             SourceError: the sample cannot be read.
         """
-        index = check_index(index, self.total)
-        chosen = self._feed.epoch if epoch is None else EPOCH.check(epoch)
-        sample = self._fetcher.single(self._selection.sample(index, chosen))
+        sample = self._fetcher.single(self._request(index, self._epoch_or_current(epoch)))
         return as_parts(sample, self._selection.preparation.labels if parts else frozenset())
 
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
@@ -452,3 +434,37 @@ def _check_fits(case: Case, info: VolumeInfo, rule: PatchRule) -> None:
             source=case.key,
             advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )
+
+
+class VolumeBatches(BatchPass[dict[str, Batch]]):
+    """Iterator over batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
+
+    def __init__(self, feed: PassContext, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
+        super().__init__(feed, batch_size, last_batch, prefetch, None)
+
+    def _collate(self, fetched: FetchedSamples) -> dict[str, Batch]:
+        """Return a batch of each part; the batch is a list of sequences if volumes differ in shape."""
+        indices = [sample.index for sample, _ in fetched.pairs]
+        parts: list[dict[str, Sequence]] = [sample for _, sample in fetched.pairs]  # type: ignore[misc]
+        return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}
+
+
+class VolumeSamples(Singles[dict[str, Any]]):
+    """Iterator over the samples of a dataset of volumes; see :meth:`seqpipe.readers.Volume.samples`."""
+
+    def __init__(self, feed: PassContext, *, group: int, labels: frozenset[str]) -> None:
+        self._labels = labels
+        super().__init__(feed, group=group)
+
+    def __next__(self) -> dict[str, Any]:
+        return as_parts(super().__next__(), self._labels)
+
+
+def as_parts(sample: dict[str, Sequence], labels: frozenset[str]) -> dict[str, Any]:
+    """Wrap the labels of a sample in :class:`seqpipe.parts.Labels`, so that operators never blend classes.
+
+    Args:
+        sample: sequences by name.
+        labels: names of the parts that hold labels; empty to return the sample unchanged.
+    """
+    return {name: Labels(part) if name in labels else part for name, part in sample.items()}

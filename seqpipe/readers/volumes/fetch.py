@@ -28,6 +28,7 @@ from ...video.engine.engine import available_cores
 from ...video.engine.workers import Workers
 from ...volume.disk import DiskCache
 from ..fetch import FetchedSamples
+from ..lazy_engine import LazyPool
 from ..report import ReportBook
 from .case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
 from .listing import Case
@@ -72,6 +73,11 @@ class PatchSelection:
     order: BlockOrder
     preparation: Preparation
     rule: PatchRule
+
+    @property
+    def total(self) -> int:
+        """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
+        return self.order.size
 
     def sample(self, index: int, epoch: int) -> PatchSample:
         """Return one sample of an epoch by its index within the dataset."""
@@ -190,32 +196,16 @@ class CaseCache:
             held -= entry.nbytes
 
 
-class _LazyWorkers:
-    """Starts threads on first use, and again after :meth:`close` and in forked or spawned processes."""
+class _LazyWorkers(LazyPool[Workers]):
+    """Lazy threads that read volumes."""
 
     def __init__(self, threads: int | None) -> None:
+        super().__init__()
         self._threads = threads
-        self._workers: Workers | None = None
-        self._lock = threading.Lock()
-        reset_after_fork(self)
 
-    def get(self) -> Workers:
-        """Return the threads of this process."""
-        with self._lock:
-            if self._workers is None:
-                self._workers = Workers(self._threads or available_cores(), "seqpipe-volume")
-            return self._workers
-
-    def close(self) -> None:
-        """Stop the threads after their current work."""
-        with self._lock:
-            workers, self._workers = self._workers, None
-        if workers is not None:
-            workers.close()
-
-    def after_fork(self) -> None:
-        """Forget the parent's threads, and create a new lock, as one of them may have held it."""
-        self._workers, self._lock = None, threading.Lock()
+    def make(self) -> Workers:
+        """See :meth:`LazyPool.make`."""
+        return Workers(self._threads or available_cores(), "seqpipe-volume")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _LazyWorkers, (self._threads,)

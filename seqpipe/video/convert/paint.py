@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from collections.abc import Sequence as Seq
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from ...array import Array
 from ..memory import host_array
 from ..probe.info import StreamInfo
 from .color import resolve
-from .converter import Converter
+from .converter import Converter, StreamConverter
 from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import AnySurface
 
-__all__ = ["HostPainter", "Painter", "Targets", "converter_key"]
+__all__ = ["ConverterCache", "HostPainter", "Painter", "Targets", "converter_key"]
 
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
 """(converter, target) pairs by frame number; a target is a frame of an array, or its address."""
@@ -26,9 +26,35 @@ Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
 _CACHED_CONVERTERS = 64
 
 
+ConverterT = TypeVar("ConverterT", bound=StreamConverter)
+
+
 def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
     """Return the properties that determine a conversion: streams with equal keys share a converter."""
     return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output
+
+
+class ConverterCache(Generic[ConverterT]):
+    """LRU cache of converters, without a lock, which a fork could leave held.
+
+    Args:
+        make: creates a converter for a stream and an output.
+        most: number of converters to keep.
+    """
+
+    def __init__(self, make: Callable[[StreamInfo, OutputSpec], ConverterT], most: int) -> None:
+        self._make, self._most = make, most
+        self._converters: OrderedDict[Hashable, ConverterT] = OrderedDict()
+
+    def get(self, info: StreamInfo, output: OutputSpec) -> ConverterT:
+        """Return the converter for a stream and an output."""
+        key = converter_key(info, output)
+        if key not in self._converters:
+            self._converters[key] = self._make(info, output)
+            while len(self._converters) > self._most:
+                self._converters.popitem(last=False)
+        self._converters.move_to_end(key)
+        return self._converters[key]
 
 
 class Painter(Protocol):
@@ -60,18 +86,14 @@ class HostPainter:
     """Converts surfaces into arrays in main memory."""
 
     def __init__(self) -> None:
-        self._converters: OrderedDict[Any, Converter] = OrderedDict()
-        self._scratch = ConversionScratch()  # shared: each request may have its own converter
+        scratch = self._scratch = ConversionScratch()  # shared: each request may have its own converter
+        self._converters = ConverterCache(
+            lambda info, output: Converter(info, output, scratch), _CACHED_CONVERTERS
+        )
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
         """Return the converter for a stream and an output, which is cached across jobs."""
-        key = converter_key(info, output)
-        if key not in self._converters:
-            self._converters[key] = Converter(info, output, self._scratch)
-            while len(self._converters) > _CACHED_CONVERTERS:
-                self._converters.popitem(last=False)
-        self._converters.move_to_end(key)
-        return self._converters[key]
+        return self._converters.get(info, output)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Allocate an uninitialized array."""

@@ -9,19 +9,16 @@ copied to the device: filter weights are computed there, so a new crop costs a f
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable
 from collections.abc import Sequence as Seq
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
-
-import numpy as np
 
 from ...array import Array
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
+from ..convert.converter import StreamConverter
 from ..convert.output import OutputSpec
-from ..convert.paint import converter_key
+from ..convert.paint import ConverterCache
 from ..probe.info import StreamInfo
 from .conversion import FRAMES, KERNEL, THREADS, Conversion, SurfaceKind, is_aligned
 from .device_surface import DeviceSurface
@@ -31,7 +28,7 @@ __all__ = ["Converters", "DeviceConverter", "converters_of"]
 _CACHED_CONVERTERS: Final = 1024  # a few KB each
 
 
-class DeviceConverter:
+class DeviceConverter(StreamConverter):
     """Converts the surfaces of one stream to output frames, as the CPU's ``Converter`` does; thread-safe.
 
     Values are rounded once, at the end; except for unscaled uint8 frames of 8-bit surfaces, which equal those of the
@@ -49,22 +46,10 @@ class DeviceConverter:
     """
 
     def __init__(self, info: StreamInfo, output: OutputSpec, device: int | KernelDevice) -> None:
-        self._info, self._output = info, output
-        self._shape = output.frame_shape(info)
-        self._dtype = np.dtype(output.dtype)
+        super().__init__(info, output)
         self._device = KernelDevice(device) if isinstance(device, int) else device
         self._conversions: dict[SurfaceKind, Conversion] = {}
         self._handles: dict[SurfaceKind, int] = {}
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of an output frame: (height, width, channels), or (channels, height, width) if the layout is FCHW."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of a pixel value."""
-        return self._dtype
 
     def __call__(self, surfaces: Seq[DeviceSurface], outs: Seq[int | Array], stream: Any = None) -> None:
         """Queue the conversion of surfaces, whose memory must stay valid until the CUDA stream has completed it.
@@ -115,11 +100,7 @@ class DeviceConverter:
             address = out
         else:
             facts = getattr(out, "__cuda_array_interface__", None) or out.__array_interface__
-            if out.shape != self._shape or out.dtype != self._dtype or facts.get("strides") is not None:
-                raise ParameterError(
-                    f"out has shape {out.shape} and dtype {out.dtype}",
-                    allowed=f"contiguous memory of shape {self._shape} and dtype {self._dtype}",
-                )
+            self._check_out(out, contiguous=facts.get("strides") is None)
             address = int(facts["data"][0])
         if address % self._dtype.itemsize:
             raise ParameterError(
@@ -139,28 +120,21 @@ def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
     return found
 
 
-class Converters:
-    """Cache of the converters of one GPU, shared by all painters; the least recently used are dropped.
+class Converters(ConverterCache[DeviceConverter]):
+    """Cache of the converters of one GPU, shared by all painters.
 
     Args:
         device: the GPU's number.
     """
 
     def __init__(self, device: int) -> None:
-        self._device = device
-        self._converters: OrderedDict[Hashable, DeviceConverter] = OrderedDict()
+        super().__init__(partial(DeviceConverter, device=device), _CACHED_CONVERTERS)
         self._lock = threading.Lock()
 
     def get(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
         """Return the converter for a stream and an output; thread-safe."""
-        key = converter_key(info, output)
         with self._lock:
-            if key not in self._converters:
-                self._converters[key] = DeviceConverter(info, output, self._device)
-                while len(self._converters) > _CACHED_CONVERTERS:
-                    self._converters.popitem(last=False)
-            self._converters.move_to_end(key)
-            return self._converters[key]
+            return super().get(info, output)
 
 
 @cache

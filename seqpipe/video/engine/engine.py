@@ -13,12 +13,12 @@ from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ...array import Array
+from ...core.closing import Closing
 from ...core.opencv_threads import OPENCV
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
@@ -26,6 +26,7 @@ from ..convert.paint import HostPainter, Painter, Targets
 from ..decode.kinds import RefutedError
 from ..decode.pool import DecoderPool
 from ..index.library import Library
+from ..index.open import IndexOptions
 from ..interruptible import InterruptibleFuture
 from ..memory import host_array
 from ..plan.jobs import Job, JobQueue, PlannedVideo, cut_jobs
@@ -80,7 +81,7 @@ def _cancel_planned(planning: Future[list[Future[Outcomes]]]) -> None:
             future.cancel()
 
 
-class Engine:
+class Engine(Closing):
     """Thread pool that decodes one sequence per thread, and owner of the decoders and open files.
 
     Args:
@@ -123,19 +124,11 @@ class Engine:
         self._backends = [(backend, self._executor_of(backend)) for backend in backends]
         self.allocate = allocate
         self._queue = JobQueue()
-        self._library = Library(cache_dir, stream, register)
+        self._library = Library(IndexOptions(cache_dir, stream, register))
         self._lock = threading.Lock()
         self._local = threading.local()
         self._frames: Counter[str] = Counter()
         self._fallbacks: Counter[str] = Counter()
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Cancel queued work, wait for running work, and release decoders and files."""
@@ -243,6 +236,7 @@ class Engine:
                 job.future.set_exception(error)
             raise
         for job, outcome in zip(jobs, outcomes, strict=True):
+            self._ahead.end(job)
             job.future.set_result(outcome)
 
     def _decode(self, jobs: Seq[Job], backend: DecodeBackend) -> list[Outcomes]:

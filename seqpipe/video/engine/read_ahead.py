@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class ReadAhead:
 
     def __init__(self) -> None:
         self._workers = Workers(_THREADS, "seqpipe-read")
-        self._pending: dict[Job, Future[_Packets]] = {}
+        self._pending: dict[Job, tuple[Future[_Packets], int]] = {}
         self._held = 0
         self._lock = threading.Lock()
 
@@ -52,26 +52,33 @@ class ReadAhead:
         with self._lock:
             if self._held + size > _MOST_BYTES:
                 return
-            self._pending[job] = self._workers.submit(partial(_read, job))
+            self._pending[job] = self._workers.submit(partial(_read, job)), size
             self._held += size
-        job.future.add_done_callback(partial(self._release, job, size))
+        job.future.add_done_callback(lambda _: self.end(job))  # if it is canceled or fails
 
     def reader(self, jobs: Seq[Job]) -> PacketReader:
         """Open a packet reader for jobs of one video that are decoded together."""
         direct = open_packets(jobs[0].video.source, jobs[0].video.index)
         with self._lock:
-            pending = [self._pending[job] for job in jobs if job in self._pending]
+            pending = [self._pending[job][0] for job in jobs if job in self._pending]
         return _PrefetchedPackets(direct, pending) if pending else direct
+
+    def end(self, job: Job) -> None:
+        """Release the packets of a job, if any are held.
+
+        Called before the job's future is set: the future wakes a waiting thread before it runs other callbacks, and
+        that thread's next job needs the room.
+        """
+        with self._lock:
+            if job not in self._pending:
+                return
+            reading, size = self._pending.pop(job)
+            self._held -= size
+        reading.cancel()
 
     def close(self) -> None:
         """Cancel queued reads, and wait for running ones."""
         self._workers.close()
-
-    def _release(self, job: Job, size: int, _future: Future[Any]) -> None:
-        with self._lock:
-            self._held -= size
-            reading = self._pending.pop(job)
-        reading.cancel()
 
 
 class _PrefetchedPackets:

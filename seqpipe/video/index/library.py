@@ -11,7 +11,7 @@ from ..packet_index import PacketIndex
 from ..plan.jobs import PlannedVideo
 from ..source.source import Origin, Source, open_source
 from .learned import Learned
-from .open import open_index, reindexed
+from .open import IndexOptions, open_index, reindexed
 
 __all__ = ["Library"]
 
@@ -29,23 +29,16 @@ class Library:
     file is opened again, its loaded index is used only if the file has not changed.
 
     Args:
-        cache_dir: cache folder, see :func:`seqpipe.video.index.open.open_index`.
-        stream: stream of each video; None for the best one.
-        register: path of a shared index register, or None.
+        options: options that indexes are opened with.
     """
 
-    def __init__(
-        self,
-        cache_dir: str | os.PathLike[str] | None,
-        stream: int | None = None,
-        register: str | None = None,
-    ) -> None:
-        self._cache_dir, self._stream, self._register = cache_dir, stream, register
+    def __init__(self, options: IndexOptions) -> None:
+        self._options = options
         # The origin is referenced with its video, so that no other object gets its id.
         self._videos: OrderedDict[Hashable, tuple[Origin, PlannedVideo]] = OrderedDict()
         self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
         self._bytes = 0
-        self._learned = Learned(cache_dir)
+        self._learned = Learned(options.cache_dir)
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> PlannedVideo:
@@ -60,7 +53,7 @@ class Library:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
-        source = open_source(origin, stream=self._stream)
+        source = open_source(origin, stream=self._options.stream)
         video = PlannedVideo(source, self._index(source))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))
@@ -74,7 +67,9 @@ class Library:
         Raises:
             SourceError: numbers or times of its frames differ.
         """
-        found = PlannedVideo(video.source, reindexed(video.source, video.index, cache_dir=self._cache_dir))
+        found = PlannedVideo(
+            video.source, reindexed(video.source, video.index, cache_dir=self._options.cache_dir)
+        )
         with self._lock:
             for key in [key for key, (_, known) in self._videos.items() if known is video]:
                 del self._videos[key]
@@ -104,13 +99,13 @@ class Library:
     def _index(self, source: Source) -> PacketIndex:
         stamp = source.stamp()
         if stamp is None:
-            return open_index(source, cache_dir=self._cache_dir)
+            return open_index(source, **self._options._asdict())
         key = source.name, stamp
         with self._lock:
             if key in self._indexes:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
-        index = open_index(source, cache_dir=self._cache_dir, register=self._register)
+        index = open_index(source, **self._options._asdict())
         self._learned.add(index, stamp)
         with self._lock:
             if key not in self._indexes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,34 @@ from ..probe.probe import with_source
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
 from .cache import cache_directory, load_index, load_summary, save_index
 
-__all__ = ["cached_index", "index_without_scan", "open_index", "reindexed", "store_index", "summary"]
+__all__ = [
+    "IndexOptions",
+    "cached_index",
+    "index_without_scan",
+    "open_index",
+    "reindexed",
+    "store_index",
+    "summary",
+]
 
 _log = logging.getLogger(__name__)
 _warned: Final[set[str]] = set()
 _refuted: Final[set[bytes]] = set()
 """Digests of bytes and file objects, whose indexes are not cached, with tables that a packet contradicts."""
+
+
+class IndexOptions(NamedTuple):
+    """Options that indexes of many videos are opened with; see :func:`open_index`.
+
+    Attributes:
+        cache_dir: cache folder; None for the default one.
+        stream: number of the stream in the container; None for the best video stream.
+        register: path of a shared register of indexes, or None.
+    """
+
+    cache_dir: str | os.PathLike[str] | None = None
+    stream: int | None = None
+    register: str | None = None
 
 
 def open_index(

@@ -18,9 +18,9 @@ import zlib
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from ...core.closing import Closing
 from ...core.param import check_path
 from ...errors import BackendError, OutputError, SourceNotFoundError
 from ..packet_index import PacketIndex
@@ -74,7 +74,7 @@ def shared_register(path: str) -> SharedRegister:
     return _open.setdefault((path, os.getpid()), SharedRegister(path))
 
 
-class SharedRegister:
+class SharedRegister(Closing):
     """Register that is read and, if requested, added to; thread-safe.
 
     Args:
@@ -95,14 +95,6 @@ class SharedRegister:
         self._add = add
         if add:
             self._connect()
-
-    def __enter__(self) -> SharedRegister:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Write pending entries and close the database."""

@@ -15,6 +15,7 @@ import numpy as np
 from ...array import FloatArray, to_numpy
 from ...core.whole_file import open_new, replacing
 from ...errors import OutputError, ParameterError
+from ...parts import Part
 from ...sequence import Sequence
 from ..space import in_file_order
 from .nifti import TYPES
@@ -32,7 +33,9 @@ _SQUARE: Final = 1e-4
 _LEVEL: Final = 6
 
 
-def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float | None = None) -> None:
+def save(
+    sequence: Sequence | Part, path: str | os.PathLike[str], *, time_step_s: float | None = None
+) -> None:
     """Write a volume to a file in the format of its extension.
 
     ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
@@ -40,14 +43,25 @@ def save(sequence: Sequence, path: str | os.PathLike[str], *, time_step_s: float
     array alone. The file appears under its name only when it is complete.
 
     Args:
-        sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device.
+        sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device; or a part of a sample, such as
+            :class:`seqpipe.parts.Labels`, of one.
         path: path of the file, in an existing folder.
         time_step_s: interval between the volumes of a series.
 
     Raises:
-        ParameterError: the extension or the layout is unsupported, or NIfTI does not support the dtype.
+        ParameterError: the extension or the layout is unsupported, NIfTI does not support the dtype, or the value is
+            not a sequence.
         OutputError: the file cannot be written.
     """
+    if isinstance(sequence, Part):
+        sequence = sequence.data
+    if not isinstance(sequence, Sequence):
+        raise ParameterError(
+            f"a {type(sequence).__name__} has no position in space",
+            source="save",
+            allowed="a Sequence, or a part of a sample with one",
+            advice="Give arrays as Sequence(array, 'DHWC', affine=…)",
+        )
     name = os.fspath(path)
     ending = next((e for e in sorted(ENDINGS, key=len, reverse=True) if name.lower().endswith(e)), None)
     if ending is None:

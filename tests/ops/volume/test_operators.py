@@ -118,8 +118,10 @@ def test_layouts_and_values_of_every_kind_agree(case, rng):
 def test_types_are_kept_and_nothing_that_was_given_is_written(case, dtype, rng):
     volume = (small(rng) * 100).astype(dtype)
     before = volume.copy()
-    found = built(case)(space(volume))
-    assert found.dtype == volume.dtype
+    op = built(case)
+    found = op(space(volume))
+    kept = volume.dtype.kind == "f" or not op.traits.to_float
+    assert found.dtype == (volume.dtype if kept else np.float32)
     assert np.array_equal(volume, before)
     assert not np.shares_memory(found.data, volume)
 
@@ -403,6 +405,53 @@ def test_sharpening_the_median_and_landmarks_are_those_of_scipy_and_numpy(volume
         assert np.isnan(ops.HistogramStandardize()(with_nan)[0, 0, 0])
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.ZScore(),
+        ops.Window(lo=-100.0, hi=300.0),
+        ops.PercentileRescale(),
+        ops.HistogramStandardize(landmarks=(0.0, 1.0), percentiles=(1.0, 99.0)),
+    ],
+    ids=lambda op: op.name,
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32"])
+def test_integers_on_a_new_scale_become_float32(rng, op, dtype):
+    """Windows of CT in Hounsfield units were rounded to 0 and 1."""
+    stored = (rng.random((9, 10, 11)) * 200).astype(dtype)
+    later = ops.BrightnessAdditive(offset=0.25)
+    found, judged = Chain(op, later)(stored), Chain(op, later)(stored.astype(np.float32))
+    assert found.dtype == np.float32
+    assert np.abs(found - judged).max() < 1e-5
+    marked = Chain(op)({"image": stored, "label": Labels(stored)})
+    assert marked["label"].data.dtype == stored.dtype, "labels have no scale"
+    assert np.array_equal(marked["label"].data, stored)
+
+
+def test_a_gradient_is_a_gaussian_and_all_channels_share_it(rng):
+    volume = rng.random((12, 14, 16, 2)).astype(np.float32)
+    added = ops.BrightnessGradient(offset=0.8, centered=False)(volume, index=3) - volume
+    assert np.abs(added[..., 0] - added[..., 1]).max() < 1e-6
+    assert 0 < added.min() < added.max() <= 0.8 + 1e-6
+    logs = np.log(added[..., 0].astype(float))
+    for axis, n in enumerate(volume.shape[:3]):
+        bends = np.diff(logs, 2, axis=axis) * n * n
+        assert np.abs(bends - bends.mean()).max() < 0.02 * np.abs(bends.mean()), "a parabola along each axis"
+    centered = ops.BrightnessGradient(offset=0.8)(volume, index=3) - volume
+    assert np.abs(centered - (added - added.mean())).max() < 1e-5
+
+
+def test_a_coarse_shuffle_moves_voxels_within_boxes_alone(rng):
+    volume = np.stack([np.arange(12 * 13 * 14, dtype=np.float32).reshape(12, 13, 14)] * 2, axis=-1)
+    found = ops.CoarseShuffle3d(holes=1, size=(4, 5, 6))(volume, index=1)
+    moved = np.argwhere(found[..., 0] != volume[..., 0])
+    box = tuple(slice(a, b + 1) for a, b in zip(moved.min(axis=0), moved.max(axis=0), strict=True))
+    assert 100 < len(moved) <= 4 * 5 * 6
+    assert [axis.stop - axis.start for axis in box] == [4, 5, 6]
+    assert np.array_equal(np.sort(found[box].ravel()), np.sort(volume[box].ravel()))
+    assert np.array_equal(found[..., 0], found[..., 1]), "channels stay together"
+
+
 def test_anisotropy_changes_one_axis_and_local_gamma_one_place(volume):
     torch = pytest.importorskip("torch")
     found = ops.Anisotropy(factor=2.0, axis=0)(volume)
@@ -486,6 +535,18 @@ def test_what_is_no_number_is_kept_and_said_once(volume):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ops.ZScore()(volume)
+
+
+@pytest.mark.parametrize("op", [ops.Gibbs(alpha=0.5), ops.Ghosting(), ops.Motion(), ops.Spike()])
+def test_one_nan_does_not_reach_every_voxel_through_the_frequencies(volume, op):
+    broken = volume.copy()
+    broken[3, 4, 5], broken[6, 7, 8] = np.nan, np.inf
+    with pytest.warns(UserWarning, match="2 voxels of 'image' are NaN or infinite: they are kept") as said:
+        found = op(broken, index=2)
+    assert len(said) == 1, "NumPy warns of nothing"
+    assert np.array_equal(np.argwhere(~np.isfinite(found)), [[3, 4, 5], [6, 7, 8]])
+    filled = np.where(np.isfinite(broken), broken, broken[np.isfinite(broken)].mean())
+    assert np.nanmax(np.abs(np.where(np.isfinite(found), found - op(filled, index=2), 0))) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -599,6 +660,37 @@ def test_a_dictionary_of_batches_is_as_many_samples(rng, torch):
     assert np.allclose(placed["image"][1].affine, alone["image"].affine)
     with pytest.raises(ParameterError, match="a batch with image of 3, label of 2; allowed: as many samples"):
         chain({"image": images, "label": Labels(labels[:2])})
+
+
+def test_a_dictionary_of_lists_is_as_many_samples_of_any_shapes(rng):
+    images = [rng.random((6, 7, 8)).astype(np.float32), rng.random((5, 9, 4)).astype(np.float32)]
+    labels = [(one > 0.5).astype(np.uint8) for one in images]
+    op = ops.RandomAffine3d(rotate=(-20, 20), seed=1)
+    found = op({"image": images, "label": Labels(labels)}, index=[4, 7])
+    for n, index in enumerate((4, 7)):
+        alone = op({"image": images[n], "label": Labels(labels[n])}, index=index)
+        assert np.array_equal(found["image"][n], alone["image"])
+        assert np.array_equal(found["label"].data[n], alone["label"].data)
+    with pytest.raises(ParameterError, match="random_affine3d: a batch with image of 2, label of 1"):
+        op({"image": images, "label": Labels(labels[:1])})
+    with pytest.raises(ParameterError, match="random_affine3d: a list is not an array"):
+        op({"image": [[1, 2], [3, 4]]})
+
+
+def test_a_tensor_of_a_subclass_comes_back_as_a_tensor(volume):
+    """MONAI's MetaTensor came back as a NumPy array."""
+    torch = pytest.importorskip("torch")
+
+    class Scan(torch.Tensor):
+        pass
+
+    Scan.__module__ = "scans"
+    scan = torch.from_numpy(volume)[None].as_subclass(Scan)
+    chain = Chain(ops.Flip3d(width=True))
+    sample = chain({"image": scan}, layout="CDHW")
+    assert isinstance(sample["image"], torch.Tensor)
+    assert isinstance(ops.invert_volume(sample.history, scan, layout="CDHW"), torch.Tensor)
+    assert isinstance(ops.Flip(horizontal=True)(scan, layout="CDHW"), torch.Tensor)
 
 
 def test_chains_print_and_go_to_json(volume):

@@ -140,6 +140,23 @@ def test_nnunet_transform_takes_a_data_loaders_dictionary(rng):
         transform(data=image)
 
 
+def test_nnunet_augments_slices_for_networks_in_two_dimensions(rng):
+    """nnU-Net's configuration 2d passes slices (C, H, W), and patch sizes, axes and scales of two numbers."""
+    torch = pytest.importorskip("torch")
+    chain = recipes.nnunet((24, 32), mirror=(True, False), dummy_2d=False)
+    assert chain[0].rotate.lo[0] == -180.0
+    assert recipes.nnunet((24, 40))[0].rotate.lo[0] == -15.0, "of oblong slices, as nnU-Net"
+    transform = recipes.NnunetTransform(chain, [(1.0, 1.0), (0.5, 0.5)])
+    image = torch.from_numpy(rng.random((2, 40, 44)).astype(np.float32))
+    labels = torch.from_numpy(rng.integers(0, 3, (1, 40, 44)).astype(np.int16))
+    found = transform(image=image, segmentation=labels, index=2)
+    assert found["image"].shape == (2, 24, 32)
+    assert [tuple(one.shape) for one in found["segmentation"]] == [(1, 24, 32), (1, 12, 16)]
+    assert set(found["segmentation"][0].unique().tolist()) <= {0, 1, 2}
+    with pytest.raises(ParameterError, match=r"patch_size=\(4,\) is not valid; allowed: slices, rows and"):
+        recipes.nnunet((4,))
+
+
 def test_dictionary_transform_keeps_types_and_says_what_was_done(rng):
     transform = recipes.DictionaryTransform(recipes.monai_brats((12, 12, 12)), ["t1"], ["seg"])
     data = {
@@ -152,6 +169,10 @@ def test_dictionary_transform_keeps_types_and_says_what_was_done(rng):
     assert found["seg"].dtype == np.uint8
     assert found["id"] == 3
     assert json.loads(found["history"])[0]["op"]["op"] == "crop3d"
+    hounsfield = (rng.random((1, 16, 16, 16)) * 900).astype(np.int16)
+    scaled = recipes.DictionaryTransform(recipes.monai_btcv((12, 12, 12)))({"image": hounsfield})["image"]
+    assert scaled.dtype == np.float32
+    assert len(np.unique(scaled)) > 100, "a window of integers keeps its gray levels"
     with pytest.raises(ParameterError, match="DictionaryTransform: a sample of seg, id; allowed: with t1"):
         transform({"seg": data["seg"], "id": 3})
 

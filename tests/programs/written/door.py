@@ -19,6 +19,10 @@ rng = np.random.default_rng(3)
 IMG = [np.kron(rng.integers(0, 255, (6 + n, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8) for n in range(3)]
 SEQ = [rng.integers(0, 255, (4, 24, 32, 3)).astype(np.uint8) for _ in range(3)]
 BOX = np.array([[0.1, 0.2, 0.5, 0.6], [0.4, 0.4, 0.9, 0.8]], np.float32)
+VOLUMES = [
+    (127 + 120 * np.sin(np.mgrid[: 10 + n, :20, :22].sum(axis=0) / 4))[..., None].repeat(2, -1).astype(np.uint8)
+    for n in range(3)
+]
 cases = {}
 
 
@@ -206,6 +210,51 @@ def pads():
         fn.pad(
             fn.external_source(lambda: [np.arange(n + 1, dtype=np.int32) for n in range(3)]), fill_value=-1
         ),
+    )
+
+
+@case
+def volumes():
+    deep = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    channels = fn.external_source(lambda: [x.transpose(3, 0, 1, 2).copy() for x in VOLUMES], layout="CDHW")
+    on = fn.cast(num(0, 1, 1), dtype=types.INT32)
+    return (
+        fn.crop(channels, crop=(4, 6, 7), crop_pos_x=0.1, crop_pos_z=0.9),
+        fn.crop(deep, crop_d=4.7, crop_h=6.2, crop_w=7.9),
+        fn.crop(channels, crop=(12, 6, 7), out_of_bounds_policy="pad", fill_values=3.0),
+        fn.crop_mirror_normalize(
+            deep, crop=(3, 10, 11), output_layout="CDHW", mean=[1.0, 2.0], std=[3.0, 4.0], mirror=1
+        ),
+        fn.resize(deep, size=[12, 10, 33], interp_type=types.INTERP_NN),
+        fn.resize(channels, size=[14, 30, 31], interp_type=types.INTERP_CUBIC),
+        fn.resize(deep, resize_z=5, antialias=False),
+        fn.resize(deep, resize_shorter=4),
+        fn.resize(channels, size=[6, 10, 11], mode="not_larger"),
+        fn.gaussian_blur(channels, sigma=num(0.5, 1, 2)),
+        fn.gaussian_blur(deep, sigma=[0.5, 1.0, 1.5]),
+        fn.gaussian_blur(deep, window_size=[3, 5, 7], dtype=types.FLOAT),
+        fn.flip(channels, depthwise=on, horizontal=0),
+        fn.flip(deep, depthwise=1, horizontal=on, vertical=1),
+    )
+
+
+@case
+def by_sample():
+    kinds = fn.cast(num(12, 11, 9), dtype=types.INT32)
+    pairs = fn.external_source(lambda: [np.array(x, np.int32) for x in ([50, 61], [60, 71], [70, 81])])
+    sigmas = fn.external_source(lambda: [np.array(x, np.float32) for x in ([1, 2], [2, 1], [0.5, 0.5])])
+    return (
+        fn.crop(img(), crop_h=num(10.7, 11.2, 9.5), crop_w=12),
+        fn.pad(img(), axis_names="HW", shape=pairs),
+        fn.pad(img(), axis_names="HW", align=kinds, fill_value=num(3, 4, 5)),
+        fn.gaussian_blur(img(), sigma=sigmas),
+        fn.resize(img(), size=[20, -30]),
+        fn.shapes(fn.random_resized_crop(img(), size=20)),
+        fn.erase(img(), anchor=(0.9, 0.7), shape=(0.5, 0.3), normalized=True, fill_value=120),
+        fn.transpose(img(), perm=[2, 0, 1], transpose_layout=False),
+        dm.rsqrt(num(1, 4, 9)),
+        fn.one_hot(fn.external_source(lambda: [np.array(x, np.int32) for x in ([1, 2], [0], [2])]), num_classes=3),
+        fn.one_hot(num(1, 0, 2), num_classes=3),
     )
 
 

@@ -1,23 +1,30 @@
-"""``nvidia.dali.plugin.pytorch``: iterators that return torch tensors, on the device of each output."""
+"""``nvidia.dali.plugin.pytorch``: iterators that return torch tensors, and Python functions of torch tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from typing import Any, Final
 
-from ...array import to_torch
-from ...errors import ParameterError
-from ...pipeline.value import Value
-from ..pipeline import Pipeline
-from .base_iterator import DALIIterator, LastBatchPolicy
+from ....array import to_torch
+from ....errors import ParameterError
+from ....pipeline.value import Value
+from ... import ops
+from ...pipeline import Pipeline
+from ..base_iterator import DALIIterator, LastBatchPolicy
+from . import fn
 
 __all__ = [
     "DALIClassificationIterator",
     "DALIGenericIterator",
     "DALIRaggedIterator",
     "LastBatchPolicy",
+    "TorchPythonFunction",
     "feed_ndarray",
+    "fn",
 ]
+
+TorchPythonFunction = ops.TorchPythonFunction
+"""The class of ``fn.torch_python_function``."""
 
 
 class DALIGenericIterator(DALIIterator):
