@@ -198,8 +198,8 @@ class Axes(NamedTuple):
 
 @lru_cache(maxsize=256)  # most operators use the same axes in every call
 def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
-    made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
-    return made.each()[0]
+    result = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
+    return result.each()[0]
 
 
 def _offset(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
