@@ -36,6 +36,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.volume import GridAggregator, GridSampler, save, to_canonical
 
 SIZE, PATCH, AFFINE = (40, 48, 48), (24, 32, 32), np.diag([2.0, 1.5, 1.5, 1.0])
+RATE = 3e-3
 SCANS = (
     ("pair_t1/t1w.nii.gz", "pair_t1/t1w_seg.nii.gz"),
     ("pair_t2/t2.nii.gz", "pair_t2/t2_seg_labeled.nii.gz"),
@@ -81,14 +82,15 @@ def normalized(image: Any, labels: Any, affine: Any) -> Pair:
     return done, Sequence(labels, "DHWC", affine=affine)
 
 
-def half_scans(folder: Path, *, upper: bool) -> list[Pair]:
-    """Return the lower or the upper half of each scan, with the cord as label 1, in voxels of 1 mm."""
+def parts_of_scans(folder: Path, *, held_out: bool) -> list[Pair]:
+    """Return the lowest slices of each scan, or all others, with the cord as label 1, in voxels of 1 mm."""
     pairs = []
     for names in SCANS:
         image, labels = (to_canonical(seqpipe.open(folder / name).sequence()) for name in names)
         d, h, w, _ = image.shape
-        half = ops.Crop3d(size=(d // 2, h, w), place=(float(upper), 0.0, 0.0))
-        done: Any = half({"image": image, "label": Labels(labels)})
+        size = (d - PATCH[0] if held_out else PATCH[0], h, w)
+        part = ops.Crop3d(size=size, place=(float(held_out), 0.0, 0.0))
+        done: Any = part({"image": image, "label": Labels(labels)})
         image, labels = done["image"], done["label"].data
         pairs.append(
             normalized(image.data.astype(np.float32), (labels.data > 0).astype(np.uint8), image.affine)
@@ -135,7 +137,7 @@ def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) ->
     """Train a network; its state is written to a file after each epoch, and a later call continues from it."""
     torch.manual_seed(seed)
     model = UNet(classes_of(pairs)).to(asked.device)
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), RATE)
     state, begin = asked.out / f"{name}-{seed}.pt", 0
     if state.exists():
         saved = torch.load(state, weights_only=True)
@@ -144,6 +146,8 @@ def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) ->
         begin = saved["epoch"] + 1
     model.train()
     for epoch in range(begin, asked.epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1 - epoch / asked.epochs) ** 0.9  # as nnU-Net's, of the epoch alone
         for first in range(0, asked.patches, 2):
             numbers = range(first, min(first + 2, asked.patches))
             samples = [pairs[n % len(pairs)] for n in numbers]
@@ -206,7 +210,7 @@ def main() -> None:
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.media:
-        pairs, held_out = (half_scans(asked.media, upper=upper) for upper in (False, True))
+        pairs, held_out = (parts_of_scans(asked.media, held_out=held_out) for held_out in (False, True))
     else:
         pairs = [phantom(number, other=False) for number in range(asked.volumes)]
         held_out = [phantom(number, other=True) for number in range(8)]

@@ -16,10 +16,10 @@ from ..core.whole_file import replacing
 from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import DataNode as NativeNode
 from ..pipeline import Graph
-from ..pipeline.executor import Executor, Made
+from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.external import Feed
 from ..pipeline.gathering import plan_gathering
-from ..pipeline.nodes import Fed
+from ..pipeline.nodes import SourceNode
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
@@ -209,7 +209,7 @@ class Pipeline(PipelineFacts):
         if not self._outputs:
             raise _no_output("Call set_outputs(…) in the with block, or return nodes from define_graph")
         graph = Graph(*self._outputs)
-        nodes = [node for node in graph.input_nodes if isinstance(node, Fed)]
+        nodes = [node for node in graph.input_nodes if isinstance(node, SourceNode)]
         nodes.sort(key=lambda node: node.order)
         sources = sources_of(nodes) or [Counter(self.batch_size)]
         for source in sources:
@@ -284,14 +284,14 @@ class Pipeline(PipelineFacts):
             source.endless, source.lockstep = False, True
             source.last_batch = last_batch or source.last_batch
 
-    def made(self) -> Made | None:
+    def next_batch(self) -> BatchResult | None:
         """Return the next batch; None at the end of the epoch."""
         batch = self.executor.next()
         if batch is not None:
             self._check_outputs(batch)
         return batch
 
-    def _check_outputs(self, made: Made) -> None:
+    def _check_outputs(self, result: BatchResult) -> None:
         facts: tuple[tuple[str, Any, Callable[[Value], Any]], ...] = (
             ("dtype", self._output_dtype, lambda value: value.dtype.name),
             ("ndim", self._output_ndim, lambda value: value.ndim),
@@ -299,7 +299,7 @@ class Pipeline(PipelineFacts):
         for what, wanted, read in facts:
             if wanted is None:
                 continue
-            for number, (one, asked) in enumerate(zip(made.values, self._by_output(wanted), strict=True)):
+            for number, (one, asked) in enumerate(zip(result.values, self._by_output(wanted), strict=True)):
                 expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
                 if asked is not None and (found := read(value_of(one))) != expected:
                     raise ParameterError(
@@ -321,7 +321,7 @@ class Pipeline(PipelineFacts):
         """
         self.build()
         self.drive("run()")
-        if inputs and self.executor.under_way:
+        if inputs and self.executor.pending_batches:
             raise NotBuiltError(
                 "run() has inputs while batches are pending",
                 source="Pipeline",
@@ -329,12 +329,12 @@ class Pipeline(PipelineFacts):
             )
         for name, batch in inputs.items():
             self.feed_input(name, batch)
-        return self._outputs_of(self.made())
+        return self._outputs_of(self.next_batch())
 
-    def _outputs_of(self, made: Made | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        if made is None:
+    def _outputs_of(self, result: BatchResult | None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        if result is None:
             raise StopIteration("the epoch has ended; reset() starts the next one")
-        return tuple(tensor_list(value_of(value)) for value in made.values)
+        return tuple(tensor_list(value_of(value)) for value in result.values)
 
     def schedule_run(self) -> None:
         """Start a batch; ``outputs()`` returns it.
@@ -344,7 +344,7 @@ class Pipeline(PipelineFacts):
         """
         executor = self.executor
         self.drive("run()")
-        executor.fill(executor.under_way + 1)
+        executor.fill(executor.pending_batches + 1)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
         """Return the first pending batch.
@@ -354,7 +354,7 @@ class Pipeline(PipelineFacts):
             StopIteration: a source has ended.
         """
         _ = self.executor
-        return self._outputs_of(self.made())
+        return self._outputs_of(self.next_batch())
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Return the same as :meth:`outputs`; the arrays stay valid."""
@@ -388,7 +388,7 @@ class Pipeline(PipelineFacts):
         executor = self.executor
         name = data_node
         if isinstance(data_node, NativeNode):
-            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, Fed)), None)
+            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
             if fed is None or not isinstance(fed.source, Feed):
                 raise ParameterError(
                     f"{data_node} is not an external source without its own data", source="feed_input"
@@ -454,7 +454,7 @@ class Pipeline(PipelineFacts):
 
     def empty(self) -> bool:
         """Return whether no batch is pending."""
-        return self._executor is None or not self._executor.under_way
+        return self._executor is None or not self._executor.pending_batches
 
     @property
     def fingerprint(self) -> str:

@@ -112,7 +112,6 @@ from .compose.choice import OneOf, SomeOf
 from .compose.only import Only
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
-from .compose.types import Type, type_of_value, types_after
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
 from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
@@ -127,6 +126,7 @@ from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
+from .core.types import Type, type_of_value, types_after
 from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators

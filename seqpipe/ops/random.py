@@ -128,7 +128,7 @@ class RandomSource(DataNode):
         """See :meth:`DataNode.with_occurrences`."""
         return RandomSource(*seen.of([self.op]))
 
-    def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it has no operands
+    def value(self, operands: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it has no operands
         """See :meth:`DataNode.value`."""
         indices = indices_of(self.op, run.index, run.samples)
         return self.op.drawn(epoch=run.epoch, index=indices, frames=run.frames)

@@ -14,26 +14,26 @@ from typing import Any, Final
 
 from ..errors import ParameterError
 from ..video.engine.workers import Workers
-from .nodes import Fed, noted
-from .source import BatchSource, EmptyBatchError, EndOfData, Fetched, Place, Ticket
+from .nodes import SourceNode, error_note
+from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
 
-__all__ = ["Executor", "Made", "StageTimes"]
+__all__ = ["BatchResult", "Executor", "StageTimes"]
 
 _EXTERNAL: Final = "source"
 _COMPUTE: Final = "compute"
 
 
 @dataclass(frozen=True)
-class Made:
+class BatchResult:
     """The outputs of a graph for one batch.
 
     Attributes:
         values: one value for each output.
-        place: the samples of the batch.
+        samples: the samples of the batch.
     """
 
     values: tuple[Any, ...]
-    place: Place
+    samples: BatchSamples
 
 
 @dataclass
@@ -71,18 +71,18 @@ class StageTimes:
 
 
 @dataclass(eq=False)
-class _Begun:
+class _PendingBatch:
     """A pending batch.
 
     Attributes:
         tickets: the ticket of each source.
         fetched: the batches of the sources.
-        made: the outputs of the graph.
+        result: the outputs of the graph.
     """
 
     tickets: list[Ticket]
     fetched: Future[list[Fetched]]
-    made: Future[Made]
+    result: Future[BatchResult]
 
     @property
     def size(self) -> int:
@@ -110,20 +110,20 @@ class Executor:
         prefetch: number of batches that are started ahead; with 0 everything runs in the consumer's thread.
         before: called before a batch is started; it may raise StopIteration, which ends the epoch.
         around: returns a context in which the user's code and the graph run.
-        settle: called with the input values of the first batch; it may raise an error.
+        on_first_batch: called with the input values of the first batch; it may raise an error.
         images: names of the inputs that operators process as images.
     """
 
     sources: Seq[BatchSource]
-    nodes: Seq[Fed]
+    nodes: Seq[SourceNode]
     graph: Callable[..., tuple[Any, ...]]
     prefetch: int = 2
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
-    settle: Callable[[Mapping[str, Any]], None] | None = None
+    on_first_batch: Callable[[Mapping[str, Any]], None] | None = None
     images: frozenset[str] = frozenset()
     stages: dict[str, StageTimes] = field(default_factory=dict, init=False)
-    _queue: deque[_Begun] = field(default_factory=deque, init=False)
+    _queue: deque[_PendingBatch] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
     _ended: bool = field(default=False, init=False)
     _pid: int = field(default_factory=os.getpid, init=False)
@@ -136,11 +136,11 @@ class Executor:
         self._positions = [(0, 0, None) for _ in self.sources]
 
     @property
-    def under_way(self) -> int:
+    def pending_batches(self) -> int:
         """Number of pending batches."""
         return len(self._queue)
 
-    def next(self) -> Made | None:
+    def next(self) -> BatchResult | None:
         """Return the next batch; None at the end of the epoch, until :meth:`go_to` is called.
 
         Raises:
@@ -152,7 +152,7 @@ class Executor:
             except EmptyBatchError:
                 continue
 
-    def _next(self) -> Made | None:
+    def _next(self) -> BatchResult | None:
         """Return the next batch; a batch without readable samples raises :class:`EmptyBatchError`."""
         if self._pid != os.getpid():
             self._restart()
@@ -164,30 +164,30 @@ class Executor:
             if error is not None:
                 raise error
             return None
-        begun = self._queue[0]
-        self._depths[0] += sum(one.made.done() for one in self._queue)
+        pending = self._queue[0]
+        self._depths[0] += sum(one.result.done() for one in self._queue)
         self._depths[1] += 1
         with self._waited.waiting():
             try:
-                made = begun.made.result()
+                result = pending.result.result()
             except EndOfData:
                 self._drop()
                 self._ended = True
                 return None
             except Exception:
-                self._returned(begun)
+                self._returned(pending)
                 raise
-        self._returned(begun)
+        self._returned(pending)
         if self.before is None:  # ``before`` is called only for requested batches
             self.fill(self.prefetch, ahead=True)
-        return made
+        return result
 
     def ended(self) -> bool:
         """Return whether the epoch has ended, without a further batch."""
         if not self._queue:
             return self._ended
-        made = self._queue[0].made
-        return not made.cancelled() and isinstance(made.exception(), EndOfData)
+        result = self._queue[0].result
+        return not result.cancelled() and isinstance(result.exception(), EndOfData)
 
     def fill(self, most: int, *, ahead: bool = False) -> None:
         """Start batches until ``most`` are pending.
@@ -213,7 +213,7 @@ class Executor:
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
-            held = sum(begun.tickets[number].size for begun in self._queue)
+            held = sum(pending.tickets[number].size for pending in self._queue)
             if source.limit_bytes is not None and held + source.next_size() > source.limit_bytes:
                 return False
         return True
@@ -244,9 +244,9 @@ class Executor:
             self._ended = True
             return False
         in_thread = any(source.in_thread for source in self.sources)
-        fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, self._fetching(tickets))
-        made = self._submit(_COMPUTE, self._making(fetched))
-        self._queue.append(_Begun(tickets, fetched, made))
+        fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, self._fetch(tickets))
+        result = self._submit(_COMPUTE, self._evaluation(fetched))
+        self._queue.append(_PendingBatch(tickets, fetched, result))
         return True
 
     def _put_back(self, tickets: Seq[Ticket]) -> None:
@@ -261,7 +261,7 @@ class Executor:
             self._workers[stage] = Workers(1, f"seqpipe-{stage}")
         return self._workers[stage].submit(call)
 
-    def _fetching(self, tickets: list[Ticket]) -> Callable[[], list[Fetched]]:
+    def _fetch(self, tickets: list[Ticket]) -> Callable[[], list[Fetched]]:
         sources, stages, around = self.sources, self.stages, self.around
         label = _EXTERNAL if any(source.in_thread for source in sources) else _COMPUTE
 
@@ -272,7 +272,7 @@ class Executor:
                 pairs = list(zip(sources, tickets, strict=True))
                 batches = []
                 for source, ticket in pairs:
-                    with noted(
+                    with error_note(
                         f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"
                     ):
                         batches.append(source.finish(ticket))
@@ -280,46 +280,46 @@ class Executor:
 
         return fetch
 
-    def _making(self, fetching: Future[list[Fetched]]) -> Callable[[], Made]:
+    def _evaluation(self, fetching: Future[list[Fetched]]) -> Callable[[], BatchResult]:
         stages, graph, around = self.stages, self.graph, self.around
         inputs = [(node, self._number(node), node.name in self.images) for node in self.nodes]
 
-        def make() -> Made:
+        def evaluate() -> BatchResult:
             with stages[_COMPUTE].waiting():
                 fetched = fetching.result()
             with stages[_COMPUTE].working():
-                place = _place_of(fetched, self.sources)
+                samples = _samples_of(fetched, self.sources)
                 values = {
-                    node.name: node.taken(fetched[number].values, images=images)
+                    node.name: node.value_from(fetched[number].values, images=images)
                     for node, number, images in inputs
                 }
                 del fetched
-                files = f", of {', '.join(dict.fromkeys(place.sources))}" if place.sources else ""
-                note = f"epoch {place.epoch}, samples {_brief(place.indices.tolist())}{files}"
-                with noted(note), nullcontext() if around is None else around():
-                    if self.settle is not None:
-                        self.settle(values)
-                        self.settle = None
-                    return Made(graph(epoch=place.epoch, index=place.indices, **values), place)
+                files = f", of {', '.join(dict.fromkeys(samples.sources))}" if samples.sources else ""
+                note = f"epoch {samples.epoch}, samples {_brief(samples.indices.tolist())}{files}"
+                with error_note(note), nullcontext() if around is None else around():
+                    if self.on_first_batch is not None:
+                        self.on_first_batch(values)
+                        self.on_first_batch = None
+                    return BatchResult(graph(epoch=samples.epoch, index=samples.indices, **values), samples)
 
-        return make
+        return evaluate
 
-    def _number(self, node: Fed) -> int:
+    def _number(self, node: SourceNode) -> int:
         return next(n for n, source in enumerate(self.sources) if source is node.source)
 
-    def _returned(self, begun: _Begun) -> None:
+    def _returned(self, pending: _PendingBatch) -> None:
         self._queue.popleft()
-        self._positions = [(ticket.epoch, ticket.end, None) for ticket in begun.tickets]
+        self._positions = [(ticket.epoch, ticket.end, None) for ticket in pending.tickets]
 
     def positions(self) -> list[tuple[int, int, Any]]:
         """Return epoch, position and own state of each source, after the last returned batch."""
         if not self._queue:
             return self._positions
-        begun = self._queue[0]
-        _wait(begun.fetched)  # finish() stores the states
+        pending = self._queue[0]
+        _wait(pending.fetched)  # finish() stores the states
         return [
             (epoch, position, ticket.state)
-            for (epoch, position, _), ticket in zip(self._positions, begun.tickets, strict=True)
+            for (epoch, position, _), ticket in zip(self._positions, pending.tickets, strict=True)
         ]
 
     def go_to(self, positions: Seq[tuple[int, int, Any]]) -> None:
@@ -344,15 +344,15 @@ class Executor:
     def _drop(self) -> None:
         """Cancel pending batches, the last first, so that queues of fed batches keep their order."""
         while self._queue:
-            begun = self._queue.pop()
-            cancelled = begun.made.cancel()
-            if begun.fetched.cancel():
-                for source, ticket in zip(self.sources, begun.tickets, strict=True):
+            pending = self._queue.pop()
+            cancelled = pending.result.cancel()
+            if pending.fetched.cancel():
+                for source, ticket in zip(self.sources, pending.tickets, strict=True):
                     source.cancel(ticket)
             else:
-                _wait(begun.fetched)
+                _wait(pending.fetched)
             if not cancelled:
-                _wait(begun.made)
+                _wait(pending.result)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return the times of the stages, the average number of finished batches, and the slowest stage."""
@@ -393,7 +393,7 @@ class Executor:
             source.close()
 
 
-def _place_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> Place:
+def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSamples:
     """Return the samples of the first source.
 
     Raises:
@@ -401,7 +401,7 @@ def _place_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> Place:
     """
     if not fetched:
         raise ParameterError("there is no source of samples", allowed="a reader or an external source")
-    counts = [len(one.place.indices) for one in fetched]
+    counts = [len(one.samples.indices) for one in fetched]
     if len(set(counts)) > 1:
         sizes = ", ".join(f"{source.name} gave {n}" for source, n in zip(sources, counts, strict=True))
         raise ParameterError(
@@ -409,7 +409,7 @@ def _place_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> Place:
             allowed="as many samples from each",
             advice="Give them one batch size, or drop the last batch (last_batch='drop')",
         )
-    return fetched[0].place
+    return fetched[0].samples
 
 
 def _brief(indices: list[int]) -> str:

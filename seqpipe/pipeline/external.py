@@ -15,7 +15,7 @@ from ..errors import ParameterError, SeqpipeError, StateError
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE
 from .gathering import Gathering
-from .source import BatchSource, EndOfData, Fetched, Place, Ticket
+from .source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 from .value import Value, value_of
 
 __all__ = ["BatchInfo", "Cycle", "External", "ExternalSpec", "Feed", "SampleInfo", "StarvedError"]
@@ -83,22 +83,22 @@ class _Values:
     """Checks and converts what the user's code returns; all batches must have the first one's dtype and axes."""
 
     name: str
-    form: ExternalSpec
+    spec: ExternalSpec
     batch_size: int
     copies: bool = True
     gatherings: list[Gathering] = field(default_factory=list)
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.gatherings = self.gatherings or [Gathering() for _ in self.form.names]
+        self.gatherings = self.gatherings or [Gathering() for _ in self.spec.names]
 
-    def batch(self, given: Any) -> tuple[Value, ...]:
+    def batch(self, returned: Any) -> tuple[Value, ...]:
         """Return the values of a whole batch."""
-        return tuple(self._value(n, one) for n, one in enumerate(self._each(given)))
+        return tuple(self._value(n, one) for n, one in enumerate(self._each(returned)))
 
-    def samples(self, given: list[Any]) -> tuple[Value, ...]:
+    def samples(self, returned: list[Any]) -> tuple[Value, ...]:
         """Return the values of a list of samples."""
-        columns = zip(*(self._each(one) for one in given), strict=True)
+        columns = zip(*(self._each(one) for one in returned), strict=True)
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
     def close(self) -> None:
@@ -106,32 +106,34 @@ class _Values:
         for one in self.gatherings:
             one.memory.close()
 
-    def _each(self, given: Any) -> tuple[Any, ...]:
-        if not self.form.several:
-            return (given,)
-        count = len(self.form.names)
-        if not isinstance(given, (tuple, list)) or len(given) != count:
+    def _each(self, returned: Any) -> tuple[Any, ...]:
+        if not self.spec.several:
+            return (returned,)
+        count = len(self.spec.names)
+        if not isinstance(returned, (tuple, list)) or len(returned) != count:
             found = (
-                f"{len(given)} values" if isinstance(given, (tuple, list)) else f"a {type(given).__name__}"
+                f"{len(returned)} values"
+                if isinstance(returned, (tuple, list))
+                else f"a {type(returned).__name__}"
             )
             raise ParameterError(
                 f"the source returned {found}",
                 source=self.name,
                 allowed=f"a tuple of {count} (num_outputs={count})",
             )
-        return tuple(given)
+        return tuple(returned)
 
-    def _value(self, number: int, given: Any) -> Value:
-        if given is None:
+    def _value(self, number: int, returned: Any) -> Value:
+        if returned is None:
             raise ParameterError("the source returned None", source=self.name, allowed="a batch of arrays")
-        layout, wanted = self.form.layouts[number], self.form.dtypes[number]
-        if isinstance(given, (bool, int, float, np.generic)):
-            given = np.asarray(given)
-        if isinstance(given, (list, tuple)):
-            made = self._of_samples(number, given, layout)
+        layout, wanted = self.spec.layouts[number], self.spec.dtypes[number]
+        if isinstance(returned, (bool, int, float, np.generic)):
+            returned = np.asarray(returned)
+        if isinstance(returned, (list, tuple)):
+            made = self._of_samples(number, returned, layout)
         else:
             try:
-                made = value_of(given.value if hasattr(given, "value") else given)
+                made = value_of(returned.value if hasattr(returned, "value") else returned)
             except ParameterError as error:
                 error.source = self.name
                 raise
@@ -148,31 +150,31 @@ class _Values:
             advice="Declare a source that returns samples with batch=False",
         )
 
-    def _of_samples(self, number: int, given: Iterable[Any], layout: str) -> Value:
-        wanted = self.form.dtypes[number]
-        parts = [self._array(part, wanted) for part in given]
+    def _of_samples(self, number: int, returned: Iterable[Any], layout: str) -> Value:
+        wanted = self.spec.dtypes[number]
+        parts = [self._array(part, wanted) for part in returned]
         if not parts:
             raise ParameterError(
                 "the source returned an empty batch", source=self.name, allowed="one sample or more"
             )
         kinds = {part.dtype for part in parts}
         if len(kinds) > 1 or len({part.ndim for part in parts}) > 1:
-            told = ", ".join(f"{part.dtype} of {part.ndim} axes" for part in parts[:4])
+            kinds_text = ", ".join(f"{part.dtype} of {part.ndim} axes" for part in parts[:4])
             raise ParameterError(
-                f"samples of a batch differ: {told}", source=self.name, allowed="one type, as many axes"
+                f"samples of a batch differ: {kinds_text}", source=self.name, allowed="one type, as many axes"
             )
         return Value(parts, layout) if type(parts[0]) is np.ndarray else Value.of(parts, layout)
 
-    def _array(self, given: Any, wanted: str | None) -> Array:
-        if isinstance(given, (bool, int, float, list, tuple, np.generic)):
+    def _array(self, returned: Any, wanted: str | None) -> Array:
+        if isinstance(returned, (bool, int, float, list, tuple, np.generic)):
             try:
-                return np.asarray(given, wanted if not isinstance(given, np.generic) else None)
+                return np.asarray(returned, wanted if not isinstance(returned, np.generic) else None)
             except (ValueError, TypeError) as error:
                 raise ParameterError(
                     f"a sample cannot be converted to an array: {error}", source=self.name
                 ) from error
         try:
-            array = as_native(given)
+            array = as_native(returned)
         except ParameterError as error:
             error.source = self.name
             raise
@@ -194,13 +196,13 @@ class _Values:
                 "the source returned an empty batch", source=self.name, allowed="one sample or more"
             )
         dtype, ndim = made.dtype.name, made.ndim
-        wanted, axes, layout = self.form.dtypes[number], self.form.ndims[number], self.form.layouts[number]
-        for what, found, asked in (("type", dtype, wanted), ("number of axes", ndim, axes)):
-            if asked is not None and found != asked:
+        wanted, axes, layout = self.spec.dtypes[number], self.spec.ndims[number], self.spec.layouts[number]
+        for what, found, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
+            if declared is not None and found != declared:
                 raise ParameterError(
                     f"the source returned samples whose {what} is {found}",
                     source=self.name,
-                    allowed=f"{asked}, as declared in external_source; values are not cast",
+                    allowed=f"{declared}, as declared in external_source; values are not cast",
                 )
         if layout and len(layout) != ndim:
             raise ParameterError(
@@ -217,10 +219,10 @@ class _Values:
             )
 
 
-def _type_of(form: ExternalSpec, part: int) -> Type:
+def _type_of(spec: ExternalSpec, part: int) -> Type:
     """Return the declared type of a value."""
-    layout = form.layouts[part] or None
-    return Type("images" if layout and "H" in layout else "unknown", layout, form.dtypes[part])
+    layout = spec.layouts[part] or None
+    return Type("images" if layout and "H" in layout else "unknown", layout, spec.dtypes[part])
 
 
 class External(BatchSource):
@@ -229,7 +231,7 @@ class External(BatchSource):
     Args:
         source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`; an
             iterable; or a generator function.
-        form: declaration of the values.
+        spec: declaration of the values.
         batch_size: samples in a batch.
         batch: whether the source returns whole batches; otherwise it returns samples.
         cycle: behavior at the end of an iterable: stop ("no"), restart within the epoch ("quiet"), or restart at the
@@ -249,7 +251,7 @@ class External(BatchSource):
     def __init__(
         self,
         source: Any,
-        form: ExternalSpec,
+        spec: ExternalSpec,
         batch_size: int,
         *,
         batch: bool = True,
@@ -258,7 +260,7 @@ class External(BatchSource):
         name: str = "external_source",
         copies: bool = True,
     ) -> None:
-        self.name, self.parts = name, form.names
+        self.name, self.parts = name, spec.names
         if cycle not in _CYCLES:
             raise ParameterError(
                 f"cycle={cycle!r} is not valid", source=name, allowed="None, 'no', 'quiet', 'raise'"
@@ -266,15 +268,15 @@ class External(BatchSource):
         self._cycle = _CYCLES[cycle]
         self._batch_size, self._batch = BATCH_SIZE.check(batch_size), batch
         self._source, self._batch_info = source, batch_info
-        self._values = _Values(name, form, self._batch_size, copies)
+        self._values = _Values(name, spec, self._batch_size, copies)
         self.gatherings = self._values.gatherings
-        self._call, self._make = self._forms()
+        self._call, self._make = self._call_or_iterator()
         self._iterator: Iterator[Any] | None = None
         self._ended = False
         self._epoch = self._position = 0
-        self._asked = 0
+        self._returned_items = 0
 
-    def _forms(self) -> tuple[Callable[..., Any] | None, Callable[[], Iterator[Any]] | None]:
+    def _call_or_iterator(self) -> tuple[Callable[..., Any] | None, Callable[[], Iterator[Any]] | None]:
         """Return the callable, or the function that creates an iterator; the other one is None."""
         source = self._source
         if inspect.isgeneratorfunction(source):
@@ -324,7 +326,7 @@ class External(BatchSource):
         if self._ended:
             raise EndOfData
         ticket.state = self._state()
-        values = self._called(ticket) if self._call is not None else self._taken()
+        values = self._batch_of_call(ticket) if self._call is not None else self._batch_of_iterator()
         counts = {len(value) for value in values}
         if len(counts) > 1:
             raise ParameterError(
@@ -334,9 +336,9 @@ class External(BatchSource):
             )
         count = counts.pop()
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
-        return Fetched(values, Place(ticket.epoch, indices, count))
+        return Fetched(values, BatchSamples(ticket.epoch, indices, count))
 
-    def _called(self, ticket: Ticket) -> tuple[Value, ...]:
+    def _batch_of_call(self, ticket: Ticket) -> tuple[Value, ...]:
         assert self._call is not None
         iteration = ticket.work
         try:
@@ -351,7 +353,7 @@ class External(BatchSource):
             self._ended = True
             raise EndOfData from None
 
-    def _taken(self) -> tuple[Value, ...]:
+    def _batch_of_iterator(self) -> tuple[Value, ...]:
         if self._batch:
             return self._values.batch(self._next())
         return self._values.samples([self._next() for _ in range(self._batch_size)])
@@ -360,17 +362,17 @@ class External(BatchSource):
         for attempt in (0, 1):
             if self._iterator is None:
                 assert self._make is not None
-                self._iterator, self._asked = self._make(), 0
+                self._iterator, self._returned_items = self._make(), 0
             try:
                 found = next(self._iterator)
             except StopIteration:
                 if self._cycle != "no":
                     self._iterator = None
-                if self._cycle == "quiet" and not attempt and self._asked:
+                if self._cycle == "quiet" and not attempt and self._returned_items:
                     continue
                 self._ended = True
                 raise EndOfData from None
-            self._asked += 1
+            self._returned_items += 1
             return found
         raise EndOfData
 
@@ -408,7 +410,7 @@ class External(BatchSource):
 
     def type_of(self, part: int) -> Type:
         """See :meth:`BatchSource.type_of`."""
-        return _type_of(self._values.form, part)
+        return _type_of(self._values.spec, part)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -424,7 +426,7 @@ class Feed(BatchSource):
     """A queue of batches that the user passes to ``feed``; each run takes one.
 
     Args:
-        form: declaration of the values.
+        spec: declaration of the values.
         batch_size: samples in a batch.
         name: name for ``feed``.
         repeat_last: whether a run with an empty queue repeats the last batch.
@@ -433,15 +435,15 @@ class Feed(BatchSource):
 
     def __init__(
         self,
-        form: ExternalSpec,
+        spec: ExternalSpec,
         batch_size: int,
         *,
         name: str,
         repeat_last: bool = False,
         copies: bool = True,
     ) -> None:
-        self.name, self.parts = name, form.names
-        self._values = _Values(name, form, BATCH_SIZE.check(batch_size), copies)
+        self.name, self.parts = name, spec.names
+        self._values = _Values(name, spec, BATCH_SIZE.check(batch_size), copies)
         self.gatherings = self._values.gatherings
         self._queue: deque[tuple[Value, ...]] = deque()
         self._repeat_last = repeat_last
@@ -499,7 +501,7 @@ class Feed(BatchSource):
         """See :meth:`BatchSource.finish`."""
         count = len(ticket.work[0])
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
-        return Fetched(ticket.work, Place(ticket.epoch, indices, count))
+        return Fetched(ticket.work, BatchSamples(ticket.epoch, indices, count))
 
     def cancel(self, ticket: Ticket) -> None:
         """Return the batch to the front of the queue."""
@@ -511,7 +513,7 @@ class Feed(BatchSource):
 
     def type_of(self, part: int) -> Type:
         """See :meth:`BatchSource.type_of`."""
-        return _type_of(self._values.form, part)
+        return _type_of(self._values.spec, part)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:

@@ -18,11 +18,11 @@ from ..ops import DataNode
 from ..ops.call.dispatch import BoundCall
 from ..ops.geometry.base import Geometry, PartRead
 from .graph import Graph
-from .nodes import Fed
+from .nodes import SourceNode
 from .staging import Gathered, Staging
 from .value import Value
 
-__all__ = ["Gathering", "Gathers", "plan_gathering"]
+__all__ = ["Gathering", "GatheringSource", "plan_gathering"]
 
 
 class _Cut(NamedTuple):
@@ -80,12 +80,12 @@ class Gathering:
         """Return the crop of samples of this shape; None if the whole sample may be needed."""
         if self.crop is None:
             return None
-        place = sample.shape, sample.dtype, layout
-        if place not in self._cuts:
-            self._cuts[place] = _cut_of(self.crop, sample, layout)
-        return self._cuts[place]
+        key = sample.shape, sample.dtype, layout
+        if key not in self._cuts:
+            self._cuts[key] = _cut_of(self.crop, sample, layout)
+        return self._cuts[key]
 
-    def told(self) -> str:
+    def described(self) -> str:
         """Describe the copies, as a clause."""
         what = "whole samples" if self.crop is None else f"what {self.crop!r} reads of samples"
         where = (
@@ -97,7 +97,7 @@ class Gathering:
 
 
 @runtime_checkable
-class Gathers(Protocol):
+class GatheringSource(Protocol):
     """A source whose batches are copied by :class:`Gathering`.
 
     Attributes:
@@ -137,7 +137,7 @@ def _cut_of(op: Geometry, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
 def _read(
     op: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], layout: str
 ) -> tuple[tuple[slice, ...], PartRead] | None:
-    """The part that an operator reads of an array, as an index of the array too."""
+    """Return the part of an array that an operator reads, as an index and in rows and columns; None for all of it."""
     call = BoundCall.of(op, (np.broadcast_to(np.zeros((), dtype), shape),), layout, 0, None)
     (given,) = call.parts
     part = op.part_read(call.block.of_all(0, given.samples, given.spec.frames), given.spec)
@@ -149,23 +149,23 @@ def plan_gathering(graph: Graph, prefetch: int, device: int | None = None) -> tu
 
     Args:
         graph: the graph; its nodes are unchanged, as their results from the crop are the same.
-        prefetch: number of batches that are made ahead.
+        prefetch: number of batches that are prepared ahead.
         device: number of the GPU that its nodes upload to.
 
     Returns:
         A sentence for each value that is cropped or copied to page-locked memory.
     """
-    told = []
+    sentences = []
     for node in graph.input_nodes:
-        if isinstance(node, Fed) and isinstance(node.source, Gathers):
+        if isinstance(node, SourceNode) and isinstance(node.source, GatheringSource):
             uploaded, crop = _use_of(graph, node)
             if node.source.gatherings[node.part].planned:
                 crop = None
-            made = Gathering(Staging(device if uploaded else None, prefetch), crop, planned=True)
-            node.source.gatherings[node.part] = made
+            gathering = Gathering(Staging(device if uploaded else None, prefetch), crop, planned=True)
+            node.source.gatherings[node.part] = gathering
             if uploaded or crop is not None:
-                told.append(f"{node.label}: {made.told()}")
-    return tuple(told)
+                sentences.append(f"{node.label}: {gathering.described()}")
+    return tuple(sentences)
 
 
 def _use_of(graph: Graph, node: DataNode) -> tuple[bool, Geometry | None]:

@@ -35,7 +35,7 @@ from ..sampling import fingerprint
 from ..sequence import Batch
 from .graph_json import from_json, to_json
 from .inference import dot_text, infer
-from .inputs import Input, extent_of, leads_of
+from .inputs import Input, extent_of, image_inputs
 from .nodes import add_note
 from .order import ordered
 from .steps import GraphStep, steps_of
@@ -69,8 +69,10 @@ class Graph:
         self._order = ordered(outputs)
         self._order.count_occurrences()
         self._steps = steps_of(self._order, outputs)
-        self._leads = leads_of(self._order.nodes)
-        self._places = {n.name: self._order.place(n) for n in self._order.nodes if isinstance(n, Input)}
+        self._image_inputs = image_inputs(self._order.nodes)
+        self._input_positions = {
+            n.name: self._order.position(n) for n in self._order.nodes if isinstance(n, Input)
+        }
         self._draws = any(isinstance(node, RandomSource) for node in self._order.nodes)
         self._inferred = infer(self._order)
 
@@ -82,7 +84,7 @@ class Graph:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs."""
-        return tuple(self._places)
+        return tuple(self._input_positions)
 
     @property
     def nodes(self) -> tuple[DataNode, ...]:
@@ -96,21 +98,21 @@ class Graph:
 
     def type_of(self, node: DataNode) -> Type:
         """Return the type of a node's value; the first one's, if the node has several values."""
-        return self._inferred.types[self._order.place(node)][0]
+        return self._inferred.types[self._order.position(node)][0]
 
     @property
     def waits(self) -> tuple[str, ...]:
         """A sentence for each node whose value is copied from a GPU during a batch."""
         return self._inferred.waits
 
-    def settle(self, values: Mapping[str, Any]) -> None:
-        """Take what is not known of types from a first batch, before anything is done to it.
+    def infer_types(self, values: Mapping[str, Any]) -> None:
+        """Complete the types of all nodes from the inputs of a first batch.
 
         Args:
-            values: of inputs, by their names.
+            values: values of the inputs by name.
 
         Raises:
-            ParameterError: an operator does not take what it would be given.
+            ParameterError: an operator does not accept its input.
         """
         known = {name: type_of_value(value) for name, value in values.items()}
         for node in self.input_nodes:
@@ -126,9 +128,14 @@ class Graph:
 
     def users(self, node: DataNode) -> tuple[DataNode | None, ...]:
         """The nodes that are made of a node, one by one, and None for each output that it is."""
-        place = self._order.place(node)
-        outputs = [None for one in self._outputs if self._order.place(one) == place]
-        uses = [one for one in self._order.nodes for used in one.operands if self._order.place(used) == place]
+        position = self._order.position(node)
+        outputs = [None for one in self._outputs if self._order.position(one) == position]
+        uses = [
+            one
+            for one in self._order.nodes
+            for used in one.operands
+            if self._order.position(used) == position
+        ]
         return (*uses, *outputs)
 
     @property
@@ -167,26 +174,26 @@ class Graph:
         """
         self._check(inputs, epoch=epoch, index=index)
         index = _indices(inputs, index)
-        samples, frames = extent_of(self._leads, inputs, index) if self._draws else (0, None)
+        samples, frames = extent_of(self._image_inputs, inputs, index) if self._draws else (0, None)
         run = Run(epoch, index, samples, frames, backend, device)
-        values = {place: inputs.pop(name) for name, place in self._places.items()}
+        values = {position: inputs.pop(name) for name, position in self._input_positions.items()}
         for step in self._steps:
-            values[self._place(step)] = self._value(step, values, run)
-            for node in step.spent:
-                del values[self._order.place(node)]
-        return tuple(values[self._order.place(node)] for node in self._outputs)
+            values[self._position(step)] = self._value(step, values, run)
+            for node in step.released:
+                del values[self._order.position(node)]
+        return tuple(values[self._order.position(node)] for node in self._outputs)
 
     def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
-        """Compute a step; no reference to its operands remains afterwards, so that spent values are freed."""
+        """Compute a step; no reference to its operands remains afterwards, so that their memory is freed."""
         try:
-            return step.value([values[self._order.place(node)] for node in step.operands], run)
+            return step.value([values[self._order.position(node)] for node in step.operands], run)
         except Exception as error:
             where = getattr(step.nodes[-1], "where", "")
             add_note(error, f"node {step.nodes[-1]}" + (f", made at {where}" if where else ""))
             raise
 
-    def _place(self, step: GraphStep) -> int:
-        return self._order.place(step.nodes[-1])
+    def _position(self, step: GraphStep) -> int:
+        return self._order.position(step.nodes[-1])
 
     def _check(self, inputs: Mapping[str, Any], **options: Any) -> None:
         names = ", ".join(self.inputs) or "none"
@@ -204,7 +211,7 @@ class Graph:
             )
 
     def __repr__(self) -> str:
-        lines = [f"{self._name(node)} = {node.written(self._name)}" for node in self._made]
+        lines = [f"{self._name(node)} = {node.written(self._name)}" for node in self._computed]
         outputs = ", ".join(map(self._name, self._outputs))
         return (
             f"Graph({', '.join(node.label for node in self.input_nodes)}):\n"
@@ -213,11 +220,11 @@ class Graph:
         )
 
     @property
-    def _made(self) -> list[DataNode]:
+    def _computed(self) -> list[DataNode]:
         return [node for node in self._order.nodes if not isinstance(node, Input)]
 
     def _name(self, node: DataNode) -> str:
-        return node.label if isinstance(node, Input) else f"%{self._order.place(node)}"
+        return node.label if isinstance(node, Input) else f"%{self._order.position(node)}"
 
     def explain(self) -> str:
         """Describe each step in a line; chains of operators by their passes on a GPU.
@@ -231,7 +238,7 @@ class Graph:
             known = f" → {kind}" if kind.layout is not None or kind.dtype is not None else ""
             if step.calls:
                 passes = zip(step.chain.explain().splitlines(), step.chain.groups(), strict=True)
-                lines += [line.partition(". ")[2] + self._told(group) for line, group in passes]
+                lines += [line.partition(". ")[2] + self._parameter_sources(group) for line, group in passes]
                 lines[-1] += known
             else:
                 node = step.nodes[-1]
@@ -248,7 +255,7 @@ class Graph:
         """Return the graph in Graphviz's DOT language, with the types of its nodes."""
         return dot_text(self._order, self._inferred.types)
 
-    def _told(self, ops: Iterable[Op]) -> str:
+    def _parameter_sources(self, ops: Iterable[Op]) -> str:
         """Return a clause with the nodes that parameters of operators come from."""
         names = [self._name(node) for op in ops for node in op.pending]
         return f"; parameters from {', '.join(names)}" if names else ""

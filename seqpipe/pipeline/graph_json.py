@@ -49,7 +49,7 @@ def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
 
     def reference(value: Any) -> Any:
         if isinstance(value, DataNode):
-            return {"node": order.place(value)}
+            return {"node": order.position(value)}
         raise ParameterError(
             f"a {type(value).__name__} is part of the graph",
             source="Graph",
@@ -65,13 +65,13 @@ def _state(node: DataNode) -> dict[str, Any]:
     if isinstance(node, Input):
         return {"input": node.name}
     if isinstance(node, NodeOutput):
-        return {"part": node.place, "name": node.name, "of": node.whole}
+        return {"part": node.number, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
     if isinstance(node, RandomSource):
         return {"call": _maker(node.op), "of": [], "with": {}}
     if isinstance(node, DeferredCall):
-        return {"call": _maker(node.target), "of": node.given, "with": node.options}
+        return {"call": _maker(node.target), "of": node.args, "with": node.options}
     raise ParameterError(f"a {type(node).__name__} cannot be written as JSON", source="Graph")
 
 

@@ -10,7 +10,7 @@ from ..errors import SeqpipeError
 from ..ops import Computed, DataNode, DeferredCall, NodeOutput, Type, result_type, types_after
 from ..ops.random import RandomSource
 from .inputs import Input
-from .nodes import Fed, add_note
+from .nodes import SourceNode, add_note
 from .order import Ordered
 
 __all__ = ["Inferred", "dot_text", "infer", "line_of"]
@@ -31,9 +31,9 @@ class Inferred:
     waits: tuple[str, ...]
 
     @property
-    def settled(self) -> bool:
+    def complete(self) -> bool:
         """Whether the dtypes of all values are known."""
-        return all(one.dtype is not None for several in self.types.values() for one in several)
+        return all(one.dtype is not None for types in self.types.values() for one in types)
 
 
 def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
@@ -49,15 +49,15 @@ def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
     """
     types: dict[int, tuple[Type, ...]] = {}
     waits: list[str] = []
-    for place, node in enumerate(order.nodes):
-        given = [types[order.place(one)] for one in node.operands]
+    for position, node in enumerate(order.nodes):
+        operand_types = [types[order.position(one)] for one in node.operands]
         try:
-            types[place] = _types_of(node, given, known or {})
+            types[position] = _types_of(node, operand_types, known or {})
         except SeqpipeError as error:
             error.source = ": ".join(part for part in (line_of(node), error.source) if part)
             add_note(error, f"nodes: {_trail(node)}")
             raise
-        waits += _waits(node, given)
+        waits += _waits(node, operand_types)
     return Inferred(types, tuple(dict.fromkeys(waits)))
 
 
@@ -66,40 +66,42 @@ def line_of(node: DataNode) -> str:
     return str(getattr(node, "where", ""))
 
 
-def _types_of(node: DataNode, given: list[tuple[Type, ...]], known: Mapping[str, Type]) -> tuple[Type, ...]:
-    if isinstance(node, Fed):
+def _types_of(
+    node: DataNode, operand_types: list[tuple[Type, ...]], known: Mapping[str, Type]
+) -> tuple[Type, ...]:
+    if isinstance(node, SourceNode):
         return (known.get(node.name) or node.source.type_of(node.part),)
     if isinstance(node, Input):
         return (known.get(node.name) or _UNKNOWN,)
     if isinstance(node, RandomSource):
         return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
     if isinstance(node, NodeOutput):
-        whole = given[0]
-        return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
+        whole = operand_types[0]
+        return (whole[node.number] if node.number < len(whole) else _UNKNOWN,)
     if isinstance(node, Computed):
-        return (_of_arithmetic(node, given),)
+        return (_of_arithmetic(node, operand_types),)
     if isinstance(node, DeferredCall):
-        several = iter(given[: len(node.inputs)])
-        by_place = [next(several)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.given]
-        return types_after(node.target, by_place, node.options.get("layout"))
+        inputs = iter(operand_types[: len(node.inputs)])
+        by_position = [next(inputs)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.args]
+        return types_after(node.target, by_position, node.options.get("layout"))
     return (Type(device=getattr(node, "device", None)),)
 
 
-def _of_arithmetic(node: Computed, given: list[tuple[Type, ...]]) -> Type:
-    operands = iter(given)
+def _of_arithmetic(node: Computed, operand_types: list[tuple[Type, ...]]) -> Type:
+    operands = iter(operand_types)
     dtypes = [next(operands)[0].dtype if isinstance(one, DataNode) else one for one in node.parts]
     dtype = None if None in dtypes else result_type(node.sign, *dtypes).name
     return Type("numbers", None, dtype, "cpu")
 
 
-def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
+def _waits(node: DataNode, operand_types: list[tuple[Type, ...]]) -> list[str]:
     """Return a sentence for each value that a node needs in main memory and that is computed on a GPU."""
     if isinstance(node, Computed):
-        pairs = zip(node.operands, given, strict=True)
+        pairs = zip(node.operands, operand_types, strict=True)
         what = "arithmetic"
     elif isinstance(node, DeferredCall):
         first = len(node.inputs)
-        pairs = zip(node.operands[first:], given[first:], strict=True)
+        pairs = zip(node.operands[first:], operand_types[first:], strict=True)
         what = f"a parameter of {node.label}"
     else:
         return []
@@ -115,13 +117,13 @@ def _waits(node: DataNode, given: list[tuple[Type, ...]]) -> list[str]:
 def dot_text(order: Ordered, types: Mapping[int, tuple[Type, ...]]) -> str:
     """Return nodes and their types in Graphviz's DOT language."""
     lines = []
-    for place, node in enumerate(order.nodes):
-        told = [node.label, *(str(kind) for kind in types[place] if kind != _UNKNOWN)]
-        text = "\\n".join(one.replace("\\", "\\\\").replace('"', '\\"') for one in told)
-        lines.append(f'  n{place} [label="{text}"];')
+    for position, node in enumerate(order.nodes):
+        label = [node.label, *(str(kind) for kind in types[position] if kind != _UNKNOWN)]
+        text = "\\n".join(one.replace("\\", "\\\\").replace('"', '\\"') for one in label)
+        lines.append(f'  n{position} [label="{text}"];')
     lines += [
-        f"  n{order.place(one)} -> n{place};"
-        for place, node in enumerate(order.nodes)
+        f"  n{order.position(one)} -> n{position};"
+        for position, node in enumerate(order.nodes)
         for one in node.operands
     ]
     return "digraph {\n" + "\n".join(lines) + "\n}\n"

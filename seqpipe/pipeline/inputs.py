@@ -15,7 +15,7 @@ from ..layout import DEFAULT_LAYOUTS, frame_axis
 from ..ops import GRAPH_ARGUMENTS, DataNode, DeferredCall, Named, Run
 from ..sequence import Batch, Sequence
 
-__all__ = ["BatchExtent", "Input", "extent_of", "leads_of"]
+__all__ = ["BatchExtent", "Input", "extent_of", "image_inputs"]
 
 _BATCH: Final = 5  # arrays of this many axes are batches if no layout is given
 
@@ -55,7 +55,7 @@ class Input(DataNode):
         """See :meth:`DataNode.written`."""
         return self.name
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  there is no way to make it
+    def value(self, operands: Seq[Any], run: Run) -> Any:  # noqa: ARG002  there is no way to make it
         """See :meth:`DataNode.value`; graphs replace inputs by their arguments, so this always raises.
 
         Raises:
@@ -78,28 +78,28 @@ class BatchExtent(NamedTuple):
     frames: int | None
 
 
-def leads_of(nodes: Iterable[DataNode]) -> dict[str, str | None]:
+def image_inputs(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     """Return the inputs that operators on images are applied to, and the layout that the first operator declares."""
     found: dict[str, str | None] = {}
     for node in nodes:
         if (
             isinstance(node, DeferredCall)
-            and node.given
+            and node.args
             and node.target.operators[0].traits.takes in ("images", "batches")
         ):
-            first = node.given[0]
+            first = node.args[0]
             if isinstance(first, Input):
                 found.setdefault(first.name, node.options.get("layout"))
     return found
 
 
-def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> BatchExtent:
+def extent_of(image_layouts: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> BatchExtent:
     """Return the number of samples and frames that random numbers are drawn for.
 
     Inputs of operators on images determine it by their layout; without such inputs, any input of known extent.
 
     Args:
-        leads: inputs of operators on images, and their layouts.
+        image_layouts: inputs of operators on images, and their layouts.
         values: arguments of the graph.
         index: indices of the samples; their number counts if no input has a known extent.
 
@@ -107,13 +107,13 @@ def extent_of(leads: Mapping[str, str | None], values: Mapping[str, Any], index:
         ParameterError: inputs differ in the number of samples.
     """
     # without a layout, the axes of arrays with few axes may be those of a sample or of a batch
-    telling = [name for name, value in values.items() if getattr(value, "ndim", _BATCH) >= _BATCH]
-    layouts = leads or dict.fromkeys(telling)
+    known = [name for name, value in values.items() if getattr(value, "ndim", _BATCH) >= _BATCH]
+    layouts = image_layouts or dict.fromkeys(known)
     found = {name: extent for name, layout in layouts.items() if (extent := _extent(values[name], layout))}
     if len({extent.samples for extent in found.values()}) > 1:
-        told = ", ".join(f"{name} has {extent.samples}" for name, extent in found.items())
+        counts = ", ".join(f"{name} has {extent.samples}" for name, extent in found.items())
         raise ParameterError(
-            f"inputs of different numbers of samples: {told}", source="Graph", allowed="as many in each"
+            f"inputs of different numbers of samples: {counts}", source="Graph", allowed="as many in each"
         )
     if not found:
         return BatchExtent(max(np.size(index), 1) if index is not None else 1, None)

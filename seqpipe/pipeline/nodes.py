@@ -12,13 +12,13 @@ from .inputs import Input
 from .source import BatchSource, EndOfData
 from .value import Value
 
-__all__ = ["Fed", "add_note", "nodes_of", "noted"]
+__all__ = ["SourceNode", "add_note", "error_note", "nodes_of"]
 
 _NUMBERS: Final = count()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fed(Input):
+class SourceNode(Input):
     """A value of a source, for each batch.
 
     Attributes:
@@ -39,7 +39,7 @@ class Fed(Input):
         """The source and the part."""
         return f"{self.source.name}.{self.source.parts[self.part]}"
 
-    def taken(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
+    def value_from(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
         """Return this node's value among those of the source; a Batch if it has a layout of images.
 
         Args:
@@ -56,14 +56,14 @@ class Fed(Input):
         return self.label
 
 
-def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[Fed, ...]:
+def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[SourceNode, ...]:
     """Return a node for each value of a source."""
     first = next(_NUMBERS)
-    return tuple(Fed(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))
+    return tuple(SourceNode(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))
 
 
 @contextmanager
-def noted(note: str) -> Iterator[None]:
+def error_note(note: str) -> Iterator[None]:
     """Return a context that adds a note to errors."""
     try:
         yield

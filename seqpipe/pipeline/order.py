@@ -21,15 +21,15 @@ class Ordered:
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self._places: dict[int | str, int] = {}
+        self._positions: dict[int | str, int] = {}
 
     def __contains__(self, node: DataNode) -> bool:
-        return _key(node) in self._places
+        return _key(node) in self._positions
 
     def add(self, node: DataNode) -> None:
         """Append a node, unless it is present."""
         if node not in self:
-            self._places[_key(node)] = len(self.nodes)
+            self._positions[_key(node)] = len(self.nodes)
             self.nodes.append(node)
 
     def count_occurrences(self) -> None:
@@ -38,14 +38,14 @@ class Ordered:
         Operands still refer to the replaced nodes, which keep their positions.
         """
         seen = Occurrences()
-        for place, node in enumerate(self.nodes):
-            self.nodes[place] = made = node.with_occurrences(seen)
+        for position, node in enumerate(self.nodes):
+            self.nodes[position] = made = node.with_occurrences(seen)
             made.__dict__["where"] = node.where  # the line of user code, for messages
-            self._places[_key(made)] = place
+            self._positions[_key(made)] = position
 
-    def place(self, node: DataNode) -> int:
+    def position(self, node: DataNode) -> int:
         """Return the position of a node, from 0."""
-        return self._places[_key(node)]
+        return self._positions[_key(node)]
 
 
 def ordered(outputs: Iterable[DataNode]) -> Ordered:
@@ -54,17 +54,17 @@ def ordered(outputs: Iterable[DataNode]) -> Ordered:
     The order depends on the structure of the graph only, not on the time of creation. The search is iterative, so that
     long graphs do not exceed Python's recursion limit.
     """
-    found = Ordered()
+    order = Ordered()
     for output in outputs:
-        waiting = [output]
-        while waiting:
-            node = waiting[-1]
-            missing = [] if node in found else [one for one in node.operands if one not in found]
+        stack = [output]
+        while stack:
+            node = stack[-1]
+            missing = [] if node in order else [one for one in node.operands if one not in order]
             if missing:
-                waiting.extend(reversed(missing))
+                stack.extend(reversed(missing))
             else:
-                found.add(waiting.pop())
-    return found
+                order.add(stack.pop())
+    return order
 
 
 def _key(node: DataNode) -> int | str:

@@ -13,7 +13,7 @@ from ..sampling import IteratorState, check_state
 from ..sequence import Batch, Sequence
 from .executor import Executor
 from .nodes import nodes_of
-from .source import BatchSource, EndOfData, Fetched, Place, Ticket
+from .source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 
 __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
 
@@ -54,7 +54,7 @@ class _PassSource(BatchSource):
             ticket.position, ticket.end = ticket.end, self.inner.position
         batch = item if isinstance(item, Batch) else Batch((item,))
         indices = np.asarray(batch.indices)
-        return Fetched((item,), Place(ticket.epoch, indices, len(indices), batch.sources))
+        return Fetched((item,), BatchSamples(ticket.epoch, indices, len(indices), batch.sources))
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
         """See :meth:`BatchSource.go_to`."""
@@ -91,13 +91,13 @@ class AugmentedPass(Generic[ItemT]):
     def _start(self, epoch: int, position: int) -> None:
         source, tail = _PassSource(self._inner), self._tail
 
-        def made(*, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
+        def apply_tail(*, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
             (item,) = values.values()
             if tail is None:
                 return (item,)
             return (tail(item, epoch=epoch, index=index if isinstance(item, Batch) else int(index[0])),)
 
-        self._executor = Executor([source], nodes_of(source), made, self._ahead)
+        self._executor = Executor([source], nodes_of(source), apply_tail, self._ahead)
         self._executor.go_to([(epoch, position, None)])
 
     @property
@@ -121,11 +121,11 @@ class AugmentedPass(Generic[ItemT]):
         return self
 
     def __next__(self) -> ItemT:
-        made = self._executor.next()
-        if made is None:
+        result = self._executor.next()
+        if result is None:
             self._ended = True
             raise StopIteration
-        item: ItemT = made.values[0]
+        item: ItemT = result.values[0]
         return item
 
     def __repr__(self) -> str:
@@ -134,12 +134,12 @@ class AugmentedPass(Generic[ItemT]):
     def __getstate__(self) -> dict[str, Any]:
         # Pending items do not arrive in another process: they are begun again there.
         kept = {name: value for name, value in self.__dict__.items() if name != "_executor"}
-        return {**kept, "_place": (self.epoch, self.position)}
+        return {**kept, "_resume_at": (self.epoch, self.position)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        place = state.pop("_place")
+        resume_at = state.pop("_resume_at")
         self.__dict__.update(state)
-        self._start(*place)
+        self._start(*resume_at)
 
     def state_dict(self) -> IteratorState:
         """Return epoch, position and the fingerprint as plain values."""

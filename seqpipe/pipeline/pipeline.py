@@ -30,7 +30,7 @@ from .executor import Executor
 from .external import External, ExternalSpec, Feed
 from .gathering import plan_gathering
 from .graph import Graph
-from .nodes import Fed, nodes_of
+from .nodes import SourceNode, nodes_of
 from .source import BatchSource, DatasetProtocol, Indexed, PipelineLastBatch
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ __all__ = [
     "PipelineState",
     "check_names",
     "external_source",
-    "fed_nodes",
+    "external_spec",
     "feed_of",
-    "form_of",
     "graph_fingerprint",
     "load_state",
     "read",
     "read_items",
+    "source_nodes",
     "sources_of",
     "state_of",
 ]
@@ -171,23 +171,23 @@ def external_source(
     Raises:
         ParameterError: an argument is not valid.
     """
-    form = form_of(name, num_outputs, dtype, layout, None)
+    spec = external_spec(name, num_outputs, dtype, layout, None)
     options: dict[str, Any] = {"batch": batch, "cycle": cycle, "batch_info": batch_info, "name": name}
     if source is None:
-        made: BatchSource = Feed(form, batch_size, name=name)
+        used: BatchSource = Feed(spec, batch_size, name=name)
     elif parallel:
         from .workers import ParallelExternal
 
-        made = ParallelExternal(
-            source, form, batch_size, workers=workers, start_method=start_method, **options
+        used = ParallelExternal(
+            source, spec, batch_size, workers=workers, start_method=start_method, **options
         )
     else:
-        made = External(source, form, batch_size, **options)
-    nodes = nodes_of(made)
-    return nodes if form.several else nodes[0]
+        used = External(source, spec, batch_size, **options)
+    nodes = nodes_of(used)
+    return nodes if spec.several else nodes[0]
 
 
-def form_of(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
+def external_spec(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
     """Return the specification of an external source's values.
 
     Raises:
@@ -239,7 +239,7 @@ class Pipeline(Closing):
     def __init__(self, *outputs: DataNode, names: Seq[str] | None = None, prefetch: int = 2) -> None:
         self._graph = Graph(*outputs)
         self._names = check_names(names, len(outputs))
-        self._nodes = fed_nodes(self._graph)
+        self._nodes = source_nodes(self._graph)
         self._sources = sources_of(self._nodes)
         for source in self._sources:
             source.use([node.part for node in self._nodes if node.source is source])
@@ -251,7 +251,7 @@ class Pipeline(Closing):
             self._nodes,
             self._graph,
             prefetch,
-            settle=self._graph.settle,
+            on_first_batch=self._graph.infer_types,
             images=self._graph.images,
         )
         self._epoch, self._at, self._done = 0, 0, False
@@ -316,11 +316,11 @@ class Pipeline(Closing):
         return self
 
     def __next__(self) -> Any:
-        made = self._executor.next()
-        if made is None:
+        result = self._executor.next()
+        if result is None:
             self._done = True
             raise StopIteration
-        values = made.values
+        values = result.values
         return dict(zip(self._names, values, strict=True)) if self._names else values
 
     def feed(self, name: str, batch: Any) -> None:
@@ -395,7 +395,7 @@ def check_names(names: Seq[str] | None, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def fed_nodes(graph: Graph) -> list[Fed]:
+def source_nodes(graph: Graph) -> list[SourceNode]:
     """Return the inputs of a graph, all of which belong to sources, in the order of their creation.
 
     Raises:
@@ -403,7 +403,7 @@ def fed_nodes(graph: Graph) -> list[Fed]:
     """
     nodes = graph.input_nodes
     for node in nodes:
-        if not isinstance(node, Fed):
+        if not isinstance(node, SourceNode):
             raise ParameterError(
                 f"the input {node.name!r} belongs to no source",
                 source="Pipeline",
@@ -414,10 +414,10 @@ def fed_nodes(graph: Graph) -> list[Fed]:
         raise ParameterError(
             "outputs that depend on no source", source="Pipeline", allowed="at least one source"
         )
-    return sorted((node for node in nodes if isinstance(node, Fed)), key=lambda node: node.order)
+    return sorted((node for node in nodes if isinstance(node, SourceNode)), key=lambda node: node.order)
 
 
-def sources_of(nodes: Seq[Fed]) -> list[BatchSource]:
+def sources_of(nodes: Seq[SourceNode]) -> list[BatchSource]:
     """Return the distinct sources of nodes."""
     found: list[BatchSource] = []
     for node in nodes:

@@ -20,6 +20,7 @@ from ..ops import Type
 from ..sampling.params import BATCH_SIZE, EPOCH
 
 __all__ = [
+    "BatchSamples",
     "BatchSource",
     "Counter",
     "Cut",
@@ -29,7 +30,6 @@ __all__ = [
     "Fetched",
     "Indexed",
     "PipelineLastBatch",
-    "Place",
     "Ticket",
 ]
 
@@ -46,7 +46,7 @@ class EmptyBatchError(DamagedSourceError):
     """No sample of a batch can be read, and ``on_error`` leaves them out; the pipeline skips the batch."""
 
 
-class Place(NamedTuple):
+class BatchSamples(NamedTuple):
     """The samples of a batch; sampled parameters depend on them.
 
     Attributes:
@@ -67,11 +67,11 @@ class Fetched(NamedTuple):
 
     Attributes:
         values: one value for each part.
-        place: the samples.
+        samples: the samples.
     """
 
     values: tuple[Any, ...]
-    place: Place
+    samples: BatchSamples
 
 
 @dataclass(eq=False)
@@ -326,7 +326,7 @@ class Indexed(BatchSource):
         """See :meth:`BatchSource.finish`."""
         work, valid = ticket.work
         values, indices, sources = self.dataset.finish(work)
-        return Fetched(values, Place(ticket.epoch, indices, min(valid, len(indices)), sources))
+        return Fetched(values, BatchSamples(ticket.epoch, indices, min(valid, len(indices)), sources))
 
     def cancel(self, ticket: Ticket) -> None:
         """See :meth:`BatchSource.cancel`."""
@@ -393,7 +393,7 @@ class Counter(BatchSource):
     def finish(self, ticket: Ticket) -> Fetched:
         """See :meth:`BatchSource.finish`."""
         indices = np.arange(ticket.position, ticket.end, dtype=np.int64)
-        return Fetched((), Place(ticket.epoch, indices, len(indices)))
+        return Fetched((), BatchSamples(ticket.epoch, indices, len(indices)))
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
         """See :meth:`BatchSource.go_to`."""

@@ -22,11 +22,11 @@ class GraphStep:
 
     Attributes:
         nodes: the nodes in order; the step computes the value of the last.
-        spent: the nodes whose values are not needed after this step.
+        released: the nodes whose values are not needed after this step.
     """
 
     nodes: tuple[DataNode, ...]
-    spent: tuple[DataNode, ...] = ()
+    released: tuple[DataNode, ...] = ()
 
     @cached_property
     def calls(self) -> tuple[DeferredCall, ...]:
@@ -45,24 +45,24 @@ class GraphStep:
         """The nodes whose values it needs: of a chain, what that acts on, and then the parameters."""
         return (*self.calls[0].inputs, *self.chain.pending) if self.calls else self.nodes[0].operands
 
-    def value(self, given: Seq[Any], run: Run) -> Any:
+    def value(self, operands: Seq[Any], run: Run) -> Any:
         """Compute the value of the last node.
 
         Args:
-            given: the values of the operands.
+            operands: the values of the operands.
             run: epoch, indices and device of the evaluation.
 
         Raises:
             ParameterError: an operator does not accept a value.
         """
         if not self.calls:
-            return self.nodes[0].value(given, run)
-        (first,) = self.calls[0].given
+            return self.nodes[0].value(operands, run)
+        (first,) = self.calls[0].args
         with naming_nodes(self.chain.ops):
             many = len(self.calls[0].inputs)
-            chain = self.chain.bound(given[many:])
+            chain = self.chain.bound(operands[many:])
             return chain(
-                given[0] if many else first,
+                operands[0] if many else first,
                 layout=self.calls[0].options.get("layout"),
                 epoch=run.epoch,
                 index=run.index,
@@ -70,14 +70,14 @@ class GraphStep:
                 device=run.device,
             )
 
-    def joined(self, call: DeferredCall) -> GraphStep:
+    def appended(self, call: DeferredCall) -> GraphStep:
         """Return the step with another call appended."""
         return GraphStep((*self.nodes, call))
 
-    def can_lead(self, call: DeferredCall) -> bool:
+    def can_append(self, call: DeferredCall) -> bool:
         """Return whether a call has the same result as the last operator of this chain.
 
-        A chain propagates layouts, and a call declares its own: both must agree. Only exact fusion is joined.
+        A chain propagates layouts, and a call declares its own: both must agree. Fusion must be exact.
         """
         targets = (self.chain, call.target)
         if not self.calls or any(one.fuse != "exact" for one in targets if isinstance(one, Chain)):
@@ -96,7 +96,7 @@ def _chains(node: DeferredCall) -> bool:
     """Return whether a call consists of operators on images only, so that it can be part of a longer chain."""
     target = node.target
     if isinstance(target, Chain):
-        return target.is_line and len(node.given) == 1
+        return target.is_line and len(node.args) == 1
     return isinstance(target, Op) and type(target).__call__ is Op.__call__
 
 
@@ -107,26 +107,28 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
         order: the nodes.
         outputs: the output nodes.
     """
-    uses = Counter(order.place(node) for one in order.nodes for node in one.operands)
-    uses.update(order.place(node) for node in outputs)
-    found: dict[int, GraphStep] = {}  # by the position of the last node
-    for place, node in enumerate(order.nodes):
+    uses = Counter(order.position(node) for one in order.nodes for node in one.operands)
+    uses.update(order.position(node) for node in outputs)
+    steps: dict[int, GraphStep] = {}  # by the position of the last node
+    for position, node in enumerate(order.nodes):
         if isinstance(node, Input):
             continue
-        found[place] = GraphStep((node,))
-        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.given[0], DataNode):
-            before = order.place(node.given[0])
-            if before in found and uses[before] == 1 and found[before].can_lead(node):
-                found[place] = found.pop(before).joined(node)
-    return _spending(order, [*found.values()], outputs)
+        steps[position] = GraphStep((node,))
+        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.args[0], DataNode):
+            before = order.position(node.args[0])
+            if before in steps and uses[before] == 1 and steps[before].can_append(node):
+                steps[position] = steps.pop(before).appended(node)
+    return _releasing(order, [*steps.values()], outputs)
 
 
-def _spending(order: Ordered, steps: list[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
+def _releasing(order: Ordered, steps: list[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
     """Return the steps with the operands that each is the last to use."""
-    needed = {order.place(node) for node in outputs}
+    needed = {order.position(node) for node in outputs}
     done: list[GraphStep] = []
     for step in reversed(steps):
-        spent = {order.place(node): node for node in step.operands if order.place(node) not in needed}
-        needed.update(spent)
-        done.append(replace(step, spent=tuple(spent.values())))
+        released = {
+            order.position(node): node for node in step.operands if order.position(node) not in needed
+        }
+        needed.update(released)
+        done.append(replace(step, released=tuple(released.values())))
     return done[::-1]

@@ -64,7 +64,7 @@ class ParallelExternal(External):
 
     Args:
         source: as :class:`External` takes it; a callable takes one argument, since processes do not share a count.
-        form: declaration of the values.
+        spec: declaration of the values.
         batch_size: samples in a batch.
         workers: number of processes.
         start_method: "fork" inherits the source; "spawn" and "forkserver" pickle it, and are safe after a GPU or other
@@ -78,14 +78,14 @@ class ParallelExternal(External):
     def __init__(
         self,
         source: Any,
-        form: ExternalSpec,
+        spec: ExternalSpec,
         batch_size: int,
         *,
         workers: int = 1,
         start_method: StartMethod | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(source, form, batch_size, **options, copies=False)
+        super().__init__(source, spec, batch_size, **options, copies=False)
         if start_method is not None and start_method not in get_args(StartMethod):
             allowed = ", ".join(map(repr, get_args(StartMethod)))
             raise ParameterError(
@@ -103,7 +103,7 @@ class ParallelExternal(External):
         self._pid = os.getpid()
         self._run = source
         if self._call is None:
-            self._make = self._opened
+            self._make = self._iterate
             self._source = _RemoteSource(self) if hasattr(source, "state_dict") else object()
 
     def start(self) -> None:
@@ -141,10 +141,10 @@ class ParallelExternal(External):
         ticket = super().begin()
         assert ticket is not None
         if self._call is not None:
-            ticket.work = ticket.work, self._asked_for(ticket, ticket.work)
+            ticket.work = ticket.work, self._request_batch(ticket, ticket.work)
         return ticket
 
-    def _asked_for(self, ticket: Ticket, iteration: int) -> list[Future[_Packed]]:
+    def _request_batch(self, ticket: Ticket, iteration: int) -> list[Future[_Packed]]:
         """Request a batch from the processes."""
         if self._batch:
             info: Any = BatchInfo(iteration, ticket.epoch) if self._batch_info else iteration
@@ -159,21 +159,21 @@ class ParallelExternal(External):
         assert self._pool is not None
         return self._pool.submit(call, *arguments)
 
-    def result(self, asked: Callable[[], list[Future[_Packed]]]) -> list[Any]:
+    def result(self, request: Callable[[], list[Future[_Packed]]]) -> list[Any]:
         """Return results; if a process has died, replace the processes and request the results once more.
 
         Args:
-            asked: requests the results; called a second time if a process has died.
+            request: requests the results; called a second time if a process has died.
 
         Raises:
             BackendError: a process has died twice.
         """
         try:
-            return [_unpacked(future.result()) for future in asked()]
+            return [_unpacked(future.result()) for future in request()]
         except BrokenProcessPool:
             self._stop()
         try:
-            return [_unpacked(future.result()) for future in asked()]
+            return [_unpacked(future.result()) for future in request()]
         except BrokenProcessPool as error:
             self._stop()
             raise BackendError(
@@ -194,17 +194,17 @@ class ParallelExternal(External):
             self.cancel(ticket)
             raise
 
-    def _called(self, ticket: Ticket) -> tuple[Value, ...]:
+    def _batch_of_call(self, ticket: Ticket) -> tuple[Value, ...]:
         iteration, futures = ticket.work
         waiting = [futures]
-        found = self.result(lambda: waiting.pop() if waiting else self._asked_for(ticket, iteration))
+        found = self.result(lambda: waiting.pop() if waiting else self._request_batch(ticket, iteration))
         parts = [one for part in found for one in part]
         if any(one is _End.END for one in parts):
             self._ended = True
             raise EndOfData
         return self._values.batch(parts[0]) if self._batch else self._values.samples(parts)
 
-    def _opened(self) -> Iterator[Any]:
+    def _iterate(self) -> Iterator[Any]:
         """Restart the iterable in its process."""
         self.result(lambda: [self.submit(_open_source)])
         while True:

@@ -383,32 +383,12 @@ def test_overwrite_replaces(run, tmp_path):
 def test_manifests_say_the_same_in_every_format(run, tmp_path, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    out = tmp_path / "o"
-    run(
-        "export",
-        made("h264_flip_disposable"),
-        made("empty"),
-        "--out",
-        out,
-        "--manifest",
-        tmp_path / f"m.{ending}",
-        code=1,
-    )
-    run(
-        "export",
-        made("h264_flip_disposable"),
-        made("empty"),
-        "--out",
-        out,
-        "--manifest",
-        tmp_path / "n.jsonl",
-        "--overwrite",
-        code=1,
-    )
-    assert sorted(map(str, read_rows(tmp_path / f"m.{ending}"))) == sorted(
-        map(str, read_rows(tmp_path / "n.jsonl"))
-    )
-    assert len(read_rows(tmp_path / f"m.{ending}")) == 49
+    found, export = [], ("export", made("h264_flip_disposable"), made("empty"), "--out", tmp_path / "o")
+    for manifest in (tmp_path / f"m.{ending}", tmp_path / "n.jsonl"):
+        run(*export, "--manifest", manifest, "--overwrite", code=1)
+        found.append(sorted(map(str, read_rows(manifest))))
+    assert found[0] == found[1]
+    assert len(found[0]) == 49
 
 
 def test_json_of_the_manifest_and_of_stdout_agree(run, tmp_path):

@@ -117,7 +117,7 @@ def test_promotion(sign, before, behind, wanted):
         graph = Graph(signs[sign](Input("x"), other))
         assert graph(x=one)[0].dtype == wanted
         assert graph.types[0].dtype is None
-        graph.settle({"x": one})
+        graph.infer_types({"x": one})
         assert graph.types[0].dtype == wanted
 
 

@@ -8,24 +8,16 @@ import shutil
 import cv2
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import seqpipe
 from data_scripts.make_volumes import phantom
-from seqpipe.cli import main
+from tests.support.command_line import run_command
 from tests.support.volumes import phantom_path
 
 
 @pytest.fixture
 def run():
-    def call(*arguments, code=0):
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, f"exit {result.exit_code}\n{result.stderr}{result.stdout}"
-        return result
-
-    return call
+    return run_command
 
 
 @pytest.fixture

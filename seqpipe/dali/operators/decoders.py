@@ -13,7 +13,7 @@ from ...array import Array
 from ...errors import UnreadableSourceError
 from ...images import decode_image
 from ...ops import REGISTRY, Run, cast_array
-from ...pipeline.nodes import noted
+from ...pipeline.nodes import error_note
 from ...pipeline.value import Value
 from ...video.engine.workers import Workers
 from ..call import DaliCall, Row
@@ -46,7 +46,7 @@ def _decoded(
         sources = value.sources or ("",) * len(value)
 
         def one(number: int) -> Array:
-            with noted(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
+            with error_note(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
                 return function(value[number], sources[number], run, number)
 
         futures = [workers.submit(partial(one, number)) for number in range(len(value))]

@@ -22,7 +22,7 @@ from ...ops import Run, cast_array
 from ...pipeline.datasets import Clips, Items
 from ...pipeline.external import External, Feed
 from ...pipeline.nodes import nodes_of
-from ...pipeline.pipeline import form_of
+from ...pipeline.pipeline import external_spec
 from ...pipeline.source import BatchSource, Indexed
 from ...pipeline.value import Value
 from ...readers import Range, Video
@@ -430,7 +430,9 @@ def external_source(call: DaliCall) -> Any:
     kinds = [dtype_name(one) for one in dtype] if isinstance(dtype, (list, tuple)) else dtype
     kind = dtype_name(kinds) if kinds is not None and not isinstance(kinds, list) else kinds
     parallel = bool(call.take("parallel", False))
-    form = form_of(f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim"))
+    form = external_spec(
+        f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim")
+    )
     batch = call.take("batch", not parallel)
     copies = not call.take("no_copy", False)
     repeats, infos, cycle = (

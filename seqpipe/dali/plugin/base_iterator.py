@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final
 
 from ...errors import ParameterError, StateError
-from ...pipeline.executor import Made
+from ...pipeline.executor import BatchResult
 from ...pipeline.source import PipelineLastBatch
 from ...pipeline.value import Value, value_of
 from ..pipeline import Pipeline
@@ -159,16 +159,16 @@ class DALIIterator(ABC, Iterator[list[Any]]):
             raise StopIteration
         if self._reader is None and self._size >= 0 and self._returned >= self._count():
             self._end()
-        batches: list[Made] = []
+        batches: list[BatchResult] = []
         for pipe in self._pipes:
-            made = pipe.made()
-            if made is None:
+            result = pipe.next_batch()
+            if result is None:
                 self._exhausted = True
                 self._end()
             else:
-                batches.append(made)
+                batches.append(result)
         self._returned += 1
-        return [self._batch(pipe, made) for pipe, made in zip(self._pipes, batches, strict=True)]
+        return [self._batch(pipe, result) for pipe, result in zip(self._pipes, batches, strict=True)]
 
     def next(self) -> list[Any]:
         """Return the next batch."""
@@ -180,16 +180,16 @@ class DALIIterator(ABC, Iterator[list[Any]]):
             self.reset()
         raise StopIteration
 
-    def _valid(self, made: Made) -> int:
+    def _valid(self, result: BatchResult) -> int:
         """Return the number of samples of a batch that belong to the epoch."""
         if self._reader is None and self._policy is LastBatchPolicy.PARTIAL and self._size >= 0:
             each = -(-self._size // len(self._pipes))
-            return min(made.place.valid, each - (self._returned - 1) * self.batch_size)
-        return made.place.valid
+            return min(result.samples.valid, each - (self._returned - 1) * self.batch_size)
+        return result.samples.valid
 
-    def _batch(self, pipe: Pipeline, made: Made) -> Any:
-        valid = self._valid(made)
-        values = [value_of(one) for one in made.values]
+    def _batch(self, pipe: Pipeline, result: BatchResult) -> Any:
+        valid = self._valid(result)
+        values = [value_of(one) for one in result.values]
         pairs = zip(self._names, values, pipe.output_labels, strict=True)
         return self.mapped(
             {

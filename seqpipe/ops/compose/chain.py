@@ -34,6 +34,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
+from ..core.types import Type
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
@@ -210,9 +211,16 @@ class Chain(Deferrable):
 
     def results(self, node: DataNode) -> Any:
         """Return a node, one for data and one for labels if there are labels, or one for each of several values."""
-        if len(getattr(node, "given", ())) > 1:
+        if len(getattr(node, "args", ())) > 1:
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first, *labels = given
+        for member in self.ops:
+            first = member.result_types((first,))[0]
+        return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -493,11 +501,11 @@ def _run_member(
         return found, labels, _layout_after((member,), found, layout)
     if isinstance(member, VolumeChain):
         return member(x, **options, **execution), labels, layout
-    given: Any = None if _has_layout(x) else layout_of(x, layout)
-    found = member(x, layout=given)
+    array_layout: Any = None if _has_layout(x) else layout_of(x, layout)
+    found = member(x, layout=array_layout)
     if isinstance(found, tuple) and len(found) == 1 and isinstance(member, ElementExtract):
         (found,) = found
-    return found, labels, None if given is None else _letters_after(member, x, found, given)
+    return found, labels, None if array_layout is None else _letters_after(member, x, found, array_layout)
 
 
 def _has_layout(x: Any) -> bool:
@@ -506,16 +514,16 @@ def _has_layout(x: Any) -> bool:
     return isinstance(first, (Sequence, Batch))
 
 
-def _letters_after(member: Any, x: Any, found: Any, layout: str) -> str | None:
+def _letters_after(member: Any, x: Any, result: Any, layout: str) -> str | None:
     """Return the layout of the result of an operator on arrays or sequences; None if it is unknown."""
     if isinstance(member, ElementExtract):
         return layout.replace("F", "")
     first = x[0] if isinstance(x, (list, tuple)) else x
-    made = found[0] if isinstance(found, (list, tuple)) else found
+    first_result = result[0] if isinstance(result, (list, tuple)) else result
     if hasattr(member, "shaped"):
-        letters: str = member.shaped(member.held(_placeholder(first), layout))[1]
+        letters: str = member.shaped(member.as_operand(_placeholder(first), layout))[1]
         return letters or None
-    return layout if getattr(made, "ndim", -1) == len(layout) else None
+    return layout if getattr(first_result, "ndim", -1) == len(layout) else None
 
 
 def _placeholder(array: Array) -> Array:
@@ -582,6 +590,6 @@ def _run_fused_batch(
         return None
     stacked = work.results(device)[0]
     pairs = zip(batch.sequences, stacked, strict=True)
-    sequences = tuple(work.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
+    sequences = tuple(work.sequence(sequence, data, n) for n, (sequence, data) in enumerate(pairs))
     mask = None if batch.mask is None else work.mask(batch.mask)
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)

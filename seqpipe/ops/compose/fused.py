@@ -108,11 +108,11 @@ class Fused(NamedTuple):
             sample += part.samples
         return results
 
-    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return the result of a sequence: its pixels with the sequence's metadata, transformed."""
         for call in self.calls:
-            given = call.sequence(given, data, sample)
-        return given
+            source = call.sequence(source, data, sample)
+        return source
 
     def mask(self, mask: Array) -> Array:
         """Apply the motion of the images to masks ``(N, F, H, W)``."""

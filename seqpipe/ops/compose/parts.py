@@ -25,6 +25,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import cast_coordinates
 from ..core.spec import MOVED_DTYPES, Backend, Spec
+from ..core.types import Type
 from ..core.views import view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
@@ -71,6 +72,10 @@ class Sampled(Deferrable):
     def results(self, node: DataNode) -> dict[str, Any]:
         """Return a node for each part."""
         return self._sample(parts_of(node, self.parts))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  parts have unknown types
+        """See :meth:`Deferrable.result_types`; one for each part."""
+        return (Type(),) * len(self.parts)
 
     def _sample(self, values: Seq[Any]) -> dict[str, Any]:
         pairs = zip(self.parts.items(), values, strict=True)
@@ -383,9 +388,9 @@ class _SampleCall(NamedTuple):
                 found.append(namespace(x).concatenate(frames))
         return namespace(nfhwc).stack(found)
 
-    def _sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def _sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return labels as a sequence with transformed metadata."""
-        return replace(given, data=data, **self.call.metadata(given, sample))
+        return replace(source, data=data, **self.call.metadata(source, sample))
 
     # ------------------------------------------------------------------ boxes, points and flow
 
@@ -398,8 +403,12 @@ class _SampleCall(NamedTuple):
                 where = f"{device_of(array)} for images on {device_of(image.array)}"
                 raise ParameterError(f"{name}, flow on {where}", source=self.op.name)
             spec = self.call.specs[sample]
-            made = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
-            return replace(value, data=made) if isinstance(value, Sequence) else like_library(value, made)
+            moved_array = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
+            return (
+                replace(value, data=moved_array)
+                if isinstance(value, Sequence)
+                else like_library(value, moved_array)
+            )
 
         if not image.view.batched:
             return moved(0, flow)

@@ -96,12 +96,12 @@ class JpegCompressionDistortion(Op):
             parts = (x[:, top : top + _ROWS].astype(np.float32) for top in starts)
             return np.concatenate([self.reference(part, p) for part in parts], axis=1)
         is_uint8 = x.dtype == np.uint8
-        given = np.ascontiguousarray(
+        frames = np.ascontiguousarray(
             x if is_uint8 else _to_8_bits(x.astype(np.float32) * p.scale).astype(np.uint8)
         )
-        found = np.empty_like(given)
+        found = np.empty_like(frames)
         steps = p.steps.astype(np.uint8)
-        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], buffer_of(steps), buffer_of(found))
+        native.seqpipe_jpeg(frames.ctypes.data, *frames.shape[:3], buffer_of(steps), buffer_of(found))
         return found if is_uint8 else found.astype(np.float32) / p.scale
 
     @classmethod
@@ -162,7 +162,7 @@ def _squeezed(x: Array, steps: Array) -> Array:
     # coefficients are scaled by 8, and halves are rounded away from 0
     sizes = (np.abs(found) + 4 * step) // (8 * step) * step
     found = np.where(found < 0, -sizes, sizes)
-    found = _places(_places(found, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
+    found = _values_of(_values_of(found, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
     found = found.reshape(8, 8, frames, height // 8, width // 8).transpose(2, 3, 1, 4, 0).reshape(x.shape)
     return (found + 128).clip(0, 255)
 
@@ -195,7 +195,7 @@ def _weights() -> Array:
     return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _KEPT), -_KEPT)
 
 
-def _places(x: Array, bits: int) -> Array:
+def _values_of(x: Array, bits: int) -> Array:
     """Compute the inverse transform as ``jpeg_idct_islow`` does, which removes ``bits`` bits."""
     common = (x[2] + x[6]) * 4433
     low, high = common - x[6] * 15137, common + x[2] * 6270

@@ -110,9 +110,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def usage_hint(op: Any) -> str:
     """Return advice for an operator that changes nothing: its last example, or its own parameters."""
-    given = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
+    arguments = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
     own = " or ".join(q.name for q in op.parameters if q.name not in COMMON)
-    return f"try {type(op).__name__}({given})" if given else f"give {own}"
+    return f"try {type(op).__name__}({arguments})" if arguments else f"give {own}"
 
 
 def check_names(cls: Any) -> None:
@@ -126,9 +126,9 @@ def check_names(cls: Any) -> None:
     """
     derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
-    taken = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
+    reserved = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
     for q in cls.parameters:
-        if q.name in taken:
+        if q.name in reserved:
             raise name_taken(cls, q.name)
 
 

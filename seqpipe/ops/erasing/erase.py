@@ -76,7 +76,7 @@ class _Regions(Op, register=False):
         # with more channels, all have one value
         levels = p.levels[: x.shape[-1]] if x.shape[-1] <= _LEVELS else p.levels[0]
         for box in self.boxes(p, *x.shape[1:3]).tolist():
-            top, left, bottom, right = (max(place, 0) for place in box)
+            top, left, bottom, right = (max(corner, 0) for corner in box)
             put(out[:, top:bottom, left:right], levels)
         return out
 

@@ -203,10 +203,10 @@ def _swept(x: Array, weights: Weights, axis: int) -> Array:
     length = x.shape[axis] - len(weights) + 1
     if len(weights) == 1:
         return x * weights[0]
-    place: list[Any] = [slice(None)] * x.ndim
-    place[axis] = slice(0, length)
-    total = x[tuple(place)] * weights[0]
+    index: list[Any] = [slice(None)] * x.ndim
+    index[axis] = slice(0, length)
+    total = x[tuple(index)] * weights[0]
     for k, weight in enumerate(weights[1:], 1):
-        place[axis] = slice(k, k + length)
-        total += x[tuple(place)] * weight
+        index[axis] = slice(k, k + length)
+        total += x[tuple(index)] * weight
     return total

@@ -128,8 +128,8 @@ class Filter(Neighbors):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """Return the dtype of a row with the kernel."""
-        places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
-        return with_reach(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
+        pairs = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
+        return with_reach(cls.block_dtype(), *pairs, ("weights", np.float32, (_MOST_WEIGHTS,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""

@@ -136,17 +136,17 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: there are values for more channels than kernels support.
         """
-        given = self.fill_value
-        if len(given) > _OWN:
+        fill_value = self.fill_value
+        if len(fill_value) > _OWN:
             raise ParameterError(
-                f"fill_value has {len(given)} values for {channels} channels",
+                f"fill_value has {len(fill_value)} values for {channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
         cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})
         found = cached.get(dtype)
         if found is None:
-            found = cached[dtype] = typed(np.asarray(given, np.float64), dtype)
+            found = cached[dtype] = typed(np.asarray(fill_value, np.float64), dtype)
             found.flags.writeable = False
         return found
 
@@ -167,8 +167,8 @@ def _surrounded(x: Array, out: Array, window: CanvasWindow, mode: FillMode) -> A
         (lines, window.left, width, x, 2),
         (out, window.top, height, lines, 1),
     ):
-        places = source_indices(start, into.shape[axis], length, mode)
-        beyond = np.flatnonzero(places != np.arange(start, start + len(places)))
+        indices = source_indices(start, into.shape[axis], length, mode)
+        beyond = np.flatnonzero(indices != np.arange(start, start + len(indices)))
         at = (slice(None),) * axis
-        into[(*at, beyond)] = source[(*at, places[beyond])]
+        into[(*at, beyond)] = source[(*at, indices[beyond])]
     return out

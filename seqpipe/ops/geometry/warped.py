@@ -20,8 +20,8 @@ from .base import Geometry, Interpolated
 from .interpolate import (
     KINDS,
     InterpolationKind,
+    coordinates_of,
     interpolated,
-    places_of,
     quickly_interpolated,
     remap_is_exact,
     remapped,
@@ -94,8 +94,8 @@ class Warped(OutputSize, Geometry, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Interpolate at each point."""
-        places = _places_of(self.mapping(p, *x.shape[1:3]))
-        return interpolated(x, *places, self.interp_type, _fill_of(p))
+        coordinates = _coordinates_of(self.mapping(p, *x.shape[1:3]))
+        return interpolated(x, *coordinates, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Compute in C; integers with linear interpolation by OpenCV, and maps that only shift by copying."""
@@ -111,8 +111,10 @@ class Warped(OutputSize, Geometry, register=False):
             made = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
             if made is not None:
                 return made
-            return interpolated(x.astype(np.float32), *_places_of(mapping), self.interp_type, _fill_of(p))
-        return remapped(x.astype(np.float32), *_places_of(mapping), _fill_of(p))
+            return interpolated(
+                x.astype(np.float32), *_coordinates_of(mapping), self.interp_type, _fill_of(p)
+            )
+        return remapped(x.astype(np.float32), *_coordinates_of(mapping), _fill_of(p))
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
         """Return the mapping for the parameter ``matrix``.
@@ -172,14 +174,14 @@ def _shifted(
     return out
 
 
-def _places_of(mapping: Mapping) -> tuple[Any, Any]:
+def _coordinates_of(mapping: Mapping) -> tuple[Any, Any]:
     matrix, height, width = mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width
     return (_few if height * width <= _SMALL else _many)(matrix, height, width)
 
 
 @lru_cache(maxsize=2)  # frames of a sequence are consecutive
 def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
-    return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
+    return coordinates_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
 
 
 _few = lru_cache(maxsize=64)(_many.__wrapped__)

@@ -62,12 +62,12 @@ class _OnBoxes(Declaration, register=False):
         Raises:
             ParameterError: the array does not hold boxes, or they are not relative to the image.
         """
-        given: Any = boxes
-        parts = list(given) if isinstance(given, (list, tuple)) else [given]
+        values: Any = boxes
+        parts = list(values) if isinstance(values, (list, tuple)) else [values]
         check_not_empty(self, parts)
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
         found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
-        result: Any = like_container(given, found) if isinstance(given, (list, tuple)) else found[0]
+        result: Any = like_container(values, found) if isinstance(values, (list, tuple)) else found[0]
         return result  # type: ignore[no-any-return]  # of the type of the input
 
     def corners(self, boxes: Any) -> FloatArray:
@@ -97,12 +97,12 @@ class _OnBoxes(Declaration, register=False):
             self._refuse(found)
         return found
 
-    def like_boxes(self, corners: FloatArray, given: Any) -> Any:
+    def like_boxes(self, corners: FloatArray, boxes: Any) -> Any:
         """Return boxes from left, top, right and bottom in the form and dtype of the given boxes."""
         found = corners.copy()
         if not self.ltrb:
             found[..., 2:] -= found[..., :2]
-        return like_library(given, found.astype(as_native(given).dtype))
+        return like_library(boxes, found.astype(as_native(boxes).dtype))
 
     def _moved(self, boxes: Any, row: np.void) -> Any:
         corners = self.corners(boxes)

@@ -65,14 +65,14 @@ def one_hot_by_kernel(
     if not out.size:
         return True
     inner, classes = prod(labels.shape[axis:]), out.shape[axis]
-    given = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
-    made = out.reshape(-1, inner * classes)
-    step = len(made) if made.size <= _MOST else _MOST // made.shape[1] // _TOGETHER * _TOGETHER
+    sources = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
+    results = out.reshape(-1, inner * classes)
+    step = len(results) if results.size <= _MOST else _MOST // results.shape[1] // _TOGETHER * _TOGETHER
     if not step:
         return False
     items = [
-        Item(_in_a_row(given[first : first + step]), _in_a_row(made[first : first + step]), 0)
-        for first in range(0, len(given), step)
+        Item(_in_a_row(sources[first : first + step]), _in_a_row(results[first : first + step]), 0)
+        for first in range(0, len(sources), step)
     ]
     row = np.zeros(1, _ROW)
     row["classes"], row["inner"] = classes, inner

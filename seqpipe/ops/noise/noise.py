@@ -217,8 +217,8 @@ class NoiseSaltAndPepper(Ranged, _Noise):
         """Replace by salt below its probability, by pepper above it."""
 
         def replaced(values: Floats, bits: Bits) -> Array:
-            place = uniform(bits)
-            return np.where(place < p.salted, p.salt, np.where(place < p.prob, p.pepper, values))
+            number = uniform(bits)
+            return np.where(number < p.salted, p.salt, np.where(number < p.prob, p.pepper, values))
 
         return self.noisy(x, p, replaced, each=bool(p.per_channel))
 

@@ -61,8 +61,8 @@ def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     The upper word of 35 times the bits is the slot of the table; if the lower word is less than the entry there, the
     result is the slot's own count, else the count in the lowest 6 bits of the entry.
     """
-    place = bits.astype(np.uint64) * np.uint64(SLOTS)
-    slot, rest = (place >> np.uint64(32)).astype(np.uint32), place.astype(np.uint32)
+    position = bits.astype(np.uint64) * np.uint64(SLOTS)
+    slot, rest = (position >> np.uint64(32)).astype(np.uint32), position.astype(np.uint32)
     entry = tables_of(float(factor))[levels, slot]
     found = np.where(rest < entry, slot, entry & np.uint32(63)).astype(np.float32)
     return _with_many(found, levels, factor, bits)
@@ -119,21 +119,21 @@ def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
     mean = np.arange(256, dtype=np.float32) / np.float32(factor)
     mean = np.where(mean < FEW, mean, np.float32(0))
     probability = _exp(-mean)
-    places = np.empty((256, SLOTS), np.uint32)
+    table = np.empty((256, SLOTS), np.uint32)
     for count in range(SLOTS):
-        places[:, count] = probability * np.float32(SLOTS * FULL)
+        table[:, count] = probability * np.float32(SLOTS * FULL)
         probability *= mean * np.float32(1 / (count + 1))
-    missing = np.uint32(SLOTS * FULL) - places.sum(axis=1, dtype=np.uint32)
-    places[np.arange(256), mean.astype(np.intp)] += missing
-    return places
+    missing = np.uint32(SLOTS * FULL) - table.sum(axis=1, dtype=np.uint32)
+    table[np.arange(256), mean.astype(np.intp)] += missing
+    return table
 
 
-def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _swept(table: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Build the tables: counts with more places than a slot fill the slots of others.
 
     These counts are consecutive, because they are around the mean. One step fills one slot of each table.
     """
-    own = places.astype(np.int64)
+    own = table.astype(np.int64)
     of_level, begin = np.arange(len(own)), (own >= FULL).argmax(axis=1)
     end = begin + (own >= FULL).sum(axis=1)
     light, heavy = np.where(begin > 0, 0, end), begin
@@ -149,17 +149,17 @@ def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return own.astype(np.uint32)
 
 
-def _counted(mean: Floats, place: Floats) -> Floats:
+def _counted(mean: Floats, number: Floats) -> Floats:
     """Return the number of events at which the cumulative probability reaches a number."""
     found = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
-    at = np.flatnonzero((total < place) & (probability > _LEAST))
+    at = np.flatnonzero((total < number) & (probability > _LEAST))
     while at.size:
         found[at] += np.float32(1)
         probability[at] *= mean[at] / found[at]
         total[at] += probability[at]
-        at = at[(total[at] < place[at]) & (probability[at] > _LEAST)]
+        at = at[(total[at] < number[at]) & (probability[at] > _LEAST)]
     return found
 
 

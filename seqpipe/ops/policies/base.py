@@ -237,19 +237,19 @@ class Policy(InSteps, Geometry, register=False):
         for n, plan in enumerate(plans):
             if not plan:
                 outs[n][...] = sources[n]
-        for place in range(max(map(len, plans))):
+        for position in range(max(map(len, plans))):
             groups: dict[tuple[Declaration, int], list[int]] = {}
             for n, plan in enumerate(plans):
-                if place < len(plan):
-                    groups.setdefault((plan[place].op, specs[n].channels), []).append(n)
+                if position < len(plan):
+                    groups.setdefault((plan[position].op, specs[n].channels), []).append(n)
             for (op, _), members in groups.items():
                 # results alternate between two arrays, so that the last one is written to `outs`
-                targets = [(outs if (len(plans[n]) - place) % 2 else between)[n] for n in members]
+                targets = [(outs if (len(plans[n]) - position) % 2 else between)[n] for n in members]
                 parts = [
                     Item(sources[n], target, row)
                     for row, (n, target) in enumerate(zip(members, targets, strict=True))
                 ]
-                rows = np.frombuffer(b"".join(plans[n][place].row for n in members), op.kernel_dtype())
+                rows = np.frombuffer(b"".join(plans[n][position].row for n in members), op.kernel_dtype())
                 run_kernel(op, parts, Block(rows, tuple(range(len(rows))), 0), device)
                 sources.update(zip(members, targets, strict=True))
 
@@ -278,10 +278,10 @@ class Policy(InSteps, Geometry, register=False):
     def _chosen(self, p: Any) -> list[DrawnStep]:
         """Return the steps for the parameters of a sample."""
         found = []
-        for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
+        for n, bin_index, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
                 name, signed, magnitudes = self._table[int(n)]
-                magnitude = magnitudes[int(place)]
+                magnitude = magnitudes[int(bin_index)]
                 found.append(DrawnStep(name, magnitude * sign if signed else magnitude))
         return found
 
@@ -299,10 +299,10 @@ class Policy(InSteps, Geometry, register=False):
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            found.append(self._acts.get(key) or self._made(key, spec))
+            found.append(self._acts.get(key) or self._create(key, spec))
         return found
 
-    def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
+    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)

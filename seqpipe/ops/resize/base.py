@@ -225,8 +225,8 @@ class _Picked(Nearest, register=False):
         """Select rows and columns."""
         mapping = self.mapping(p, *x.shape[1:3])
         along, down = _nearest_axes(mapping)
-        rows = taps_of(down, mapping.height, x.shape[1]).places[0]
-        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).places[0]]
+        rows = taps_of(down, mapping.height, x.shape[1]).indices[0]
+        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).indices[0]]
 
 
 def _nearest_axes(mapping: Mapping) -> tuple[SampledAxis, SampledAxis]:

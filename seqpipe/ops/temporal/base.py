@@ -124,9 +124,9 @@ class Order(Frames, register=False):
 
 def _selected(x: Array, order: IntArray) -> Array:
     """Return frames of an array in an order, as a view if they are evenly spaced."""
-    places = order.tolist()
-    if len(places) > 1 and (step := places[1] - places[0]):
-        first, end = places[0], places[0] + step * len(places)
-        if places == list(range(first, end, step)):
+    indices = order.tolist()
+    if len(indices) > 1 and (step := indices[1] - indices[0]):
+        first, end = indices[0], indices[0] + step * len(indices)
+        if indices == list(range(first, end, step)):
             return x[first : end if end >= 0 else None : step]
     return x[namespace(x).asarray(order)]

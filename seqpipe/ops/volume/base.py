@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
@@ -20,6 +23,7 @@ from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
+from ..core.types import Type
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
 from .held import Grid, name_of
@@ -104,6 +108,12 @@ class Volumetric(Declaration, register=False):
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return (replace(given[0], shape=None, kind="images"),)
+
     @property
     def _overrides_sample(self) -> bool:
         return self.traits.keyed or type(self).sample is not Volumetric.sample
@@ -176,9 +186,13 @@ class Exact(Volumetric, register=False):
         """Whether it may smooth images, which requires a separate pass."""
         return False
 
-    @property
+    @cached_property
     def how(self) -> dict[str, Any]:
         """Settings that must be equal for operators to be fused."""
+        return self.settings_of_gather()
+
+    def settings_of_gather(self) -> dict[str, Any]:
+        """Return :attr:`how`, which calls this once."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")

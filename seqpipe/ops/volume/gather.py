@@ -18,7 +18,7 @@ from ...core.kernel import KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
 from .held import name_of
-from .kernel import WORK, launch_controls, launch_gathers
+from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
 from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Extent, Mapping3
 
@@ -41,6 +41,7 @@ INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 
 _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
+_BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
 # NumPy takes ten times as long to write the fields one by one
 _PACKED: Final = struct.Struct("4Q22q28d")
@@ -166,35 +167,46 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
     outs = [(job.room or _room)(job.volume, job.mapping.size) for _, job in todo]
     fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
-    lattices = _on_device([field for field in fields.values() if field is not None], device, outs)
-    kept, rows = [], []
+    lattices, kept = _on_device([field for field in fields.values() if field is not None], device, outs)
+    rows = []
     for (_, job), out in zip(todo, outs, strict=True):
-        lattice = lattices.get(id(job.mapping.lattice))
-        at = None if job.positions is None else namespace(job.volume).asarray(job.positions)
-        kept.append(at)
-        rows.append(work_row(job._replace(positions=at), out, lattice))
+        if job.positions is not None:
+            job = job._replace(positions=namespace(job.volume).asarray(job.positions))
+            kept.append(job.positions)
+        form = KernelForm(
+            _TYPES.index(name_of(job.volume.dtype)),
+            INTERPOLATIONS.index(job.interpolation),
+            mapping_form(job.mapping) if job.positions is None else _BY_POSITIONS,
+        )
+        rows.append((form, job.mapping.size, work_row(job, out, lattices.get(id(job.mapping.lattice), 0))))
     if rows:
         launch_gathers(device, rows, outs[0])
     for (number, _), out in zip(todo, outs, strict=True):
         made[number] = _as_type(out, jobs[number].volume.dtype)
-    del kept, lattices, todo  # CuPy frees memory in stream order
+    del kept, todo  # CuPy frees memory in stream order
     return [one for one in made if one is not None]
 
 
-def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> dict[int, Array]:
-    """The control points of fields where results are, by the fields' identities: drawn there, or in one copy."""
-    found: dict[int, Array] = {}
+def _on_device(
+    fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]
+) -> tuple[dict[int, int], list[Array]]:
+    """Return the addresses of control points where results are, by the fields' identities, and the memory to keep."""
+    found: dict[int, int] = {}
+    kept: list[Array] = []
     drawn = [(id(field), field.points) for field in fields if isinstance(field.points, DrawnControl)]
     if drawn:
-        made = launch_controls(device, [points for _, points in drawn], like[0])
-        found |= zip([number for number, _ in drawn], made, strict=True)
-    given = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
-    if given:
-        every, at = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in given])), 0
-        for number, points in given:
-            found[number] = every[at : at + points.size]
-            at += points.size
-    return found
+        every, addresses = launch_controls(device, [points for _, points in drawn], like[0])
+        found |= zip([number for number, _ in drawn], addresses, strict=True)
+        kept.append(every)
+    stored = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
+    if stored:
+        every = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in stored]))
+        at = _address(every)
+        for number, points in stored:
+            found[number] = at
+            at += points.nbytes
+        kept.append(every)
+    return found, kept
 
 
 def _is_planar(volume: Array) -> bool:
@@ -286,13 +298,13 @@ def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
     return slice(int(places[0]), end if end >= 0 else None, step)
 
 
-def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
+def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
     """What C and kernels are told, as :data:`WORK` has it.
 
     Args:
         job: the gather, of a dtype that they have a function for.
         out: the result to write.
-        lattice: the field's control displacements where the volume is, if that is not main memory.
+        lattice: address of the field's control displacements where the volume is, if that is not main memory.
     """
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
@@ -300,7 +312,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
     control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
-        control = _address(field.control if lattice is None else lattice)
+        control = lattice or _address(field.control)
         nodes, (d, h, w) = field.nodes, field.distance
         per_node = 1 / d, 1 / h, 1 / w
     return _PACKED.pack(

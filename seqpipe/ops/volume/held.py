@@ -28,7 +28,7 @@ _KNOWN: Final = frozenset(
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Grid:
     """Where the voxels of a sample are.
 
@@ -55,7 +55,7 @@ class Grid:
         return places if self.affine is None else transformed(self.affine, places)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Held:
     """A part.
 
@@ -109,7 +109,7 @@ class Held:
         return values.astype(dtype, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class State:
     """A sample while operators are applied to it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Final
@@ -35,11 +36,11 @@ def nodes_for(size: Seq[int], distance: Seq[float]) -> tuple[int, int, int]:
         size: slices, rows and columns.
         distance: between control points, in voxels, along each of them.
     """
-    d, h, w = (max(1, int(np.ceil((n - 1) / step))) + 3 for n, step in zip(size, distance, strict=True))
+    d, h, w = [max(1, math.ceil((n - 1) / step)) + 3 for n, step in zip(size, distance, strict=True)]
     return d, h, w
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DrawnControl:
     """Control displacements that are alike to both sides up to a most, as a key draws them: here, or on a GPU.
 
@@ -72,7 +73,7 @@ class DrawnControl:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Lattice:
     """Control displacements and where they are.
 

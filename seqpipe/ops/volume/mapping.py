@@ -26,7 +26,7 @@ _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Mapping3:
     """Where each voxel of a result comes from: ``pre · φ(post · y)``, with ``φ(q) = q + lattice(q)``.
 

@@ -219,9 +219,11 @@ def samples_done(
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
         moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
-        before = sample if isinstance(sample, Sample) else Sample({})
         history = (plan.history(epoch, index),) if doing.told else ()
-        found.append(before.with_parts(parts, *history))
+        if isinstance(sample, Sample):
+            found.append(sample.with_parts(parts, *history))
+        else:
+            found.append(Sample(parts, history))
     return found
 
 

