@@ -208,7 +208,7 @@ USAGE = [
     (["--out", "o", "--size", "99999x60"], "size"),
     (["--out", "o", "--crop", "0:0:0:10"], "does not have the form x:y:w:h"),
     (["--out", "o", "--start", "1:99"], "'1:99' is not a time"),
-    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not behind start=2 s"),
+    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not after start=2 s"),
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
     (["--out", "o", "--stride", "2"], "belong to --sequence-length"),
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),

@@ -99,7 +99,7 @@ class Encoder:
         gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
-        streamed: whether a file is written while its frames are decoded, as films are.
+        streamed: whether a file is written while its frames are decoded, as flow videos are.
         color: color of the frames to encode.
         settings: further options that determine the content, recorded in the folder's note.
     """
@@ -140,7 +140,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def form(self, device: Device, threads: int) -> EncoderSetup:
+    def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The set-up for frames that are decoded for a device.
 
         Args:
