@@ -175,7 +175,7 @@ USAGE = [
     (["--out", ""], "out='' is empty; allowed: a folder; '.' for the current one"),
     (
         ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
-        "would have the name .seqpipe-export.json, as the note of what is in this folder is",
+        "would have the name .seqpipe-export.json, as the record of the options of this folder is",
     ),
     (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 0.000001 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
