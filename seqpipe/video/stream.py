@@ -18,8 +18,7 @@ from ..core.padding import PadMode
 from ..core.param import Param
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
-from ..sampling.rolling import RollingWindows
-from ..sampling.windows import Windows
+from ..sampling.windows import RollingWindows, Windows
 from ..sequence import Sequence
 from .byte_streams import Streamed
 from .convert.output import OutputSpec, check_output

@@ -13,8 +13,7 @@ from seqpipe.cli.plan.select import FrameSelection, TimeRange
 from seqpipe.cli.plan.stream_selection import StreamSelector, check_streamable
 from seqpipe.cli.terminal.time import Mark
 from seqpipe.errors import FrameRangeError, ParameterError
-from seqpipe.sampling.rolling import RollingWindows
-from seqpipe.sampling.windows import Span, Windows
+from seqpipe.sampling.windows import RollingWindows, Span, Windows
 
 
 class Index:

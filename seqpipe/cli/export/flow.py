@@ -140,6 +140,6 @@ def _write(
     elif name == "jpg":
         write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
     else:
-        from ...video.film import write_film
+        from ...video.mp4_writer import write_mp4
 
-        write_film(file, [_colored(frames, operator, max_motion)])
+        write_mp4(file, [_colored(frames, operator, max_motion)])

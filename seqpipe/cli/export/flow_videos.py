@@ -11,7 +11,7 @@ from ...errors import OutputError, SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.film import write_film
+from ...video.mp4_writer import write_mp4
 from ...video.reader import VideoReader
 from ..input.files import write_whole
 from ..output.images import thumbnail
@@ -44,7 +44,7 @@ def export_flow_videos(
                 video = _FlowVideo(plan, file, sheet_frames, work, outcome)
                 path = work.request.folder / plan.name(file)
                 colors = video.colors(reader, host=device.kind == "cpu")
-                size = write_whole(path, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
+                size = write_whole(path, lambda out: write_mp4(out, colors))  # noqa: B023  it is called at once
         except _StoppedError:
             return outcome
         except OutputError:

@@ -19,13 +19,12 @@ from typing import Final
 import numpy as np
 
 from ...errors import DamagedSourceError, ParameterError, SeqpipeError, UnreadableSourceError
-from ...sampling.rolling import RollingWindows
-from ...sampling.windows import Windows
+from ...sampling.windows import RollingWindows, Windows
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.film import write_film
 from ...video.frame_stream import FramePainter, FrameStream, StreamFrame
+from ...video.mp4_writer import write_mp4
 from ..input.files import InputFile, write_whole
 from ..input.standard_input import standard_input
 from ..job.claims import exists_already, refuse_collisions, reserved
@@ -295,7 +294,7 @@ class _Export:
                 raise self._error
 
         try:
-            size = write_whole(path, lambda file: write_film(file, flow_colors(sequences(), encoder)))
+            size = write_whole(path, lambda file: write_mp4(file, flow_colors(sequences(), encoder)))
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

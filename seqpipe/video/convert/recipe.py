@@ -15,9 +15,8 @@ import numpy as np
 from ...errors import SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
-from .color import ColorSpec, chroma_offset
+from .color import ColorSpec, chroma_offset, output_matrix
 from .geometry import Placement
-from .matrix import output_matrix
 from .mix import Mixer
 from .orient import PlaneTransform, ScaledPlanes, UnscaledPlanes, oriented
 from .output import OutputSpec
