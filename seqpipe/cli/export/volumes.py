@@ -146,7 +146,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
     if options.format in _ARRAYS and (options.mip or options.montage or chosen or options.window):
         raise ParameterError(
             f"--format {options.format} writes the whole volume as it is",
-            allowed="--mip, --montage, --window and a choice of slices with jpg, png and webp",
+            allowed="--mip, --montage, --window and a choice of slices with jpg, png, tiff and webp",
         )
     if options.resume and options.overwrite:
         raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
