@@ -332,6 +332,7 @@ def test_a_full_disk_ends_the_export_and_resume_goes_on(run, tmp_path, monkeypat
     options = ("--manifest", tmp_path / "m.jsonl", "--jobs", jobs)
     result = run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, code=1)
     assert "(No space left on device). Free space or choose a writable folder" in result.stderr
+    assert result.stderr.startswith("10 files written to")
     assert len(files(tmp_path / "o")) == len((tmp_path / "m.jsonl").read_text().splitlines()) == 10
     monkeypatch.undo()
     run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, "--resume")

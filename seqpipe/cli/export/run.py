@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import IntArray
 from ...core.interrupts import graceful
-from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
@@ -106,7 +106,7 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
 
 
 def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile | SeqpipeError]) -> None:
-    """Plan and export, a single video already while it is indexed; report totals, after an interruption too."""
+    """Plan and export, a single video already while it is indexed; report totals, also of an export that fails."""
     sources, kept, options = len(found), 0, request.options
     try:
         early = export_while_indexing(request, report, found)
@@ -121,7 +121,9 @@ def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile |
             names = (plan.source for plan in plans)
             record_options(request.folder, names, OptionDigests.of(request), replace=options.overwrite)
             _export_to_manifest(planned, before, request, report)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutputError) as error:
+        if isinstance(error, OutputError) and not report.has_written:
+            raise
         report.summary(sources=sources, kept=kept, out=options.out)
         raise
     report.summary(sources=sources, kept=kept, out=options.out)
