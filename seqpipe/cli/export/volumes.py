@@ -20,8 +20,8 @@ from ...sequence import Sequence
 from ...video.engine.engine import Engine, available_cores
 from ...volume.axes import AXES
 from ...volume.formats.write import content
-from ...volume.pictures import montage, picture, window_of, windowed
 from ...volume.reader import VolumeReader
+from ...volume.slice_images import montage, slice_image, window_of, windowed
 from ..input.files import InputFile, write_whole
 from ..job.claims import exists_already
 from ..job.lock import locked
@@ -303,7 +303,7 @@ def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, 
             return Sequence(levels, "HWC", job.input.path)
 
         def level(part: Any) -> Any:
-            return picture(part if colors else windowed(part, window, options.dtype), spacing)
+            return slice_image(part if colors else windowed(part, window, options.dtype), spacing)
 
         if options.mip:
             yield (*todo[0], shown(level(values.max(axis=0))))
