@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -171,7 +172,7 @@ def test_help_lists_every_option_under_its_heading(run):
     for command, more in (("export", ["Volumes"]), ("flow", ["Flow"])):
         text = run(command, "--help").stdout
         headings = [line[:-1] for line in text.splitlines() if line[:1].isalpha() and line.endswith(":")]
-        assert headings == ["Output", "Frames", "Size", *more, "Files", "Execution"]
+        assert headings == ["Examples", "Output", "Frames", "Size", *more, "Files", "Execution"]
         under = dict(zip(headings, re.split(r"\n\w+:\n", text)[1:], strict=True))
         for flag, heading in (
             ("--out DIR", "Output"),
@@ -180,6 +181,11 @@ def test_help_lists_every_option_under_its_heading(run):
             ("-h,", "Execution"),
         ):
             assert f"\n  {flag}" in f"\n{under[heading]}"
+        examples = under["Examples"].strip().split("\n")
+        assert len(examples) > 1
+        for line in examples:
+            _, name, *arguments = shlex.split(line)
+            main.get_command(click.Context(main), name).make_context(name, arguments)
         listed = re.findall(r"^  (?:-h, )?(--[a-z-]+)", "".join(under.values()), re.MULTILINE)
         params = main.get_command(click.Context(main), command).params
         assert sorted(listed) == sorted(

@@ -32,6 +32,11 @@ _VOLUMES: Final = (
 
 
 @exporting(
+    examples=(
+        "seqpipe export clip.mp4 --out frames --fps 2 --short-side 240",
+        "seqpipe export videos --out frames --num 8 --manifest frames.csv",
+        "seqpipe export ct.nii.gz --out slices --axis coronal --window 40,400",
+    ),
     output=(
         options.option(FORMAT, default="jpg", show_default=True),
         options.option(QUALITY),
@@ -41,12 +46,7 @@ _VOLUMES: Final = (
     own={"Volumes": _VOLUMES},
 )
 def export(**settings: Any) -> None:
-    r"""Write frames or sequences of videos, or slices of volumes, to files.
-
-    \b
-    seqpipe export clip.mp4 --out frames --fps 2 --short-side 240
-    seqpipe export videos --out frames --num 8 --manifest frames.csv
-    seqpipe export ct.nii.gz --out slices --axis coronal --window 40,400
+    """Write frames or sequences of videos, or slices of volumes, to files.
 
     PATH is a file, a folder (searched with all folders in it), a URL, a pattern in quotes such as 'videos/**/*.mp4', or
     - for standard input; write -- before names that begin with a dash.

@@ -34,6 +34,10 @@ _ONE_WAY: Final = replace(
 
 
 @exporting(
+    examples=(
+        "seqpipe flow clip.mp4 --out motion --fps 5 --max-side 160 --format jpg",
+        "seqpipe flow videos --out motion --format mp4",
+    ),
     output=(
         option(_FORMAT, default="flo", show_default=True),
         option(replace(QUALITY, doc="Quality of jpg; default 95.")),
@@ -49,11 +53,7 @@ _ONE_WAY: Final = replace(
     },
 )
 def flow(**options: Any) -> None:
-    r"""Write the optical flow between frames of videos to files.
-
-    \b
-    seqpipe flow clip.mp4 --out motion --fps 5 --max-side 160 --format jpg
-    seqpipe flow videos --out motion --format mp4
+    """Write the optical flow between frames of videos to files.
 
     PATH is a file, a folder (searched with all folders in it), a URL, a pattern in quotes such as 'videos/**/*.mp4', or
     - for standard input; write -- before names that begin with a dash.

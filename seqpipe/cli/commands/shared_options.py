@@ -116,11 +116,12 @@ _EXECUTION: Final = (
 
 
 def exporting(
-    output: Seq[OptionAdder], own: Mapping[str, Seq[OptionAdder]]
+    examples: Seq[str], output: Seq[OptionAdder], own: Mapping[str, Seq[OptionAdder]]
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
     """Make a function a command that writes files of frames.
 
     Args:
+        examples: complete command lines, for the help.
         output: the command's options for the format of the files.
         own: its other options by heading; in the help they stand after the selection of frames and their size.
     """
@@ -138,6 +139,6 @@ def exporting(
             for add in reversed(adders):
                 command = add(command)
         sizes = {heading: len(adders) for heading, adders in headings.items()}
-        return click.command(cls=GroupedCommand, headings=sizes)(options.inputs(command))
+        return click.command(cls=GroupedCommand, examples=examples, headings=sizes)(options.inputs(command))
 
     return decorated
