@@ -153,7 +153,7 @@ from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of
 from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.whole_voxels import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "GRAPH_ARGUMENTS",
@@ -244,7 +244,7 @@ __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
 __all__ += volume.labels.__all__
 __all__ += volume.spatial.__all__
-__all__ += volume.views.__all__
+__all__ += volume.whole_voxels.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,10 @@ class Head:
         values: dict[str, Any] = {**self.affine.fields(self.plain), "layout": self.layout}
         if self.luma:
             values["color"] = "GRAY"
-        return [framing.output(self.plain, rounded=self.rounded, **values) for framing in framings]
+        made = {  # checked once for all samples of one framing
+            framing: framing.output(self.plain, rounded=self.rounded, **values) for framing in set(framings)
+        }
+        return [made[framing] for framing in framings]
 
     def explain(self) -> str:
         """Describe the conversion in a line."""

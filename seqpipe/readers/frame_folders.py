@@ -378,7 +378,12 @@ class FolderSurvey(VideoSurvey):
             frames = declared or self.files.count(folder)
             if not frames:
                 wanted = self.files.template or ", ".join(image_extensions)
-                raise SourceNotFoundError("the folder has no frames", source=folder, allowed=wanted)
+                raise SourceNotFoundError(
+                    "the folder has no frames",
+                    source=folder,
+                    allowed=wanted,
+                    advice="Give template=… for other names; videos are read by readers.Video",
+                )
             if self.output.size is not None and self.output.crop is None:
                 return Facts(frames, 1, 1, 0, False)  # the output's size does not depend on the frames'
             height, width, _ = _decoded(self.files.path(folder, 0), gray=True).shape

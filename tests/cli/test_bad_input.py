@@ -175,7 +175,7 @@ USAGE = [
     (["--out", ""], "out='' is empty; allowed: a folder; '.' for the current one"),
     (
         ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
-        "would have the name .seqpipe-export.json, as the note of what is in this folder is",
+        "would have the name .seqpipe-export.json, as the record of the options of this folder is",
     ),
     (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 0.000001 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
@@ -199,8 +199,8 @@ USAGE = [
     (["--out", "o", "--quality", "101"], "quality=101 is not valid; allowed: a whole number from 1 to 100"),
     (["--out", "o", "--jobs", "0"], "jobs=0 is not valid; allowed: a whole number from 1 to 4096"),
     (
-        ["--out", "o", "--format", "tiff"],
-        "format='tiff' is not valid; allowed: 'jpg', 'png', 'webp', 'npy', 'npz'",
+        ["--out", "o", "--format", "gif"],
+        "format='gif' is not valid; allowed: 'jpg', 'png', 'tiff', 'webp', 'npy', 'npz'",
     ),
     (["--out", "o", "--frames", "1,b"], "'1,b' does not have the form a,b,c"),
     (["--out", "o", "--size", "60"], "'60' does not have the form WxH, such as 640x360"),
@@ -208,7 +208,7 @@ USAGE = [
     (["--out", "o", "--size", "99999x60"], "size"),
     (["--out", "o", "--crop", "0:0:0:10"], "does not have the form x:y:w:h"),
     (["--out", "o", "--start", "1:99"], "'1:99' is not a time"),
-    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not behind start=2 s"),
+    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not after start=2 s"),
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
     (["--out", "o", "--stride", "2"], "belong to --sequence-length"),
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),
@@ -332,6 +332,7 @@ def test_a_full_disk_ends_the_export_and_resume_goes_on(run, tmp_path, monkeypat
     options = ("--manifest", tmp_path / "m.jsonl", "--jobs", jobs)
     result = run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, code=1)
     assert "(No space left on device). Free space or choose a writable folder" in result.stderr
+    assert result.stderr.startswith("10 files written to")
     assert len(files(tmp_path / "o")) == len((tmp_path / "m.jsonl").read_text().splitlines()) == 10
     monkeypatch.undo()
     run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, "--resume")

@@ -38,6 +38,11 @@ class ExportReport:
         """Whether every output was written."""
         return not (self._counts["failed"] or self._counts["lost"])
 
+    @property
+    def has_written(self) -> bool:
+        """Whether a file was written."""
+        return bool(self._counts["done"])
+
     def row(self, row: ManifestRow) -> None:
         """Count a row of the manifest; the manifest calls this from one thread at a time."""
         self._counts[row.status] += 1

@@ -52,7 +52,7 @@ def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[Inp
 
     Args:
         paths: as they were typed; "-" is standard input.
-        streamed: whether a pipe on standard input is given as the path "-"; else as a temporary file with its content.
+        streamed: whether a pipe on standard input becomes the path "-"; else as a temporary file with its content.
 
     Yields:
         An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
@@ -113,7 +113,7 @@ def _matches(pattern: str) -> Iterator[InputFile | SeqpipeError]:
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, passed = False, SkippedFiles()
+    found, skipped = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append, followlinks=True):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and not leads_back(f"{root}/{n}"))
         here = Path(root)
@@ -128,14 +128,14 @@ def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
                 found, path = True, Path(root, name)
                 yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
             else:
-                passed.note(name)
+                skipped.note(name)
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
-    if found and passed:
-        say(f"{printable(str(folder))}: {passed} skipped: their names do not have an ending of a video.")
+    if found and skipped:
+        say(f"{printable(str(folder))}: {skipped} skipped: their names do not have an ending of a video.")
     if not found and not failures:
         yield UnreadableSourceError(
-            f"there is no video in this folder{f', only {passed}' if passed else ''}",
+            f"there is no video in this folder{f', only {skipped}' if skipped else ''}",
             source=str(folder),
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Pass the files themselves if they have another ending",

@@ -1,4 +1,4 @@
-"""Writers of one frame or sequence: jpg, png, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
+"""Writers of one frame or sequence: jpg, png, tiff, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Encoder:
         gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
-        streamed: whether a file is written while its frames are decoded, as films are.
+        streamed: whether a file is written while its frames are decoded, as flow videos are.
         color: color of the frames to encode.
         settings: further options that determine the content, recorded in the folder's note.
     """
@@ -140,7 +140,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def form(self, device: Device, threads: int) -> EncoderSetup:
+    def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The set-up for frames that are decoded for a device.
 
         Args:
@@ -301,6 +301,13 @@ def _write_webp(sequence: Sequence, file: BinaryIO, quality: int) -> None:
     _write_cv2(sequence, file, "webp", [cv2.IMWRITE_WEBP_QUALITY, quality])
 
 
+def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    import cv2
+
+    lzw = cv2.IMWRITE_TIFF_COMPRESSION_LZW
+    _write_cv2(sequence, file, "tiff", [cv2.IMWRITE_TIFF_COMPRESSION, lzw])
+
+
 def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
     import cv2
 
@@ -335,6 +342,7 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
     for known in (
         Encoder("jpg", _write_jpg, lossy=True, largest=65_500, gpu=_jpeg_gpu),
         Encoder("png", _write_png, deep=True),
+        Encoder("tiff", _write_tiff, deep=True),
         Encoder("webp", _write_webp, lossy=True, largest=16_383),
         Encoder("npy", _write_npy, packed=True, deep=True),
         Encoder("npz", _write_npz, packed=True, deep=True),
@@ -342,7 +350,7 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
     )
 }
 
-_SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg"}
+_SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg", "tif": "tiff"}
 
 FORMAT: Final = choice(
     "format",

@@ -71,7 +71,7 @@ class Options:
     @property
     def for_volumes(self) -> tuple[str, ...]:
         """The options in use that are for volumes only."""
-        given = {
+        in_use = {
             "--axis": self.axis != "axial",
             "--window": self.window is not None,
             "--mip": self.mip,
@@ -79,7 +79,7 @@ class Options:
             "--time": self.time is not None,
             "--format nii.gz": self.format == "nii.gz",
         }
-        return tuple(name for name, value in given.items() if value)
+        return tuple(name for name, value in in_use.items() if value)
 
     def encoder(self) -> Encoder:
         """The encoder that writes the files.
@@ -140,7 +140,7 @@ class ExportRequest:
         selection = _selection(options)
         writer = options.encoder()
         for device in devices:
-            writer.form(device, 1)  # checked now, so that errors come before any work
+            writer.setup(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(
             sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
         )

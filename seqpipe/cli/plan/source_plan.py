@@ -180,7 +180,7 @@ def _files_of(
     length = frames.shape[1] - encoder.pairs
     if not length:
         raise single_frame(source)
-    # arrays hold a sequence in one file; films of flow do so without --sequence-length too
+    # arrays hold a sequence in one file; flow videos do so without --sequence-length too
     if not (encoder.packed if request.selection.sequences else encoder.streamed):
         if encoder.pairs:
             frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
@@ -209,8 +209,8 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
     """
     hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
     # Eight bytes a file: names are formatted again only where two hashes agree.
-    given = [np.array([hash(name) for name in others], np.int64), *hashes]
-    values, counts = np.unique(np.concatenate(given), return_counts=True)
+    digests = [np.array([hash(name) for name in others], np.int64), *hashes]
+    values, counts = np.unique(np.concatenate(digests), return_counts=True)
     twice = set(values[counts > 1].tolist())
     seen: dict[str, tuple[SourcePlan, int]] = {}
     for plan, column in zip(plans, hashes, strict=True):
@@ -231,8 +231,8 @@ def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path |
     """The first file of the plans, or of other names in the output folder, that exists."""
     if not _exists(folder):
         return None
-    places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
-    return next(filter(_exists, places), None)
+    paths = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
+    return next(filter(_exists, paths), None)
 
 
 def _exists(path: Path) -> bool:

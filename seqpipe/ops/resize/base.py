@@ -50,6 +50,7 @@ class Scaled(Geometry, register=False):
     because no source pixels would be left.
 
     ``compat`` selects the conventions of the library that a model was trained with. ``"pillow"`` has those above.
+    ``"dali"`` repeats edge pixels with every filter, also with one that is widened.
     ``"opencv"`` has no antialiasing, a cubic with ``a = -3/4`` instead of -1/2, and as the nearest pixel
     ``floor(i * step)``, which is not that at the center; its area filter equals ours unless one side grows and the
     other shrinks. ``"tf1"`` is ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixel centers:
@@ -68,7 +69,8 @@ class Scaled(Geometry, register=False):
     )
     compat: Compat | None = param(
         None,
-        "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases",
+        "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases;"
+        " dali repeats edge pixels",
         choices=tuple(COMPAT),
     )
     dtype: str | None = param(

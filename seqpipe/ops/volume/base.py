@@ -26,10 +26,10 @@ from ..core.traits import Traits
 from ..core.types import Type
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
+from .state import Grid, name_of
 
 __all__ = [
     "Exact",
@@ -87,7 +87,7 @@ class Volumetric(Declaration, register=False):
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
-        """The result for a volume, a sample of several parts, or a batch.
+        """Apply the operator to a volume, a sample of several parts, or a batch.
 
         Args:
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
@@ -95,7 +95,7 @@ class Volumetric(Declaration, register=False):
                 samples, and so does a dictionary of such arrays or of batches.
             layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
                 of axes.
-            epoch: the epoch that random parameters are drawn for.
+            epoch: the epoch that parameters are sampled for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it.
 
         Returns:
@@ -119,7 +119,7 @@ class Volumetric(Declaration, register=False):
         return self.traits.keyed or type(self).sample is not Volumetric.sample
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """What is drawn for one sample: its parameters, and the key of all else that is random."""
+        """Sample the parameters of one sample, and the key of its further random numbers."""
         found = super().sample(rng, spec)
         if self.traits.keyed:
             # one by one: an array of two takes twice as long

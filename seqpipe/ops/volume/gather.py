@@ -1,4 +1,4 @@
-"""One volume read through a mapping: NumPy as the meaning, C where there is a compiler, a kernel on a GPU."""
+"""Gathers: volumes resampled through a mapping, by NumPy (the reference), C if there is a compiler, or CUDA."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ...core.bspline import PAD, coefficients, weights
 from ...core.kernel import KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
-from .held import name_of
 from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
 from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Extent, Mapping3
+from .state import name_of
 
 __all__ = [
     "INTERPOLATIONS",
     "BatchMemory",
     "Gather",
     "Interpolation",
-    "changed_places",
     "gather",
     "gather_coefficients",
     "gathers",
+    "permuted_voxels",
     "reference_gather",
     "work_row",
 ]
@@ -57,12 +57,12 @@ def gather(
     reference: bool = False,
     device: Any = None,
 ) -> Array:
-    """A volume as a mapping has it.
+    """Resample a volume through a mapping.
 
     Args:
         volume: ``(D, H, W, C)``, any strides; NumPy, or CuPy for a GPU.
         mapping: from the result to the volume.
-        interpolation: how values between voxels are found; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
+        interpolation: interpolation between voxels; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
             through all voxels, as SciPy's order 3.
         fill: value outside the volume, interpolated with voxels at its border; None repeats the border.
         positions: float32 ``(D, H, W, 3)``, used instead of the mapping.
@@ -75,7 +75,7 @@ def gather(
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
-    if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
+    if positions is None and (found := permuted_voxels(volume, mapping, fill)) is not None:
         return found.copy()
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
     return _as_type(gather_coefficients(job, reference=reference), volume.dtype)
@@ -85,10 +85,10 @@ def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[
     """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
 
     Args:
-        job: the gather, of a dtype that C has a function for.
+        job: the gather, of a dtype that C supports.
         reference: whether to use NumPy even if there is a C compiler.
     """
-    out: npt.NDArray[Any] = _room(job.volume, job.mapping.size)
+    out: npt.NDArray[Any] = _empty_like(job.volume, job.mapping.size)
     if reference or _native() is None:
         out[...] = reference_gather(*job[:5])
     else:
@@ -107,8 +107,8 @@ class BatchMemory:
         self._samples = samples
         self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
 
-    def room(self, part: str, volume: Array, size: Extent) -> Array:
-        """Memory for a result ``(D, H, W, C)``, apart from the others if they differ; see :func:`_room`.
+    def allocate(self, part: str, volume: Array, size: Extent) -> Array:
+        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`.
 
         Args:
             part: the name of the part of the sample.
@@ -117,12 +117,12 @@ class BatchMemory:
         """
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
         if part not in self._free:
-            self._free[part] = form, self._places(volume, size)
+            self._free[part] = form, self._results(volume, size)
         same, free = self._free[part]
         found = next(free, None) if form == same else None
-        return _room(volume, size) if found is None else found
+        return _empty_like(volume, size) if found is None else found
 
-    def _places(self, volume: Array, size: Extent) -> Iterator[Array]:
+    def _results(self, volume: Array, size: Extent) -> Iterator[Array]:
         xp, channels = namespace(volume), volume.shape[3]
         if _is_planar(volume):
             planes = xp.empty((self._samples, channels, *size), volume.dtype)
@@ -136,10 +136,10 @@ class Gather(NamedTuple):
     Attributes:
         volume: the volume to read.
         mapping: from the result to it.
-        interpolation: how values between voxels are found.
+        interpolation: interpolation between voxels.
         fill: the value outside, or None.
         positions: used instead of the mapping.
-        room: allocates memory for the result; None for a new array.
+        allocate: allocates memory for the result; None for a new array.
     """
 
     volume: Array
@@ -147,7 +147,7 @@ class Gather(NamedTuple):
     interpolation: Interpolation
     fill: float | None
     positions: Array | None = None
-    room: Callable[[Array, Extent], Array] | None = None
+    allocate: Callable[[Array, Extent], Array] | None = None
 
 
 def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
@@ -161,11 +161,11 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
         kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
-        found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
+        found = permuted_voxels(*job[:2], job.fill) if turns and kind not in _TYPES else None
         made.append(None if found is None else found.copy())
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
-    outs = [(job.room or _room)(job.volume, job.mapping.size) for _, job in todo]
+    outs = [(job.allocate or _empty_like)(job.volume, job.mapping.size) for _, job in todo]
     fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
     lattices, kept = _on_device([field for field in fields.values() if field is not None], device, outs)
     rows = []
@@ -215,7 +215,7 @@ def _is_planar(volume: Array) -> bool:
 
 
 def _readable(job: Gather) -> Gather:
-    """The same of values that C and kernels have a function for; of a spline, of its coefficients."""
+    """Return a gather of a dtype that C and kernels support; a spline's is one of its coefficients."""
     volume = job.volume
     if job.interpolation != "bspline":
         kind = name_of(volume.dtype)
@@ -235,7 +235,7 @@ def _readable(job: Gather) -> Gather:
 
 
 def _work_type(kind: str, interpolation: Interpolation) -> str:
-    """The type that C and kernels have a function for."""
+    """Return the name of the dtype that C and kernels compute with."""
     mixes = interpolation in ("linear", "cubic")
     if kind in _TYPES and not (mixes and kind in ("int32", "int64")):
         return kind
@@ -253,7 +253,7 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
-def _room(volume: Array, size: Extent) -> Array:
+def _empty_like(volume: Array, size: Extent) -> Array:
     """Allocate a result ``(D, H, W, C)`` with the memory order of the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
@@ -261,7 +261,7 @@ def _room(volume: Array, size: Extent) -> Array:
     return xp.empty((*size, channels), volume.dtype)
 
 
-def changed_places(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
+def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
     """Return the result of a mapping that only permutes and flips voxels, as a view if all are inside; else None."""
     turn = mapping.turn
     if turn is None:
@@ -299,10 +299,10 @@ def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
 
 
 def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
-    """What C and kernels are told, as :data:`WORK` has it.
+    """Describe a gather for C and kernels, as :data:`WORK` has it.
 
     Args:
-        job: the gather, of a dtype that they have a function for.
+        job: the gather, of a dtype that they support.
         out: the result to write.
         lattice: address of the field's control displacements where the volume is, if that is not main memory.
     """
@@ -363,7 +363,7 @@ def _native() -> Any:
     return load_functions(__package__, "gather3.c", {"gather3": (pointer, count, count, pointer)})
 
 
-# ------------------------------------------------------------------------------------------ the meaning
+# ------------------------------------------------------------------------------------------ reference
 
 
 def reference_gather(
@@ -373,7 +373,7 @@ def reference_gather(
     fill: float | None,
     positions: Array | None = None,
 ) -> npt.NDArray[Any]:
-    """What :func:`gather` means, in NumPy and double precision."""
+    """The reference of :func:`gather`, in NumPy and double precision."""
     out = np.empty((*mapping.size, volume.shape[3]), volume.dtype)
     rows, columns = np.arange(mapping.size[1])[:, None], np.arange(mapping.size[2])
     for d in range(mapping.size[0]):
@@ -383,7 +383,7 @@ def reference_gather(
             places = mapping.positions(np.stack(np.broadcast_arrays(float(d), rows, columns), axis=-1))
         if fill is None:
             places = places.clip(0, np.array(volume.shape[:3]) - 1)
-        out[d] = _MEANINGS[interpolation](volume, places, fill)
+        out[d] = _REFERENCES[interpolation](volume, places, fill)
     return out
 
 
@@ -458,7 +458,7 @@ def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[
     return found
 
 
-_MEANINGS: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {
+_REFERENCES: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {
     "nearest": _nearest,
     "linear": _linear,
     "cubic": _cubic,

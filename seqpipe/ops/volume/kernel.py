@@ -44,12 +44,12 @@ WORK: Final = np.dtype(
         ("fill", np.float64),
     ]
 )
-"""What C and the kernel are told of a volume."""
+"""The description of a gather for C and the kernel."""
 _CONTROL: Final = struct.Struct("3Q4q3d")
 
 
 class KernelForm(NamedTuple):
-    """What the kernel of a gather is compiled for: numbers of the dtype, the interpolation and the kind of mapping."""
+    """The variant of the gather kernel: numbers of the dtype, the interpolation and the kind of mapping."""
 
     dtype: int
     interpolation: int
