@@ -84,6 +84,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._start = self._returned = 0
         self._chosen, self._loaded = SharedChoice(), False
 
+    def __repr__(self) -> str:
+        return f"torch.Dataset({self._reader!r}, batch_size={self._source.batch_size}; {len(self)} batches)"
+
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
         return self._source.batches(self._reader.epoch)

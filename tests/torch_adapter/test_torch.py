@@ -79,6 +79,7 @@ def test_every_batch_comes_once_and_in_order_whatever_the_workers(workers):
         found = [batch["index"].tolist() for batch in loader]
         assert found == wanted
         assert len(loader) == len(wanted)
+        assert repr(dataset) == f"torch.Dataset({videos!r}, batch_size=3; {len(wanted)} batches)"
         dataset.set_epoch(1)
         again = [batch["index"].tolist() for batch in loader]
         assert again != wanted
