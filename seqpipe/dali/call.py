@@ -52,7 +52,7 @@ _SOURCES: Final = (
         "zeros",
         "ones",
     ),
-    *("python_function", "torch_python_function"),
+    *("python_function", "torch_python_function", "dl_tensor_python_function"),
 )
 """Prefixes of operators that need no input."""
 _ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read

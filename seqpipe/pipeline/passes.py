@@ -19,7 +19,9 @@ __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
 
 ItemT = TypeVar("ItemT", Batch, Sequence)
 
-_AHEAD: Final = 2
+_AHEAD: Final = (
+    2  # augmented items; the reader's iterator limits the decoded ones by its prefetch and prefetch_gib
+)
 
 
 class _PassSource(BatchSource):

@@ -290,7 +290,7 @@ class FrameFiles:
         if not differs:
             raise ParameterError(
                 f"template={self.template!r} is not valid",
-                allowed="the name of a file with one place for a number, such as 'img_{:05}.jpg'",
+                allowed="the name of a file with one field for a number, such as 'img_{:05}.jpg'",
             )
 
     def path(self, folder: str, frame: int) -> str:
@@ -356,11 +356,11 @@ class FolderSurvey(VideoSurvey):
 
     def catalog(self, listing: Listing, engine: Engine) -> Catalog:
         """See :meth:`VideoSurvey.catalog`; the names in the fingerprint say which images are the frames."""
-        made = super().catalog(listing, engine)
+        catalog = super().catalog(listing, engine)
         if self.files.template is None:
-            return made
+            return catalog
         which = f"{self.files.template} from {self.files.first_number}"
-        return replace(made, keys=tuple(f"{key}/{which}" for key in made.keys))
+        return replace(catalog, keys=tuple(f"{key}/{which}" for key in catalog.keys))
 
     def _survey(
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
@@ -419,7 +419,8 @@ class FolderEngine:
         """Start to read sequences."""
         planned: InterruptibleFuture[Any] = InterruptibleFuture()
         calls = [
-            partial(OPENCV.single_threaded, self._outcome, place, one) for place, one in enumerate(requests)
+            partial(OPENCV.single_threaded, self._outcome, position, one)
+            for position, one in enumerate(requests)
         ]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
@@ -436,18 +437,18 @@ class FolderEngine:
         """Wait for pending reads, and stop the threads."""
         self._workers.close()
 
-    def _outcome(self, place: int, request: Request) -> Outcomes:
+    def _outcome(self, position: int, request: Request) -> Outcomes:
         try:
-            return {place: self._sequence(request)}
+            return {position: self._sequence(request)}
         except SeqpipeError as error:
-            return {place: error}
+            return {position: error}
 
     def _sequence(self, request: Request) -> Sequence:
         folder, gray = str(request.origin), request.output.color == "GRAY"
-        pixels, made = request.out, dict[int, Array]()
+        pixels, decoded = request.out, dict[int, Array]()
         frames = request.frames.tolist()
-        for place, frame in enumerate(frames):
-            if frame < 0 or frame in made:
+        for position, frame in enumerate(frames):
+            if frame < 0 or frame in decoded:
                 continue
             image = _decoded(self._files.path(folder, frame), gray=gray)
             converter = self._converter(image, request.output)
@@ -455,18 +456,18 @@ class FolderEngine:
             if pixels is None:
                 pixels = host_array(shape, converter.dtype)
             check_memory(pixels, shape, converter.dtype, folder)
-            converter(_surface(image, frame), pixels[place])
-            made[frame] = pixels[place]
+            converter(_surface(image, frame), pixels[position])
+            decoded[frame] = pixels[position]
         if pixels is None:
             raise UnreadableSourceError("the sequence has only padded frames", source=folder)
-        for place, frame in enumerate(frames):
+        for position, frame in enumerate(frames):
             if frame < 0:
-                for part, value in request.fill_values(place):
+                for part, value in request.fill_values(position):
                     pixels[part] = value
-            elif made[frame] is not pixels[place]:
-                pixels[place] = made[frame]
+            elif decoded[frame] is not pixels[position]:
+                pixels[position] = decoded[frame]
         with self._lock:
-            self._frames["cpu"] += len(made)
+            self._frames["cpu"] += len(decoded)
         padding = request.frames < 0 if request.padding is None else request.padding | (request.frames < 0)
         numbers = np.where(padding, -1, request.frames)
         return Sequence(pixels, request.output.layout, folder, numbers, np.full(len(numbers), np.nan))

@@ -154,7 +154,7 @@ def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
-    if twice := [name for place, name in enumerate(columns) if name in columns[:place]]:
+    if twice := [name for position, name in enumerate(columns) if name in columns[:position]]:
         raise bad_line(manifest, line, f"the column {twice[0]!r} occurs twice")
     for name in columns:
         meant = nearest(name, _KNOWN)
@@ -198,10 +198,10 @@ def _entry(
         part = Range(**bounds) if bounds else None
     except ParameterError as error:
         raise bad_line(manifest, line, error.fact, allowed=error.allowed, advice=error.advice) from error
-    place = f"It is named in line {line} of {manifest}"
+    listed_at = f"It is named in line {line} of {manifest}"
     if name != key:
-        place += "; relative paths start at its folder"
-    return Entry(name, key, label, part, place, fields)
+        listed_at += "; relative paths start at its folder"
+    return Entry(name, key, label, part, listed_at, fields)
 
 
 def _number(field: Any) -> Any:

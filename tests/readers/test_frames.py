@@ -233,7 +233,7 @@ def test_lists(tmp_path):
     [
         (
             {"template": "img.png"},
-            "template='img.png' is not valid; allowed: the name of a file with one place",
+            "template='img.png' is not valid; allowed: the name of a file with one field",
         ),
         ({"template": "{}_{}.png"}, "template='{}_{}.png' is not valid"),
         ({"file_root": "x"}, "file_root"),

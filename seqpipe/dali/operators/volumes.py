@@ -143,12 +143,14 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
         settings: arguments of ``fn.gaussian_blur`` by name; those that are nodes as their values.
 
     Returns:
-        The result; None for images with one sigma, which the operator itself blurs.
+        The result; None for images with one sigma, or one for each frame, which the operator itself blurs.
 
     Raises:
         ParameterError: sigma or window_size has another number of values than the samples have axes.
     """
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+        return None
     numbers = [
         [_setting_of(settings, name, n) for name in ("sigma", "window_size")] for n in range(len(value))
     ]

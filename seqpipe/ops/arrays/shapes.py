@@ -78,35 +78,42 @@ class Transpose(Shaping):
 
     def _order(self, operand: ArrayOperand) -> tuple[tuple[int, ...], str]:
         """Return the input axis of each axis of the result, and the layout of the result."""
-        first = tuple(range(operand.first))
-        wanted = self.output_layout
-        if wanted is not None and (operand.first or isinstance(operand.value, Sequence)):
-            wanted = wanted.removeprefix("N")  # the axis of samples stays first
-        if self.perm is None and wanted is not None:
-            own = operand.names[operand.first :]
-            if sorted(own) != sorted(wanted):
+        layout = self.output_layout
+        if layout is not None and (operand.first or isinstance(operand.value, Sequence)):
+            layout = layout.removeprefix("N")  # the axis of samples stays first
+        axes = self._axes_by_layout(operand, layout) if self.perm is None and layout is not None else None
+        names = operand.names if axes is not None else operand.letters
+        if axes is None:
+            count = operand.array.ndim - operand.first
+            perm = tuple(reversed(range(count))) if self.perm is None else self.perm
+            axes = self.axes_of(operand, perm, None, "perm")
+            if len(axes) != count or (layout is not None and len(layout) != count):
                 raise ParameterError(
-                    f"output_layout={self.output_layout!r} of an array of layout {operand.names or 'unknown'}",
+                    f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
                     source=self.name,
-                    allowed="the same letters",
-                    advice="" if operand.letters else "Pass the layout of arrays",
+                    allowed=f"{count} numbers, and as many letters",
                 )
-            return (*first, *(operand.first + own.index(letter) for letter in wanted)), operand.names[
-                : operand.first
-            ] + wanted
-        count = operand.array.ndim - operand.first
-        perm = tuple(reversed(range(count))) if self.perm is None else self.perm
-        order = self.axes_of(operand, perm, None, "perm")
-        if len(order) != count or (wanted is not None and len(wanted) != count):
+        if layout is None:
+            layout = operand.letters[operand.first :]
+            if layout and self.transpose_layout:
+                layout = "".join(operand.letters[axis] for axis in axes)
+        return (*range(operand.first), *axes), names[: operand.first] + layout
+
+    def _axes_by_layout(self, operand: ArrayOperand, layout: str) -> tuple[int, ...]:
+        """Return the input axis of each letter of a layout.
+
+        Raises:
+            ParameterError: the letters are not those of the input.
+        """
+        own = operand.names[operand.first :]
+        if sorted(own) != sorted(layout):
             raise ParameterError(
-                f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
+                f"output_layout={self.output_layout!r} of an array of layout {operand.names or 'unknown'}",
                 source=self.name,
-                allowed=f"{count} numbers, and as many letters",
+                allowed="the same letters",
+                advice="" if operand.letters else "Pass the layout of arrays",
             )
-        letters = operand.letters[operand.first :]
-        if letters and self.transpose_layout:
-            letters = "".join(operand.letters[axis] for axis in order)
-        return (*first, *order), operand.letters[: operand.first] + (letters if wanted is None else wanted)
+        return tuple(operand.first + own.index(letter) for letter in layout)
 
     def _moved(self, operand: ArrayOperand, letters: str) -> dict[str, str]:
         """Return the letters that now name another axis, each with the axis's former letter."""

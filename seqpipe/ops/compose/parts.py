@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...core.kernel import KernelDevice
@@ -32,6 +33,7 @@ from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map
 from ..geometry.vote import voted
 from ..motion.moved import moved_flow
+from .composed import Composed
 from .samples import layout_of
 
 __all__ = ["Sampled", "apply_to_sample"]
@@ -151,30 +153,39 @@ def apply_to_sample(
         options = {name: value for name, value in arguments.items() if value is not None}
         return Sampled(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
-    first = next((one for one in parts.values() if isinstance(one, Image)), None)
-    if first is None:
+    _check_has_image(parts, target.title)
+    context = _Context(epoch, index, {"backend": backend, "device": device})
+    result = sample if isinstance(sample, Sample) else Sample({})
+    for step in target.passes() if hasattr(target, "passes") else (target,):
+        op = (
+            step.operator(_reference(parts).data, layout, epoch, index)
+            if isinstance(step, Composed)
+            else step
+        )
+        if isinstance(op, Declaration):
+            call = _SampleCall.of(op, parts, layout, context)
+            result = result.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
+            parts, layout = call.results()
+        else:
+            moved, layout = _run_member(op, parts, layout, context)
+            parts, result = dict(moved), result.with_parts({}, *moved.history)
+    bare = {name for name, value in sample.items() if not isinstance(value, Part)}
+    return result.with_parts({name: one.data if name in bare else one for name, one in parts.items()})
+
+
+def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
+    """Check that a sample has an image.
+
+    Raises:
+        ParameterError: it has none.
+    """
+    if not any(isinstance(one, Image) for one in parts.values()):
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
         raise ParameterError(
             f"a sample of {kinds or 'no parts'}",
-            source=target.title,
+            source=source,
             allowed="one image at least, whose shape the sampled parameters depend on",
         )
-    context = _Context(epoch, index, {"backend": backend, "device": device})
-    made = sample if isinstance(sample, Sample) else Sample({})
-    for step in target.passes() if hasattr(target, "passes") else (target,):
-        if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            moved, layout = _run_member(step, parts, layout, context)
-            parts, made = dict(moved), made.with_parts({}, *moved.history)
-            continue
-        op = (
-            step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
-        )
-        call = _SampleCall.of(op, parts, layout, context)
-        made = made.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
-        parts, layout = call.results()
-    bare = {name for name, value in sample.items() if not isinstance(value, Part)}
-    found = {name: one.data if name in bare else one for name, one in parts.items()}
-    return made.with_parts(found)
 
 
 def _run_member(
@@ -482,15 +493,8 @@ class _SampleCall(NamedTuple):
         rows = self.call.block.of(sample, spec.frames)
         values = to_numpy(array).astype(np.float64)
         if not self.op.traits.keeps_frames:
-            order = np.asarray(self.op.frame_order(rows, spec))
-            steps = order[1:] - order[:-1]
-            if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
-                raise ParameterError(
-                    f"{name} in a volume whose slices become {order.tolist()}, which are not evenly spaced",
-                    source=self.op.name,
-                    advice="Rearrange the slices before, or leave out this part",
-                )
-            values[:, ::3] = (values[:, ::3] - order[0]) / steps[0]
+            first, step = self._slice_order(name, rows, spec)
+            values[:, ::3] = (values[:, ::3] - first) / step
         elif isinstance(self.op, Geometry):
             mappings = self.op.mappings(rows, spec).each()
             if len(mappings) > 1:
@@ -505,6 +509,22 @@ class _SampleCall(NamedTuple):
                 [np.minimum(values[:, :3], values[:, 3:]), np.maximum(values[:, :3], values[:, 3:])], axis=1
             )
         return cast_coordinates(values, array.dtype)
+
+    def _slice_order(self, name: str, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
+        """Return the first slice of the input that the result shows, and the step to the next.
+
+        Raises:
+            ParameterError: the slices are not evenly spaced.
+        """
+        order = np.asarray(self.op.frame_order(rows, spec))
+        steps = order[1:] - order[:-1]
+        if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
+            raise ParameterError(
+                f"{name} in a volume whose slices become {order.tolist()}, which are not evenly spaced",
+                source=self.op.name,
+                advice="Rearrange the slices before, or leave out this part",
+            )
+        return order[0], steps[0]
 
 
 def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:
