@@ -497,7 +497,8 @@ class LazyFolderEngine(LazyPool[Engine]):
 
     def make(self) -> Engine:
         """See :meth:`LazyPool.make`."""
-        return cast("Engine", FolderEngine(*self._arguments))
+        files, threads = self._arguments
+        return cast("Engine", FolderEngine(files, self.threads_for(threads)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyFolderEngine, self._arguments

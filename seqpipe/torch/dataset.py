@@ -34,7 +34,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
 
     With ``num_workers=W``, worker w reads batches w, w + W, …, so that the loader returns each batch once, in the order
     of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
-    the loader's pinned batches to the GPU in the training loop.
+    the loader's pinned batches to the GPU in the training loop. Workers divide the cores among themselves, unless the
+    reader has ``threads``.
 
     Call :meth:`set_epoch` before each epoch: the order and the augmentation of an epoch depend on its number. To resume
     within an epoch, store the number of batches that the loop has used, and pass it as ``start``. The state of one
@@ -83,6 +84,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._device, self._pinned = device, pin_memory
         self._start = self._returned = 0
         self._chosen, self._loaded = SharedChoice(), False
+
+    def __repr__(self) -> str:
+        return f"torch.Dataset({self._reader!r}, batch_size={self._source.batch_size}; {len(self)} batches)"
 
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
@@ -145,6 +149,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu', and set "
                 "pin_memory in the DataLoader",
             )
+        self._clips.reader.fetcher.engine.share_cores(info.num_workers)
         return int(info.id), int(info.num_workers)
 
     @property

@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,6 +80,7 @@ def test_every_batch_comes_once_and_in_order_whatever_the_workers(workers):
         found = [batch["index"].tolist() for batch in loader]
         assert found == wanted
         assert len(loader) == len(wanted)
+        assert repr(dataset) == f"torch.Dataset({videos!r}, batch_size=3; {len(wanted)} batches)"
         dataset.set_epoch(1)
         again = [batch["index"].tolist() for batch in loader]
         assert again != wanted
@@ -341,3 +343,14 @@ def test_a_forked_process_and_a_closed_reader_go_on(chain):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         videos.close()
         assert [batch["index"].tolist() for batch in batches] == [[3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, 2), (5, 5)])
+def test_workers_divide_the_cores(monkeypatch, given, threads):
+    monkeypatch.setattr("seqpipe.readers.lazy_engine.available_cores", lambda: 8)
+    with reader(threads=given) as videos:
+        dataset = videos.as_torch(batch_size=3)
+        worker = SimpleNamespace(id=1, num_workers=4, seed=1)
+        monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: worker)
+        assert [batch["index"].tolist() for batch in dataset] == [[3, 4, 5]]
+        assert videos.fetcher.engine.get().threads == threads
