@@ -303,8 +303,8 @@ def native(
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
     try:
         whole = None if nodes else cls(**constants)
-        if nodes and constants.keys() - {"seed"}:
-            cls(**constants)  # checks the constant arguments now
+        if nodes and constants.keys() - {"seed", *fixed}:
+            cls(**constants, **_placeholders(cls, nodes))  # checks the constant arguments now
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
@@ -332,6 +332,11 @@ def native(
     return call.node(
         compute, *nodes.values(), summary=summary, applies=reads if cls.traits.takes == "images" else None
     )
+
+
+def _placeholders(cls: Any, nodes: Mapping[str, DataNode]) -> dict[str, Any]:
+    """Return valid values for sizes that are nodes, since operators without a size refuse all other arguments."""
+    return {name: 1 for name in nodes if name.startswith("resize_")} if hasattr(cls, "resize_x") else {}
 
 
 def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:

@@ -43,7 +43,10 @@ _DECODING: Final = (
     ),
 )
 _CROP: Final[dict[str, Any]] = {"accept": ("rounding", "image_type")}
-_RESIZE: Final[dict[str, Any]] = {"accept": ("image_type", "interp_type_old")}
+_RESIZE: Final[dict[str, Any]] = {
+    "accept": ("image_type", "interp_type_old"),
+    "defaults": {"subpixel_scale": True},
+}
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"

@@ -96,8 +96,8 @@ class _Random(Declaration, register=False):
         shape = (frames,) if self.per_frame and frames is not None else ()
         indices = indices_of(self, index, 1 if one else np.size(index))
         generators = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
-        found = np.array([self.reference(rng, shape) for rng in generators], np.float64)
-        return found[0] if one else found
+        result = np.array([self.reference(rng, shape) for rng in generators], np.float64)
+        return result[0] if one else result
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -209,10 +209,10 @@ class FrameStream:
             DamagedSourceError: a frame cannot be decoded.
         """
         numbering = _FrameNumbering(self.info)
-        begun = False
+        started = False
         for number, packet in enumerate(self._ahead()):
-            begun = begun or packet.key
-            if not begun:
+            started = started or packet.key
+            if not started:
                 continue  # nothing can be decoded before the first key packet
             self._pending[number] = packet
             numbering.feed(packet)

@@ -123,8 +123,8 @@ def _sequences(
         def sequence(clip: FrameClip) -> Sequence:
             assert rolling is not None
             pixels = np.empty((len(clip), *painter.shape), painter.dtype)
-            for place, number in enumerate(clip.frames.tolist()):
-                pixels[place] = rolling.held[number][1] if number >= 0 else fill
+            for position, number in enumerate(clip.frames.tolist()):
+                pixels[position] = rolling.held[number][1] if number >= 0 else fill
             frames = clip.labeled()
             times = np.array([rolling.held[n][0] if n >= 0 else np.nan for n in frames.tolist()])
             return Sequence(pixels, output.layout, opened.info.source, frames, times)

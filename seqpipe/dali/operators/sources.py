@@ -225,7 +225,7 @@ def video_resize_reader(call: DaliCall) -> Any:
         ),
         *("interp_type", "antialias", "mag_filter", "min_filter", "roi_start", "roi_end", "roi_relative"),
     )
-    options = {name: call.args.pop(name) for name in wanted if name in call.args}
+    options = {"subpixel_scale": True, **{name: call.args.pop(name) for name in wanted if name in call.args}}
     made = video_reader(call)
     first, *rest = made if isinstance(made, tuple) else (made,)
 
@@ -433,7 +433,8 @@ def external_source(call: DaliCall) -> Any:
     form = external_spec(
         f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim")
     )
-    batch = call.take("batch", not parallel)
+    by_batch = not parallel or not callable(source)  # iterables give batches, also with parallel=True
+    batch = call.take("batch", by_batch)
     copies = not call.take("no_copy", False)
     repeats, infos, cycle = (
         bool(call.take("repeat_last", False)),

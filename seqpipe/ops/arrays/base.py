@@ -114,13 +114,13 @@ class Arrays(Declaration, register=False):
                     allowed="letters of the layout",
                     advice="" if operand.letters else "Pass the layout of arrays",
                 )
-            found = tuple(letters.index(name) for name in names)
+            result = tuple(letters.index(name) for name in names)
         else:
             numbers = range(count) if axes is None else axes
             return tuple(operand.first + axis for axis in axes_from_0(self, numbers, count, what))
-        if len(set(found)) < len(found):
+        if len(set(result)) < len(result):
             raise _repeated(self, "axis_names", names)
-        return found
+        return result
 
     def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a sequence with other axes.
@@ -287,10 +287,10 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
                 source=op.name,
                 allowed=f"{-count} to {count - 1}" if count else "none",
             )
-    found = tuple(axis % count for axis in axes)
-    if len(set(found)) < len(found):
+    result = tuple(axis % count for axis in axes)
+    if len(set(result)) < len(result):
         raise _repeated(op, what, tuple(axes))
-    return found
+    return result
 
 
 def _repeated(op: Declaration, what: str, axes: Any) -> ParameterError:

@@ -181,8 +181,8 @@ class Mixing(Declaration, register=False):
                 for n, p in enumerate(values_of_each(block.rows))
             ]
             changed["mask"] = namespace(batch.mask).stack(masks)
-        found = self._labels(batch.labels if labels is None else labels, block, len(batch))
-        return Mixed(replace(batch, **changed), found)
+        result = self._labels(batch.labels if labels is None else labels, block, len(batch))
+        return Mixed(replace(batch, **changed), result)
 
     def _list(
         self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
@@ -190,8 +190,8 @@ class Mixing(Declaration, register=False):
         if x and all(isinstance(one, Mapping) for one in x):
             return self._samples(x, labels, layout, index, options)
         if x and all(isinstance(one, Sequence) for one in x):
-            data, found = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
-            return Mixed(like_container(x, list(data.sequences)), found)
+            data, result = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
+            return Mixed(like_container(x, list(data.sequences)), result)
         out, block = self._stacked(x, layout, index, options)
         mixed = [like_library(one, data) for one, data in zip(x, out, strict=True)]
         return Mixed(like_container(x, mixed), self._labels(labels, block, len(x)))
@@ -391,8 +391,8 @@ class Mixing(Declaration, register=False):
         if isinstance(values, np.ndarray):
             self._check_numbers(values)
         classes = namespace(values).arange(self.num_classes)
-        found: Array = (values[:, None] == classes).astype(np.float32)
-        return found
+        result: Array = (values[:, None] == classes).astype(np.float32)
+        return result
 
     def _check_numbers(self, values: npt.NDArray[Any]) -> None:
         most = (self.num_classes or 0) - 1

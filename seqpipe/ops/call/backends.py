@@ -313,8 +313,8 @@ def apply_table(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any
     import cv2
 
     lines = x.reshape(-1, x.shape[-2] * x.shape[-1])
-    found: npt.NDArray[Any] = cv2.LUT(lines, table).reshape(x.shape)
-    return found
+    result: npt.NDArray[Any] = cv2.LUT(lines, table).reshape(x.shape)
+    return result
 
 
 def _vectors_on_device(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:

@@ -174,16 +174,16 @@ class SomeOf(Member):
 
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
-        found = {layout if one is None else one.result_layout(layout) for one in self.parts}
-        found |= {layout} if self.p < 1 or self.n[0] == 0 else set()
-        if len(found) > 1:
+        result = {layout if one is None else one.result_layout(layout) for one in self.parts}
+        result |= {layout} if self.p < 1 or self.n[0] == 0 else set()
+        if len(result) > 1:
             raise ParameterError(
-                f"parts return the layouts {', '.join(sorted(found))}",
+                f"parts return the layouts {', '.join(sorted(result))}",
                 source=self.name,
                 allowed="one layout",
                 advice="Put operators that change the layout after the choice",
             )
-        return found.pop()
+        return result.pop()
 
     def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; the common type of the results of all parts.
@@ -192,11 +192,11 @@ class SomeOf(Member):
             ParameterError: parts return different layouts or dtypes.
         """
         first = given[0]
-        found = [first if line is None else line.result_types((first,))[0] for line in self.parts]
+        result = [first if line is None else line.result_types((first,))[0] for line in self.parts]
         if self.p < 1 or self.n[0] == 0:
-            found.append(first)
+            result.append(first)
         for what in ("layout", "dtype"):
-            several = {value for one in found if (value := getattr(one, what)) is not None}
+            several = {value for one in result if (value := getattr(one, what)) is not None}
             if len(several) > 1:
                 raise ParameterError(
                     f"parts return different {what}s, {', '.join(sorted(several))}",
@@ -204,8 +204,8 @@ class SomeOf(Member):
                     allowed=f"one {what} for all",
                     advice="Put the operator that changes it after the choice",
                 )
-        shapes = {one.shape for one in found}
-        return (replace(found[0], shape=shapes.pop() if len(shapes) == 1 else None),)
+        shapes = {one.shape for one in result}
+        return (replace(result[0], shape=shapes.pop() if len(shapes) == 1 else None),)
 
     # ------------------------------------------------------------------ sampling and calls
 
@@ -226,8 +226,8 @@ class SomeOf(Member):
             return ()
         least, most = self.n
         count = least + min(int(number * (most - least + 1)), most - least)
-        found = rng.choice(len(self.parts), size=count, replace=False, p=self._probabilities)
-        return tuple(sorted(found.tolist()))
+        result = rng.choice(len(self.parts), size=count, replace=False, p=self._probabilities)
+        return tuple(sorted(result.tolist()))
 
     @cached_property
     def _probabilities(self) -> Any:

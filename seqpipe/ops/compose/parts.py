@@ -59,8 +59,8 @@ class Sampled(Deferrable):
     @property
     def operators(self) -> tuple[Any, ...]:
         """See :attr:`Deferrable.operators`."""
-        found: tuple[Any, ...] = self.target.operators
-        return found
+        result: tuple[Any, ...] = self.target.operators
+        return result
 
     @property
     def title(self) -> str:
@@ -104,8 +104,8 @@ class Sampled(Deferrable):
             device: device that kernels run on.
         """
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
-        found = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
-        return tuple(one.data if isinstance(one, Part) else one for one in found.values())
+        result = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
+        return tuple(one.data if isinstance(one, Part) else one for one in result.values())
 
 
 @handles_samples
@@ -300,9 +300,9 @@ class _SampleCall(NamedTuple):
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
                 self._check_grid(name, part.data)
-        found = {name: part.with_data(by_kind[type(part)](name, part)) for name, part in self.parts.items()}
+        result = {name: part.with_data(by_kind[type(part)](name, part)) for name, part in self.parts.items()}
         after = self.op.result_layout(self.letters)
-        return found, (self.layout if after == self.letters else after)
+        return result, (self.layout if after == self.letters else after)
 
     def _check_grid(self, name: str, data: Sequence) -> None:
         """Check that a part has the grid of the first image.
@@ -388,16 +388,16 @@ class _SampleCall(NamedTuple):
         )
         if part.interp == "nearest" or not interpolates or isinstance(op, Canvas):
             return op.moved_mask(nfhwc, call.specs, call.block)
-        found = []
+        result = []
         for sample, x in enumerate(nfhwc):
             spec = call.specs[sample]
             maps = op.mappings(call.block.of(sample, spec.frames), spec).each()
             if len(maps) == 1:
-                found.append(voted(x, maps[0]))
+                result.append(voted(x, maps[0]))
             else:
                 frames = [voted(x[n : n + 1], one) for n, one in enumerate(maps)]
-                found.append(namespace(x).concatenate(frames))
-        return namespace(nfhwc).stack(found)
+                result.append(namespace(x).concatenate(frames))
+        return namespace(nfhwc).stack(result)
 
     def _sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return labels as a sequence with transformed metadata."""
@@ -424,12 +424,12 @@ class _SampleCall(NamedTuple):
         if not image.view.batched:
             return moved(0, flow)
         self._check_samples(name, "flow", flow)
-        made = [moved(sample, one) for sample, one in enumerate(flow)]
+        result = [moved(sample, one) for sample, one in enumerate(flow)]
         if isinstance(flow, Batch):
-            return Batch.of(made, labels=flow.labels, indices=flow.indices)
+            return Batch.of(result, labels=flow.labels, indices=flow.indices)
         if isinstance(flow, (list, tuple)):
-            return like_container(flow, made)
-        parts = [as_array(self.op, one) for one in made]
+            return like_container(flow, result)
+        parts = [as_array(self.op, one) for one in result]
         return like_library(flow, namespace(parts[0]).stack(parts))
 
     def _check_samples(self, name: str, what: str, value: Any) -> None:

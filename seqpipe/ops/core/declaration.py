@@ -322,13 +322,13 @@ class Declaration(Settings, ABC):
     @cached_property
     def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
         """Sampled parameters: parameter, distribution, and whether there is a value for each frame."""
-        found = []
+        result = []
         for q in self.drawable:
             value = getattr(self, q.name)
             by_frame = (self.per_frame and q.by_frame) or isinstance(value, PerFrame)
             if isinstance(drawn := unframed(value), Distribution):
-                found.append((q, drawn, by_frame))
-        return tuple(found)
+                result.append((q, drawn, by_frame))
+        return tuple(result)
 
     @cached_property
     def tabled(self) -> tuple[Parameter, ...]:

@@ -342,12 +342,12 @@ def settings_of(text: str) -> dict[str, Any]:
     """
     allowed = "the result of to_json()"
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError as error:
         raise ParameterError(f"{text!r} is no JSON ({error})", allowed=allowed) from error
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise ParameterError(f"{text!r} is no operator", allowed=allowed)
-    return {name: _decoded(value) for name, value in found.items()}
+    return {name: _decoded(value) for name, value in result.items()}
 
 
 def _plain(value: Any) -> Any:

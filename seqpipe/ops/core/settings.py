@@ -82,8 +82,8 @@ class Settings(Deferrable):
     @cached_property
     def nodes(self) -> dict[str, DataNode]:
         """Nodes among the parameters, by parameter name."""
-        found = {name: unframed(value) for name, value in self.settings().items()}
-        return {name: value for name, value in found.items() if isinstance(value, DataNode)}
+        result = {name: unframed(value) for name, value in self.settings().items()}
+        return {name: value for name, value in result.items() if isinstance(value, DataNode)}
 
     def changed(self) -> dict[str, Any]:
         """Return the parameters that differ from their defaults."""

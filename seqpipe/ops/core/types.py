@@ -130,5 +130,5 @@ def types_after(target: Any, given: Seq[Type], layout: str | None = None) -> tup
     first, *others = given
     if layout is not None:
         first = replace(first, layout=layout.removeprefix("N"))
-    found: tuple[Type, ...] = target.result_types((first, *others))
-    return found
+    result: tuple[Type, ...] = target.result_types((first, *others))
+    return result

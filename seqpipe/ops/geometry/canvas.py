@@ -79,12 +79,12 @@ class Canvas(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the whole image where the operator does not act."""
-        made = np.zeros(len(rows), _ROW)
-        made["fill"] = _bits_of(self._fill_values(spec.channels, np.dtype(spec.dtype)))
+        result = np.zeros(len(rows), _ROW)
+        result["fill"] = _bits_of(self._fill_values(spec.channels, np.dtype(spec.dtype)))
         matrices = self.mappings(rows, spec).matrices
-        made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
-        made["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
-        return made
+        result["top"], result["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
+        result["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Gather the source row and column of each pixel, and the fill value where there is none."""
@@ -121,14 +121,14 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: it is empty, or too far from the images.
         """
-        found = CanvasWindow(*window)
-        if found.height < 1 or found.width < 1 or min(found) <= -_FAR or max(found) >= _FAR:
+        result = CanvasWindow(*window)
+        if result.height < 1 or result.width < 1 or min(result) <= -_FAR or max(result) >= _FAR:
             raise ParameterError(
-                f"a window of {found.height}×{found.width} pixels from row {found.top} and column {found.left}",
+                f"a window of {result.height}×{result.width} pixels from row {result.top} and column {result.left}",
                 source=self.name,
                 allowed=f"windows of one pixel or more, less than {_FAR} pixels away",
             )
-        return found
+        return result
 
     def _fill_values(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the fill value of each channel in a dtype, or one for all.

@@ -174,5 +174,5 @@ def remap_is_exact(channels: int) -> bool:
 
     ramp = np.tile(np.arange(64, dtype=np.float32)[:, None], (64, 1, channels))
     coordinates = np.full((16, 16), 20.01, np.float32)
-    found = cv2.remap(ramp, coordinates, coordinates.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
-    return bool(np.abs(found - np.float32(20.01)).max() < 1e-3)
+    result = cv2.remap(ramp, coordinates, coordinates.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
+    return bool(np.abs(result - np.float32(20.01)).max() < 1e-3)

@@ -39,11 +39,12 @@ FilterName: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lan
 FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
 """Names of filters; triangular is a synonym of linear."""
 
-Compat: TypeAlias = Literal["pillow", "opencv", "tf1"]
+Compat: TypeAlias = Literal["pillow", "opencv", "tf1", "dali"]
 COMPAT: Final[dict[Compat, tuple[FilterName, ...]]] = {
     "pillow": ("nearest", "linear", "triangular", "cubic", "lanczos3"),
     "opencv": ("nearest", "linear", "triangular", "cubic", "area"),
     "tf1": ("nearest", "linear", "triangular", "cubic", "area"),
+    "dali": ("nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian"),
 }
 """Supported conventions of other libraries, and the filters that these have."""
 
@@ -113,8 +114,8 @@ class SampledAxis(NamedTuple):
             step: source pixels per pixel of the result.
             kind: filter.
             antialias: whether the filter is widened when shrinking; pixels outside of the source are then left out, as
-                in Pillow.
-            compat: library whose conventions are used; only Pillow's have antialias.
+                in Pillow, or edge pixels repeated, as in DALI.
+            compat: library whose conventions are used; only those of Pillow and DALI have antialias.
         """
         return _axis(begin, step, kind, antialias, compat)
 
@@ -155,14 +156,15 @@ class Axes(NamedTuple):
         number = _NUMBERS[kind]
         if compat in ("opencv", "tf1"):
             antialias, number = False, _SHARP if kind == "cubic" else number
-        cut = antialias and number > 0
+        widens = antialias and number > 0
+        cut = widens and compat != "dali"
         covered = np.abs(step)
         # one array for all: with so few numbers, the overhead of each NumPy call dominates
         scaled = np.empty((3, *step.shape))
         if kind == "area":
             wide, scale = (covered + 1) / 2, covered / 2
         else:
-            shrunk = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
+            shrunk = np.maximum(covered, 1.0) if widens else np.ones_like(covered)
             wide, scale = _SUPPORT[number] * shrunk, 1 / shrunk
         scaled[0], scaled[1], scaled[2] = begin, step, wide
         scaled *= ONE
@@ -198,8 +200,8 @@ class Axes(NamedTuple):
 
 @lru_cache(maxsize=256)  # most operators use the same axes in every call
 def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
-    made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
-    return made.each()[0]
+    result = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
+    return result.each()[0]
 
 
 def _offset(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:

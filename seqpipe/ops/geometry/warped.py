@@ -86,11 +86,11 @@ class Warped(OutputSize, Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the identity where the operator does not act."""
-        made = np.zeros(len(rows), _ROW)
-        made["matrix"] = self.mappings(rows, spec).matrices
-        made["fill"] = rows["fill_value"]
-        made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
-        return made
+        result = np.zeros(len(rows), _ROW)
+        result["matrix"] = self.mappings(rows, spec).matrices
+        result["fill"] = rows["fill_value"]
+        result["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Interpolate at each point."""
@@ -108,9 +108,9 @@ class Warped(OutputSize, Geometry, register=False):
         exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
         if exact or not takes or not remap_is_exact(x.shape[3]):
             matrix, size = mapping.matrix.astype(np.float32), (mapping.height, mapping.width)
-            made = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
-            if made is not None:
-                return made
+            result = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
+            if result is not None:
+                return result
             return interpolated(
                 x.astype(np.float32), *_coordinates_of(mapping), self.interp_type, _fill_of(p)
             )

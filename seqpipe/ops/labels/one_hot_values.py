@@ -38,9 +38,9 @@ def one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) ->
     """
     library = namespace(labels)
     if library is not np:
-        found: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
-        if one_hot_by_kernel(labels, axis, values, found):
-            return found
+        result: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
+        if one_hot_by_kernel(labels, axis, values, result):
+            return result
     numbers = library.arange(classes).reshape(-1, *[1] * (labels.ndim - axis))
     same = library.expand_dims(labels.astype(np.int64), axis) == numbers
     chosen: Array = library.where(same, *values).astype(values.dtype)

@@ -155,16 +155,16 @@ class OpticalFlow(Arrays):
             return self._of_list(value, hints, layout)
         if isinstance(value, Batch) and value.stacked is None:
             self._check_no_hints(hints, "a batch of different shapes")
-            made = self._flows_of_each(value.sequences, None)
+            result = self._flows_of_each(value.sequences, None)
             known: dict[str, Any] = {"labels": value.labels, "indices": value.indices}
-            batches = [Batch.of(column, **known) for column in zip(*made, strict=True)]
+            batches = [Batch.of(column, **known) for column in zip(*result, strict=True)]
             return self._returned(batches)
         return self._returned(self._flows(value, hints, layout))
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the flow, or the first of the requested results."""
-        found = self._flows(x, None, None)
-        return found[0]
+        result = self._flows(x, None, None)
+        return result[0]
 
     def _returned(self, found: Seq[Any]) -> Any:
         return found[0] if len(found) == 1 else Flows(**dict(zip(self.requested, found, strict=True)))
@@ -173,15 +173,15 @@ class OpticalFlow(Arrays):
         self._check_no_hints(hints, "a list")
         if not values:
             raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
-        made = self._flows_of_each(values, layout)
-        return self._returned([like_container(values, list(column)) for column in zip(*made, strict=True)])
+        result = self._flows_of_each(values, layout)
+        return self._returned([like_container(values, list(column)) for column in zip(*result, strict=True)])
 
     def _flows_of_each(self, values: Seq[Any], layout: str | None) -> list[list[Any]]:
         """Return the results for each of some arrays or sequences, concurrently if they are on the CPU."""
-        made: list[list[Any]] = [[]] * len(values)
+        result: list[list[Any]] = [[]] * len(values)
 
         def one(number: int) -> None:
-            made[number] = self._flows(values[number], None, layout)
+            result[number] = self._flows(values[number], None, layout)
 
         arrays = [one.data if isinstance(one, Sequence) else one for one in values]
         on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in arrays)
@@ -190,7 +190,7 @@ class OpticalFlow(Arrays):
         else:
             for number in range(len(values)):
                 one(number)
-        return made
+        return result
 
     def _check_no_hints(self, hints: Any, what: str) -> None:
         if hints is not None:
@@ -208,8 +208,8 @@ class OpticalFlow(Arrays):
             padded = _padded(value, frames)
             pairs = self._pairs(frames, padded, hints, operand)
             found = self._computed(pairs, operand.array)
-            made = [self._typed(getattr(found, name)) for name in self.requested]
-            return [self._wrap_result(value, one, letters) for one in made]
+            result = [self._typed(getattr(found, name)) for name in self.requested]
+            return [self._wrap_result(value, one, letters) for one in result]
 
     def _check(self, operand: ArrayOperand, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
@@ -296,9 +296,9 @@ class OpticalFlow(Arrays):
     def _typed(self, values: Array) -> Array:
         if self.dtype != "int16" or values.dtype != np.float32:
             return values
-        made = namespace(values).empty(values.shape, np.int16)
-        _each_frame(to_fixed, made, values)
-        return made
+        result = namespace(values).empty(values.shape, np.int16)
+        _each_frame(to_fixed, result, values)
+        return result
 
     def _wrap_result(self, value: Any, nfhwc: Array, letters: str) -> Any:
         """Return a result as the type of the value, with its metadata."""
@@ -360,11 +360,11 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
     sequences = (
         value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
     )
-    found = np.zeros(frames.shape[:2], bool)
+    result = np.zeros(frames.shape[:2], bool)
     for sample, one in enumerate(sequences):
         if one.frames is not None:
-            found[sample] = one.frames < 0
-    return found
+            result[sample] = one.frames < 0
+    return result
 
 
 @cache  # logs each reason once

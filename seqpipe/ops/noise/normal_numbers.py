@@ -61,8 +61,8 @@ def normal(bits: Bits) -> Floats:
     outside = np.abs(position)
     line = normal_lines()[(outside.view(np.uint32) >> np.uint32(_PART_BITS)) - np.uint32(_FIRST)]
     size = line[..., 0] + line[..., 1] * outside
-    found: Floats = np.copysign(size, position)
-    return found
+    result: Floats = np.copysign(size, position)
+    return result
 
 
 def fast_normal(bits: Bits) -> Floats:
@@ -70,6 +70,6 @@ def fast_normal(bits: Bits) -> Floats:
     native = native_noise()
     if native is None:
         return normal(bits)
-    found = np.empty(bits.shape, np.float32)
-    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(found))
-    return found
+    result = np.empty(bits.shape, np.float32)
+    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(result))
+    return result

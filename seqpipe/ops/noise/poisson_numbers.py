@@ -49,10 +49,10 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
         bits: of the same shape.
     """
     few = mean < FEW
-    found = np.empty_like(mean)
-    found[few] = _counted(mean[few], uniform(bits[few]))
-    found[~few] = _expanded(mean[~few], normal(bits[~few]))
-    return found
+    result = np.empty_like(mean)
+    result[few] = _counted(mean[few], uniform(bits[few]))
+    result[~few] = _expanded(mean[~few], normal(bits[~few]))
+    return result
 
 
 def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -64,8 +64,8 @@ def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     position = bits.astype(np.uint64) * np.uint64(SLOTS)
     slot, rest = (position >> np.uint64(32)).astype(np.uint32), position.astype(np.uint32)
     entry = tables_of(float(factor))[levels, slot]
-    found = np.where(rest < entry, slot, entry & np.uint32(63)).astype(np.float32)
-    return _with_many(found, levels, factor, bits)
+    result = np.where(rest < entry, slot, entry & np.uint32(63)).astype(np.float32)
+    return _with_many(result, levels, factor, bits)
 
 
 def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -74,11 +74,11 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     if native is None:
         return counts_of(levels, factor, bits)
     tables = tables_of(float(factor))
-    found = np.empty(bits.shape, np.float32)
+    result = np.empty(bits.shape, np.float32)
     native.seqpipe_counts(
-        buffer_of(bits), levels.ctypes.data, levels.size, buffer_of(tables), SLOTS, buffer_of(found)
+        buffer_of(bits), levels.ctypes.data, levels.size, buffer_of(tables), SLOTS, buffer_of(result)
     )
-    return _with_many(found, levels, factor, bits)
+    return _with_many(result, levels, factor, bits)
 
 
 def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -151,16 +151,16 @@ def _swept(table: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 def _counted(mean: Floats, number: Floats) -> Floats:
     """Return the number of events at which the cumulative probability reaches a number."""
-    found = np.zeros_like(mean)
+    result = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
     at = np.flatnonzero((total < number) & (probability > _LEAST))
     while at.size:
-        found[at] += np.float32(1)
-        probability[at] *= mean[at] / found[at]
+        result[at] += np.float32(1)
+        probability[at] *= mean[at] / result[at]
         total[at] += probability[at]
         at = at[(total[at] < number[at]) & (probability[at] > _LEAST)]
-    return found
+    return result
 
 
 def _expanded(mean: Floats, w: Floats) -> Floats:
@@ -169,8 +169,8 @@ def _expanded(mean: Floats, w: Floats) -> Floats:
     first = mean + root * w + (np.float32(1 / 3) + square * np.float32(1 / 6))
     second = (w * np.float32(-1 / 36) - square * w * np.float32(1 / 72)) * by_root
     third = np.float32(-8 / 405) + square * np.float32(7 / 810) + square * square * np.float32(1 / 270)
-    found: Floats = np.fmax(np.floor(first + second + third * (by_root * by_root)), np.float32(0))
-    return found
+    result: Floats = np.fmax(np.floor(first + second + third * (by_root * by_root)), np.float32(0))
+    return result
 
 
 def _exp(x: Floats) -> Floats:
@@ -178,10 +178,10 @@ def _exp(x: Floats) -> Floats:
     power = np.rint(x * np.float32(1.44269502))
     rest = x - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)  # ln 2 in two parts
     scale: Floats = ((power.astype(np.int32) + 127) << 23).view(np.float32)
-    found: Floats = rest * np.float32(_EXP[0])
+    result: Floats = rest * np.float32(_EXP[0])
     for coefficient in _EXP[1:-1]:  # by Horner's rule
-        found += np.float32(coefficient)
-        found *= rest
-    found += np.float32(_EXP[-1])
-    found *= scale
-    return found
+        result += np.float32(coefficient)
+        result *= rest
+    result += np.float32(_EXP[-1])
+    result *= scale
+    return result

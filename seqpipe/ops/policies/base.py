@@ -75,10 +75,10 @@ class _Act:
         if not self.op.traits.pointwise or self._spec.dtype != "uint8":
             return None
         values = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
-        found: npt.NDArray[np.uint8] = run_same_shape(
+        result: npt.NDArray[np.uint8] = run_same_shape(
             self.op, self.op.cpu, values, self.p, fast=True
         ).reshape(256)
-        return found
+        return result
 
     @cached_property
     def row(self) -> bytes:
@@ -256,13 +256,13 @@ class Policy(InSteps, Geometry, register=False):
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
         """The operator of each step; steps of one kind share it."""
-        made: dict[type[Declaration], Declaration] = {}
+        result: dict[type[Declaration], Declaration] = {}
         for name in self.names:
-            if name in STEPS and (kind := STEPS[name].op) not in made:
+            if name in STEPS and (kind := STEPS[name].op) not in result:
                 own: Values = {"fill_value": self.fill_value, "interp_type": self.interp_type}
                 values = STEPS[name].values(1.0, _SAMPLE)
-                made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
-        return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
+                result[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
+        return {name: result[STEPS[name].op] for name in self.names if name in STEPS}
 
     def _plan(self, p: Any, spec: Spec) -> list[_Act]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
@@ -277,40 +277,40 @@ class Policy(InSteps, Geometry, register=False):
 
     def _chosen(self, p: Any) -> list[DrawnStep]:
         """Return the steps for the parameters of a sample."""
-        found = []
+        result = []
         for n, bin_index, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
                 name, signed, magnitudes = self._table[int(n)]
                 magnitude = magnitudes[int(bin_index)]
-                found.append(DrawnStep(name, magnitude * sign if signed else magnitude))
-        return found
+                result.append(DrawnStep(name, magnitude * sign if signed else magnitude))
+        return result
 
     def _bins(self, p: Any) -> list[float]:
         """Return the bin of each step of a sample; their number limits the steps."""
-        found: list[float] = p.bins.tolist()
-        return found
+        result: list[float] = p.bins.tolist()
+        return result
 
     def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_Act]:
         """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
-        found = []
+        result = []
         for one in drawn:
             step = STEPS.get(one.name)
             # images with one channel have no color
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            found.append(self._acts.get(key) or self._create(key, spec))
-        return found
+            result.append(self._acts.get(key) or self._create(key, spec))
+        return result
 
     def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
-        found = _Act(self._operators[name], values, spec)
+        result = _Act(self._operators[name], values, spec)
         if len(self._acts) >= _KEPT:
             self._acts.clear()
-        self._acts[key] = found
-        return found
+        self._acts[key] = result
+        return result
 
     @cached_property
     def _plans(self) -> dict[tuple[Any, ...], list[_Act]]:

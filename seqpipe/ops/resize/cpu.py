@@ -77,8 +77,8 @@ def quickly_resampled(
     frames, height, width, channels = x.shape
     if x.strides[2:] != (channels * x.itemsize, x.itemsize):
         x = np.ascontiguousarray(x)
-    made = x.dtype if x.dtype == dtype else _FLOATS
-    out = np.empty((frames, rows[1], columns[1], channels), made)
+    result = x.dtype if x.dtype == dtype else _FLOATS
+    out = np.empty((frames, rows[1], columns[1], channels), result)
     down, across = _packed(*rows, height, 1), _packed(*columns, width, channels)
     values = width * channels
     between = np.zeros(values + columns[1] * channels + 2 * _LANES, np.float32)
@@ -92,7 +92,7 @@ def quickly_resampled(
             *(down.totals, across.totals, _address(out), sums, line),
         ),
     )
-    native.seqpipe_resample(call.buffer_info()[0], frames, _KINDS[x.dtype, made])
+    native.seqpipe_resample(call.buffer_info()[0], frames, _KINDS[x.dtype, result])
     return out
 
 

@@ -157,13 +157,13 @@ class CropMirrorNormalize(Windowed, Geometry):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""
-        made = np.zeros(len(rows), _ROW)
+        result = np.zeros(len(rows), _ROW)
         matrices = self.mappings(rows, spec).matrices
-        made["acts"], made["mean"], made["gain"] = rows["acts"], rows["means"], rows["gains"]
-        made["step"], made["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
-        made["left"] = matrices[:, 0, 2] - (made["step"] < 0)
-        made["shift"] = self.shift
-        return made
+        result["acts"], result["mean"], result["gain"] = rows["acts"], rows["means"], rows["gains"]
+        result["step"], result["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
+        result["left"] = matrices[:, 0, 2] - (result["step"] < 0)
+        result["shift"] = self.shift
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Crop the window, and compute the formula."""

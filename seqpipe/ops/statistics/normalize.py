@@ -232,13 +232,13 @@ class _Computed(Normalize, register=False, function_name="normalize"):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
-        made = widened(rows, self.kernel_dtype())
-        made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
-        made["over_frames"], made["over_channels"] = 0 in self.reduced_axes, 3 in self.reduced_axes
-        made["ddof"] = self.ddof
+        result = widened(rows, self.kernel_dtype())
+        result["computes_mean"], result["computes_stddev"] = self.mean is None, self.stddev is None
+        result["over_frames"], result["over_channels"] = 0 in self.reduced_axes, 3 in self.reduced_axes
+        result["ddof"] = self.ddof
         nearest = np.float32(self.epsilon)
-        made["epsilon"] = nearest, self.epsilon - float(nearest)
-        return made
+        result["epsilon"] = nearest, self.epsilon - float(nearest)
+        return result
 
     def of_batch(self, parts: Seq[CallInput]) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that they are computed over.
@@ -277,19 +277,19 @@ class _ByStatistics(Normalize, register=False, function_name="normalize"):
     @classmethod
     def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _ByStatistics:
         """Return an operator with mean and variance, ``(F, H, W, C)`` or 1 in place of each."""
-        made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
-        made = made.with_occurrence(op.occurrence)
+        result = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
+        result = result.with_occurrence(op.occurrence)
         mean, variance = (
             np.reshape(value, (1,) * (4 - value.ndim) + value.shape) for value in (mean, variance)
         )
-        made.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
+        result.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
         has_body = max(*mean.shape[:3], *variance.shape[:3]) == 1 and mean.shape[3] <= _CHANNELS
-        made.override_traits(
+        result.override_traits(
             channels=op.traits.channels,
             channels_from=op.traits.channels_from,
-            body=made.traits.body if has_body else None,
+            body=result.traits.body if has_body else None,
         )
-        return made
+        return result
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
         """Derive the statistics of each channel, for kernels."""

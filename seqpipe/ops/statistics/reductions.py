@@ -198,8 +198,8 @@ class _Spread(_Float, register=False):
         """Compute the mean square of distances."""
         if p.mean is not None:
             return variance_of(x, p.mean, p.axes, self.ddof)
-        found = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
-        return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if found is None else found
+        result = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
+        return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if result is None else result
 
     def _more(self, operand: ArrayOperand, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
         mean = more["mean"]
@@ -245,8 +245,8 @@ class StdDev(_Spread, function_name="reductions.std_dev"):
 
 
 def _mean_square(x: Array, axes: tuple[int, ...]) -> Array:
-    found = mean_square_by_kernel(x, axes, from_mean=False)
-    return variance_of(x, namespace(x).zeros(()), axes) if found is None else found
+    result = mean_square_by_kernel(x, axes, from_mean=False)
+    return variance_of(x, namespace(x).zeros(()), axes) if result is None else result
 
 
 def _left(operand: ArrayOperand, axes: tuple[int, ...]) -> tuple[int, ...]:

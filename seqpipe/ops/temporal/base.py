@@ -102,9 +102,9 @@ class Order(Frames, register=False):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return a row for each frame of the result."""
         order = self._all_orders(rows, spec) if self.traits.rows_together else self.frame_order(rows, spec)
-        made = np.zeros(order.size, self.kernel_dtype())
-        made["shift"] = (order - np.arange(order.shape[-1])).ravel()
-        return made
+        result = np.zeros(order.size, self.kernel_dtype())
+        result["shift"] = (order - np.arange(order.shape[-1])).ravel()
+        return result
 
     def _all_orders(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """Return the orders of several samples, if :meth:`order` uses the last axis of parameters only."""

@@ -165,8 +165,8 @@ class FrameDifference(Frames, Op):
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Subtract the earlier frames."""
-        found = x[self.lag :] - x[: -self.lag]
-        return abs(found) if self.absolute else found
+        result = x[self.lag :] - x[: -self.lag]
+        return abs(result) if self.absolute else result
 
     def cpu(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Subtract uint8 by OpenCV if the dtype of the result holds the difference."""
@@ -177,8 +177,8 @@ class FrameDifference(Frames, Op):
             a, b = (np.ascontiguousarray(part).reshape(len(later), -1) for part in (later, earlier))
             bytes_: Any = cv2.absdiff(a, b) if self.absolute else cv2.subtract(a, b, dtype=cv2.CV_16S)
             return np.asarray(bytes_).reshape(later.shape)
-        found: Array = np.subtract(later, earlier, dtype=np.float32)
-        return np.abs(found, out=found) if self.absolute else found
+        result: Array = np.subtract(later, earlier, dtype=np.float32)
+        return np.abs(result, out=result) if self.absolute else result
 
     body = Body(
         "difference",

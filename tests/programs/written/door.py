@@ -19,6 +19,7 @@ rng = np.random.default_rng(3)
 IMG = [np.kron(rng.integers(0, 255, (6 + n, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8) for n in range(3)]
 SEQ = [rng.integers(0, 255, (4, 24, 32, 3)).astype(np.uint8) for _ in range(3)]
 BOX = np.array([[0.1, 0.2, 0.5, 0.6], [0.4, 0.4, 0.9, 0.8]], np.float32)
+EDGES = [np.kron(rng.integers(0, 2, (2, 6, 8, 3)), np.ones((1, 8, 8, 1))).astype(np.uint8) * 255 for _ in range(3)]
 LABELS = np.zeros((6, 8, 10), np.uint8)
 LABELS[1:3, 2:5, 3:7], LABELS[3, 5, 7], LABELS[4:6, 6:8, :2] = 1, 1, 2  # those of 1 meet in a corner only
 VOLUMES = [
@@ -212,6 +213,21 @@ def pads():
         fn.pad(
             fn.external_source(lambda: [np.arange(n + 1, dtype=np.int32) for n in range(3)]), fill_value=-1
         ),
+    )
+
+
+@case
+def resize_by_sample():
+    edges = fn.external_source(lambda: EDGES, layout="FHWC")
+    sizes = fn.external_source(lambda: [np.array(x, np.float32) for x in ([20, 30], [31, 17], [44, 12])])
+    return (
+        fn.resize(edges, resize_shorter=32),
+        fn.resize(edges, resize_shorter=32, subpixel_scale=False),
+        fn.resize(edges, resize_x=num(20, 30, 40), antialias=False),
+        fn.resize(edges, size=sizes, interp_type=types.INTERP_TRIANGULAR),
+        fn.resize(edges, resize_longer=num(20, 30, 40), interp_type=types.INTERP_LINEAR),
+        fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20), mirror=1),
+        fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 21), mirror=3, crop_pos_y=0.1),
     )
 
 
