@@ -368,12 +368,13 @@ class _Remote(Source):
                 advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
             ) from error
         except FileNotFoundError as error:
+            reason = error.__cause__  # fsspec takes a host that cannot be connected to for a missing file
+            if isinstance(reason, OSError) and not isinstance(reason, FileNotFoundError):
+                raise _unreachable(reason, url) from error
             raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
         except Exception as error:
             # Storage packages have exceptions of their own, such as botocore's, with no common base class.
-            raise SourceError(
-                f"cannot be reached ({_text(error)})", source=url, advice="Check URL and credentials"
-            ) from error
+            raise _unreachable(error, url) from error
         protocols = {*_as_tuple(self._fs.protocol)}
         self._over_s3 = bool({"s3", "s3a"} & protocols) and hasattr(self._fs, "_call_s3")
         self._over_http = bool({"http", "https"} & protocols) and self._fs.async_impl
@@ -506,6 +507,10 @@ def _tag_of(details: dict[str, Any]) -> str | None:
     names = ("ETag", "LastModified", "Last-Modified", "mtime", "created")
     tag = next((details[name] for name in names if details.get(name)), None)
     return None if tag is None else str(tag)
+
+
+def _unreachable(error: Exception, url: str) -> SourceError:
+    return SourceError(f"cannot be reached ({_text(error)})", source=url, advice="Check URL and credentials")
 
 
 def _text(error: Exception) -> str:
