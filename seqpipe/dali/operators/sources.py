@@ -80,7 +80,7 @@ def started(call: DaliCall, dataset: Any) -> list[Any]:
     pads = bool(call.take("pad_last_batch", False))
     call.done()
     source = Indexed(dataset, pipe.batch_size, "pad" if pads else "fill")
-    pipe.register(call.name, source)
+    pipe.register_source(call.name, source)
     return list(nodes_of(source, plain=False))
 
 
@@ -113,7 +113,7 @@ def video_reader(call: DaliCall) -> Any:
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
-    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu() is not None
+    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu_index() is not None
     reader = Video(
         **listed,
         **order_of(call, -1),
@@ -123,7 +123,7 @@ def video_reader(call: DaliCall) -> Any:
         pad_mode=pad_mode,
         fill_value=call.take("fill_value", 0),
         color="RGB" if image_type is None else image_type.name,
-        device=f"cuda:{pipe.gpu()}" if wants_gpu else "cpu",
+        device=f"cuda:{pipe.gpu_index()}" if wants_gpu else "cpu",
         threads=pipe.num_threads,
         on_error="raise",
     )
@@ -463,7 +463,7 @@ def external_source(call: DaliCall) -> Any:
             )
         else:
             made = External(source, form, pipe.batch_size, copies=copies, **options)
-    pipe.register(name, made)
+    pipe.register_source(name, made)
     nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(made, plain=False)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
