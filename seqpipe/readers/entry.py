@@ -27,7 +27,7 @@ class Entry(NamedTuple):
         key: name in the fingerprint, which stays the same if the whole dataset is moved.
         label: the label, as :class:`seqpipe.readers.labels.LabelParser` returns it; -1 for none.
         part: the range to use; None for the whole video.
-        place: the line that lists the video, as a sentence for messages, or "".
+        listed_at: the line that lists the video, as a sentence for messages, or "".
         fields: values of further columns by name: numbers, strings, arrays.
     """
 
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     key: str
     label: Any = NO_LABEL
     part: Range | None = None
-    place: str = ""
+    listed_at: str = ""
     fields: Mapping[str, Any] = _NONE
 
 

@@ -170,7 +170,13 @@ def test_hints_help_with_large_motion(method):
 def test_temporal_hints_follow_a_sequence():
     frames = clip(5)
     found = fn.optical_flow(frames, temporal_hints=True)
-    assert (found[0] == fn.optical_flow(frames)[0]).all()
+    bare = fn.optical_flow(frames)
+    assert (found[0] == bare[0]).all()
+    for pair in range(1, len(found)):
+        assert (
+            found[pair] == fn.optical_flow(frames[pair : pair + 2], hints=found[pair - 1 : pair])[0]
+        ).all()
+        assert (found[pair] != bare[pair]).any()
     assert np.abs(np.median(found, (0, 1, 2)) - (2, 1)).max() < 0.1
     again = fn.optical_flow(np.stack([frames, frames]), temporal_hints=True)
     assert (again == found).all()

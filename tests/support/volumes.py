@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import io
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from data_scripts.make_volumes import BALLS, make
 
 from .media import MADE_DIR, shared_manifest, shared_media
 
-__all__ = ["assert_places", "centers", "needs", "phantom_path", "shared_volume", "shared_volumes"]
+__all__ = ["Watched", "assert_places", "centers", "needs", "phantom_path", "shared_volume", "shared_volumes"]
 
 _NEEDS = {
     "nii": "nibabel",
@@ -29,6 +30,18 @@ _NEEDS = {
     "doubled": "pydicom",
     "uneven": "pydicom",
 }
+
+
+class Watched(io.BytesIO):
+    """A file that counts the bytes that are read of it."""
+
+    taken = 0
+
+    def read(self, size=-1):
+        """Read, and count."""
+        data = super().read(size)
+        self.taken += len(data)
+        return data
 
 
 def needs(library: str):

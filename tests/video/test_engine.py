@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+import subprocess
+import sys
 import threading
 import time
 
@@ -26,7 +30,7 @@ from seqpipe.video.engine.engine import Engine, available_cores
 from seqpipe.video.plan.jobs import cut_jobs
 from seqpipe.video.plan.request import Request
 from tests.support.decoders import count_packets
-from tests.support.media import entry, made
+from tests.support.media import ROOT, entry, made
 
 
 def request(name, frames, **options):
@@ -263,3 +267,49 @@ def test_who_waits_while_another_thread_closes_is_told_so():
     closing.join()
     with pytest.raises(BackendError, match="no work can be started: the reader was closed"):
         engine.submit([request("h264", [3])])
+
+
+DROPPED = """
+import threading
+import cv2, numpy
+from seqpipe.video.engine.engine import Engine
+
+first, second = numpy.random.default_rng(0).integers(0, 255, (2, 240, 320), dtype=numpy.uint8)
+begun = threading.Event()
+
+def compute(number):
+    if number:
+        begun.set()
+    for _ in range(50 * number):
+        cv2.DISOpticalFlow_create(0).calc(first, second, None)
+
+engine = Engine(2)
+results = engine.map(compute, range(3))
+next(results)
+begun.wait(60)
+results.close()
+del engine, results
+"""
+
+
+def test_a_program_ends_while_a_thread_of_a_dropped_engine_computes():
+    """Python ends a daemon thread where it next takes the GIL: within OpenCV's C++ code, that aborted the program."""
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_engine_that_is_dropped_leaves_nothing_for_the_programs_end(monkeypatch):
+    registered = []
+    monkeypatch.setattr(atexit, "register", lambda call: registered.append(call) or call)
+    monkeypatch.setattr(atexit, "unregister", registered.remove)
+    engine = Engine(2)
+    assert list(engine.map(abs, range(4))) == [0, 1, 2, 3]
+    threads = [thread for crew in registered for thread in crew.__self__.threads]
+    assert threads
+    del engine
+    gc.collect()
+    for thread in threads:
+        thread.join(60)
+    assert registered == []

@@ -252,6 +252,16 @@ def test_frames_outside_are_named(video, bad):
             ask()
 
 
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [(10**400, "inf"), (-(10**400), "-inf"), (float("inf"), "inf"), (1e9, "1000000000.000000")],
+)
+def test_times_outside_are_named(video, time, said):
+    """A whole number may be larger than any float."""
+    with pytest.raises(FrameRangeError, match=rf": {said} s is not in the video; allowed: from 0\.000000 s"):
+        video.frame_at(time)
+
+
 def test_numbers_must_be_whole(video):
     with pytest.raises(ParameterError, match=r"1\.5 is not a frame number.*use at"):
         video[1.5]

@@ -195,6 +195,17 @@ def test_what_cannot_be_opened_says_why(origin, error, match):
         open_source(origin)
 
 
+def test_links_that_lead_nowhere_are_named_as_links(tmp_path):
+    (tmp_path / "gone.mp4").symlink_to("elsewhere.mp4")
+    (tmp_path / "loop.mp4").symlink_to("loop.mp4")
+    with pytest.raises(SourceNotFoundError, match=r"no such file .* It is a link: restore the file"):
+        open_source(tmp_path / "gone.mp4").stamp()
+    with pytest.raises(
+        SourceError, match=r"loop.mp4: cannot be opened \(Too many levels of symbolic links\)"
+    ):
+        open_source(tmp_path / "loop.mp4").stamp()
+
+
 def test_a_pipe_is_refused():
     read_end, write_end = os.pipe()
     with (

@@ -56,6 +56,12 @@ def test_another_part_and_interpolation_can_be_chosen(sample):
     assert done["ct"].data.min() == -500.0
 
 
+def test_labels_are_background_outside_of_their_grid(sample):
+    full = Labels(seqpipe.Sequence(np.full((8, 16, 20, 1), 3, np.uint8), "DHWC", affine=CT), classes=4)
+    done = align({"pet": sample["pet"], "mask": full}, fill_value=-500.0)
+    assert set(np.unique(done["mask"].array)) == {0, 3}
+
+
 def test_operators_name_it_where_grids_differ_and_take_what_it_gives(sample):
     for op in (ops.RandomAffine3d(rotate=(10, 10, 10)), ops.Flip(horizontal=1)):
         with pytest.raises(ParameterError, match=r"seqpipe\.volume\.align\(sample\) resamples"):

@@ -14,6 +14,7 @@ import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
+from seqpipe.readers.volumes.listing import in_fold
 from seqpipe.sampling import EpochOrder
 from seqpipe.sampling.blocks import BlockOrder
 from seqpipe.volume import save
@@ -341,6 +342,11 @@ def test_folds_split_subjects_and_nobody_twice(folder):
     assert sorted(held_out) == sorted(whole)
 
 
+def test_a_subject_stays_in_its_fold_from_version_to_version():
+    folds = [[k for k in range(5) if in_fold(f"subject{number}", (k, 5))] for number in range(12)]
+    assert folds == [[1], [2], [3], [4], [1], [2], [4], [1], [4], [1], [4], [2]]
+
+
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):
     path = folder / "cases.csv"
     path.write_text("image,label,subject\nimages/case0.nii.gz,labels/case0.nii.gz,Ann\n", encoding="utf-8")
@@ -365,6 +371,9 @@ def test_a_manifest_names_parts_and_subjects(folder, tmp_path):
         ({"fold": (3, 3)}, "fold=(3, 3) is not valid"),
         ({"validation": True}, "validation needs a fold"),
         ({"files": []}, "exclude one another"),
+        ({"subjects": ["a"]}, "subjects and file_root exclude one another"),
+        ({"labels": ["a.nii"]}, "labels and file_root exclude one another"),
+        ({"file_root": None, "files": [{}]}, "files[0]={} names no files"),
         ({"orientation": "XYZ"}, "orientation='XYZ' is not valid"),
         ({"shard": (2, 2)}, "shard=(2, 2) is not valid"),
         ({"open_volumes": 0}, "open_volumes=0 is not valid"),
@@ -413,6 +422,35 @@ def test_labels_that_are_not_whole_numbers_are_refused(folder, tmp_path):
     dataset = Volume(files=[folder / "images/case0.nii.gz"], labels=[tmp_path / "half.nii.gz"])
     with dataset, pytest.raises(SourceError, match=r"the label 0\.5 is not a whole number"):
         dataset.sample(0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (0, 255, "uint8"),
+        (0, 256, "int16"),
+        (-1, 255, "int16"),
+        (0, 40_000, "uint16"),
+        (-1, 40_000, "int32"),
+        (0, 70_000, "int32"),
+        (0, 2**31, None),
+        (-(2**31) - 1, 0, None),
+    ],
+)
+@pytest.mark.parametrize("stored", [np.float64, np.int64])
+def test_labels_take_few_bytes_and_keep_their_values(tmp_path, low, high, dtype, stored):
+    values = np.full((4, 5, 6), low, stored)
+    values[1, 2, 3] = high
+    for name in ("image", "label"):
+        np.save(tmp_path / f"{name}.npy", values)
+    with Volume(files=[tmp_path / "image.npy"], labels=[tmp_path / "label.npy"]) as dataset:
+        if dtype is None:
+            with pytest.raises(SourceError, match=r"labels go from .* to .*; allowed: 32 bits"):
+                dataset.sample(0)
+            return
+        found = dataset.sample(0)["label"].data
+    assert found.dtype == dtype
+    assert np.array_equal(found[..., 0], values)
 
 
 def test_a_dataset_goes_on_in_another_process(folder):
@@ -489,7 +527,7 @@ def test_blocks_give_every_patch_once_and_keep_volumes_together():
                 own = order.samples(epoch) // per
                 for first in range(0, len(own), block * per):
                     assert len(set(own[first : first + block * per].tolist())) <= block
-                some = np.arange(len(own))[::2]
-                assert np.array_equal(order.samples(epoch, some), order.samples(epoch)[some])
+                for some in (np.arange(len(own))[::2], np.arange(0)):
+                    assert np.array_equal(order.samples(epoch, some), order.samples(epoch)[some])
     with pytest.raises(ParameterError, match="position=9 is not valid"):
         BlockOrder(volumes=EpochOrder(size=3), per_volume=3).samples(0, np.array([9]))

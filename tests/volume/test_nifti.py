@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 import seqpipe
 from seqpipe import Sequence
-from seqpipe.errors import ParameterError, SourceError
+from seqpipe.errors import ParameterError, SourceError, UnreadableSourceError
 from seqpipe.parts import Labels
 from seqpipe.volume import save, to_canonical
 from seqpipe.volume.formats.nifti import TYPES
 from seqpipe.volume.formats.write import nifti_bytes, quaternion_of
+from seqpipe.volume.space import quaternion_matrix
 from tests.support.volumes import needs
 
 SHAPE = (5, 6, 7)
@@ -53,6 +54,16 @@ def test_every_type_in_both_byte_orders(number, order, tmp_path):
         assert found.data.dtype == kind
         assert np.array_equal(found.data[..., 0], array.T)
         assert np.array_equal(volume[1:3, 2:3].data, found.data[1:3, 2:3])
+
+
+def test_a_sixth_axis_is_refused_unless_it_is_one_long():
+    array = np.arange(5 * 6 * 7, dtype=np.int16).reshape(5, 6, 7, 1, 1, 1)
+    with opened(image_of(array)) as volume:
+        assert np.array_equal(volume.sequence().data[..., 0], array[..., 0, 0, 0].T)
+    with pytest.raises(
+        UnreadableSourceError, match="the volume has the shape 5×6×7×1×1×2; allowed: columns, rows"
+    ):
+        opened(image_of(np.concatenate([array, array], axis=5)))
 
 
 @pytest.mark.parametrize(("channels", "number"), [(3, 128), (4, 2304)])
@@ -195,6 +206,13 @@ def test_what_is_written_is_where_it_was_for_nibabel_and_itk(affine):
         assert volume.orientation == "".join(nibabel.aff2axcodes(image.affine))
         canonical = to_canonical(volume.sequence())
         assert canonical.orientation == "RAS"
+
+
+@pytest.mark.parametrize(("qfac", "sign"), [(1.0, 1), (0.0, 1), (-1.0, -1)])
+def test_a_quaternion_is_left_handed_for_a_negative_qfac_alone(qfac, sign):
+    """NIfTI takes 0, of files that leave pixdim[0] empty, as 1."""
+    found = quaternion_matrix((0.0, 0.0, 0.0), (2.0, 3.0, 4.0), (5.0, 6.0, 7.0), qfac)
+    np.testing.assert_array_equal(found, [[2, 0, 0, 5], [0, 3, 0, 6], [0, 0, 4 * sign, 7], [0, 0, 0, 1]])
 
 
 def test_a_sheared_affine_has_no_quaternion():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ import seqpipe
 from seqpipe.errors import SourceNotFoundError
 from seqpipe.readers import Volume
 from seqpipe.volume import VolumeReader, save
+from tests.support.volumes import Watched
 
 VALUES = np.random.default_rng(0).integers(-1000, 1000, (40, 64, 64, 1)).astype(np.int16)
 VOLUME = seqpipe.Sequence(VALUES, "DHWC", affine=np.diag([-2.0, 1.0, 1.0, 1.0])[:, [2, 1, 0, 3]])
@@ -42,14 +41,6 @@ def test_urls_open_as_paths_do(files, ending):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_opening_reads_no_voxels(files, ending):
-    class Watched(io.BytesIO):
-        taken = 0
-
-        def read(self, size=-1):
-            data = super().read(size)
-            self.taken += len(data)
-            return data
-
     data = (files / f"v{ending}").read_bytes()
     assert len(data) > 200_000
     file = Watched(data)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 import seqpipe
 from seqpipe.errors import DamagedSourceError
 from seqpipe.volume import VolumeReader
-from tests.support.volumes import needs
+from tests.support.volumes import Watched, needs
 
 SHAPES = {3: (7, 6, 5), 4: (3, 7, 6, 5), 5: (2, 3, 7, 6, 5)}  # of the stored array, the slowest axis first
 
@@ -46,17 +44,6 @@ def test_windows_are_those_of_the_array(files, data):
         if series:
             times = data.draw(st.lists(st.integers(0, len(array) - 1), min_size=1, max_size=4))
             assert np.array_equal(reader.sequence(times=times).data, array[times])
-
-
-class Watched(io.BytesIO):
-    """A file that knows how many bytes were read of it."""
-
-    taken = 0
-
-    def read(self, size=-1):
-        data = super().read(size)
-        self.taken += len(data)
-        return data
 
 
 @pytest.mark.parametrize("ending", [".nii", ".npy", ".nrrd", ".mha"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import pickle
 
@@ -68,6 +69,53 @@ def test_bytes_and_file_objects_open_as_paths_do(name):
     for origin in (data, io.BytesIO(data), phantom_path(name).as_uri()):
         with seqpipe.open(origin) as volume:
             assert np.array_equal(volume[4:9, 1:2].data[..., 0], phantom()[4:9, 1:2])
+
+
+COMPRESSED = {
+    "nii": False,
+    "nii_gz": True,
+    "nrrd": True,
+    "nrrd_raw": False,
+    "mha": True,
+    "npy": False,
+    "npz": True,
+}
+
+
+@pytest.mark.parametrize(("name", "compressed"), COMPRESSED.items())
+def test_it_is_known_whether_a_file_is_compressed(name, compressed):
+    with seqpipe.open(phantom_path(name)) as volume:
+        assert volume.info.compressed is compressed
+    if name in ("nii", "npy"):  # others compress their voxels themselves
+        with seqpipe.open(gzip.compress(phantom_path(name).read_bytes())) as volume:
+            assert volume.info.compressed is True
+            assert np.array_equal(volume.sequence().data[..., 0], phantom())
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "chosen"),
+    [
+        (["scan"], None, "scan"),
+        (["scan", "affine"], None, "scan"),
+        (["mask", "image"], None, "image"),
+        (["arr_1", "arr_0"], None, "arr_0"),
+        (["mask", "image"], "mask", "mask"),
+        (["mask", "scan"], None, "the archive has 2 arrays; allowed: mask, scan. Name one with key"),
+        (["image"], "scan", "the archive has no array 'scan'; allowed: image"),
+        (["image", "data"], "scan", "the archive has no array 'scan'; allowed: image, data"),
+        (["affine"], None, "the archive has 0 arrays; allowed: an archive with an array"),
+    ],
+)
+def test_the_array_of_an_archive_is_the_only_the_usual_or_the_named_one(tmp_path, names, key, chosen):
+    arrays = {name: np.full((3, 4, 5), number, np.int16) for number, name in enumerate(names)}
+    np.savez(tmp_path / "v.npz", **{**arrays, **({"affine": np.eye(4)} if "affine" in names else {})})
+    options = {} if key is None else {"key": key}
+    if chosen not in names:
+        with pytest.raises(UnreadableSourceError, match=chosen):
+            seqpipe.open(tmp_path / "v.npz", **options)
+        return
+    with seqpipe.open(tmp_path / "v.npz", **options) as volume:
+        assert (volume.sequence().data == names.index(chosen)).all()
 
 
 def test_what_is_made_of_a_pickle_reads_the_same():
@@ -230,7 +278,7 @@ def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
 
 
 def test_pictures_are_ordered_as_people_count():
-    from seqpipe.volume.formats.picture_stack import natural_order
+    from seqpipe.volume.formats.image_stack import natural_order
 
     assert natural_order(["s10.png", "s9.png", "S1.png"]) == ["S1.png", "s9.png", "s10.png"]
 

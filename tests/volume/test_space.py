@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import ndimage
+from scipy import ndimage, signal
 
 import seqpipe
 import seqpipe.volume.resampling.gather as module
@@ -27,7 +27,7 @@ from seqpipe.volume import (
     to_sitk,
     to_torchio,
 )
-from seqpipe.volume.patches.cutting import cut_patch
+from seqpipe.volume.patches.cutting import WeightIndex, cut_patch
 from seqpipe.volume.patches.grid import grid_starts, window_weights
 from seqpipe.volume.resampling.gather import gather
 from seqpipe.volume.space import Turn, check_orientation, grids_agree, to_axes, turn_to
@@ -332,7 +332,33 @@ def test_grids_refuse_what_does_not_fit():
         together.result()
     with pytest.raises(ParameterError, match=r"the output for 2 patches has the shape \(2, 8, 8, 8, 1\)"):
         together.add([0, 1], np.zeros((2, 8, 8, 8, 1)))
-    assert window_weights((8, 8, 8), "gaussian").min() >= 1e-3
+
+
+@pytest.mark.parametrize("patch", [(8, 5, 12), (1, 7, 4)])
+def test_weights_of_patches_are_the_windows_of_scipy(patch):
+    judges = {
+        "gaussian": lambda size: signal.windows.gaussian(size, size / 8),
+        "hann": lambda size: signal.windows.cosine(size) ** 2,
+        "constant": signal.windows.boxcar,
+    }
+    for weights, window in judges.items():
+        d, h, w = (window(size) for size in patch)
+        product = np.einsum("d,h,w->dhw", d, h, w)
+        wanted = np.maximum(product / product.max(), 1e-3)
+        np.testing.assert_allclose(window_weights(patch, weights), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_weights_of_voxels_are_finite_and_not_negative(bad):
+    weights = np.ones((2, 3, 4), np.float32)
+    weights[1, 2, 3] = bad
+    with pytest.raises(ParameterError, match=r"a\.nii: the map has weights that are negative or not finite"):
+        WeightIndex.of(weights, "a.nii")
+
+
+def test_one_slice_is_left_of_a_thin_volume():
+    thin = Sequence(np.ones((3, 20, 30, 1), np.uint8), "DHWC", affine=np.eye(4)[:, [2, 1, 0, 3]])
+    assert resample(thin, (10.0, 1.0, 1.0)).shape == (1, 20, 30, 1)
 
 
 def test_more_channels_than_went_in_come_out():

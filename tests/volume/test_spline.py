@@ -36,6 +36,15 @@ def test_it_is_scipy_s_order_three(fill, mode, parallel):
         assert np.abs(made[..., 0] - expected).max() < 1e-3
 
 
+@pytest.mark.parametrize("parallel", [True, False])
+def test_far_outside_is_the_fill_value(parallel):
+    matrix = np.eye(4)
+    matrix[0, 1] = 0.0 if parallel else 0.1
+    matrix[2, 3] = 40.0  # beyond the last column by more than any spline reaches
+    made = gather(np.ones((5, 6, 7, 1), np.float32), matrix, (5, 6, 7), "bspline", -3.0)
+    assert (made == -3.0).all()
+
+
 def test_windows_are_those_of_the_whole_and_integers_are_rounded(tmp_path):
     values = np.random.default_rng(1).normal(0, 300, (30, 32, 34, 1)).astype(np.int16)
     volume = seqpipe.Sequence(values, "DHWC", affine=AFFINE)

@@ -136,10 +136,10 @@ class Block(NamedTuple):
         """Return a block for samples for which nothing varies."""
         if samples == 1 and constant.alone is not None:
             return constant.alone
-        found = cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
+        result = cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
         if samples == 1:
-            constant.alone = found
-        return found
+            constant.alone = result
+        return result
 
     @classmethod
     def of_constants(cls, constants: tuple[ConstantRows, ...]) -> Block:

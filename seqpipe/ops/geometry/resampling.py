@@ -200,8 +200,8 @@ class Axes(NamedTuple):
 
 @lru_cache(maxsize=256)  # most operators use the same axes in every call
 def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
-    made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
-    return made.each()[0]
+    result = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
+    return result.each()[0]
 
 
 def _offset(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
@@ -220,12 +220,12 @@ class Taps(NamedTuple):
     """Source pixels and weights of the pixels of one axis.
 
     Attributes:
-        places: ``(taps, size)``, indices of source pixels, within the source.
+        indices: ``(taps, size)``, indices of source pixels, within the source.
         weights: float32, likewise.
         total: float32 ``(size,)``, the sum of the weights of each pixel.
     """
 
-    places: IntArray
+    indices: IntArray
     weights: Float32Array
     total: Float32Array
 
@@ -243,11 +243,11 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     first = (center - axis.reach + ONE // 2) >> 32
     nearest = ((first << 32) + ONE // 2 - center).astype(np.float32) * np.float32(1 / ONE)
     tap = np.arange(axis.taps)[:, None]
-    places = first + tap
-    inside = np.clip(places, 0, length - 1)
+    indices = first + tap
+    inside = np.clip(indices, 0, length - 1)
     weights = weights_of(axis, nearest + tap.astype(np.float32))
     if axis.cut:
-        weights = np.where(places == inside, weights, np.float32(0))
+        weights = np.where(indices == inside, weights, np.float32(0))
     total = np.zeros(size, np.float32)
     for one in weights:
         total += one
@@ -338,10 +338,10 @@ def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
     library = namespace(x)
     on_device = library.asarray
     down: Any = 0
-    for place, weight in zip(rows.places, rows.weights, strict=True):
-        down = down + on_device(weight)[:, None, None] * x[:, on_device(place)]
+    for indices, weight in zip(rows.indices, rows.weights, strict=True):
+        down = down + on_device(weight)[:, None, None] * x[:, on_device(indices)]
     along: Any = 0
-    for place, weight in zip(columns.places, columns.weights, strict=True):
-        along = along + on_device(weight)[:, None] * down[:, :, on_device(place)]
+    for indices, weight in zip(columns.indices, columns.weights, strict=True):
+        along = along + on_device(weight)[:, None] * down[:, :, on_device(indices)]
     part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
     return along * on_device(part)

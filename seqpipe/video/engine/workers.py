@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -46,15 +45,13 @@ class Workers:
 
     def __init__(self, count: int, name: str) -> None:
         self._count, self._name = count, name
-        self._process = os.getpid()
-        self._tasks: _Tasks = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._closed = False
-        self._lock = threading.Lock()
-        # Runs after all non-daemon threads have ended and before the interpreter is torn down.
-        self._at_exit = _at_exit(weakref.ref(self))
+        self._crew = _Crew()
+        # Runs after all non-daemon threads have ended and before the interpreter is torn down. A thread of a pool that
+        # was collected has to be waited for as well: one that is torn down inside of C++ code aborts the program.
+        # So the handler is unregistered once the pool and all of its threads are gone.
+        self._at_exit = Finalizer(atexit.unregister, atexit.register(self._crew.end))
         # Stop the threads when the pool is collected; finalizers take no lock, so any thread may collect it.
-        self._finalizers = [Finalizer(atexit.unregister, self._at_exit)]
+        self._finalizers: list[Finalizer] = []
 
     def submit(self, call: Callable[[], ResultT]) -> Future[ResultT]:
         """Run a call on one of the threads.
@@ -63,50 +60,67 @@ class Workers:
             BackendError: the pool is closed, or the program is ending.
         """
         future: InterruptibleFuture[ResultT] = InterruptibleFuture()
-        with self._lock:
-            if self._closed:
+        crew = self._crew
+        with crew.lock:
+            if crew.closed:
                 raise BackendError(
                     "no work can be started: the reader was closed, or the program is ending",
                     advice=CLOSED_MEANWHILE,
                 )
-            self._tasks.put(_Task(future, call))
-            if len(self._threads) < self._count:
-                name = f"{self._name}_{len(self._threads)}"
+            crew.tasks.put(_Task(future, call))
+            if len(crew.threads) < self._count:
+                name = f"{self._name}_{len(crew.threads)}"
                 # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
-                thread = threading.Thread(target=_serve, args=(self._tasks,), name=name, daemon=True)
-                self._threads.append(thread)
-                self._finalizers.append(Finalizer(self._tasks.put, None))
+                thread = threading.Thread(
+                    target=_serve, args=(crew.tasks, self._at_exit), name=name, daemon=True
+                )
+                crew.threads.append(thread)
+                self._finalizers.append(Finalizer(crew.tasks.put, None))
                 thread.start()
         return future
 
     def close(self) -> None:
         """Cancel queued calls, and wait for running ones."""
-        for task in self._shut_down():
+        for task in self._crew.shut_down():
             task.future.cancel()
-        atexit.unregister(self._at_exit)
-        for thread in self._threads:
+        atexit.unregister(self._crew.end)
+        self._crew.join()
+
+
+class _Crew:
+    """The threads of a pool and their queue, which may outlive the pool."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.tasks: _Tasks = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.closed = False
+        self.lock = threading.Lock()
+
+    def shut_down(self) -> list[_Task]:
+        """Tell the threads to end, and return the tasks that none of them has taken."""
+        dropped: list[_Task] = []
+        with self.lock:
+            self.closed = True
+            while (task := _next(self.tasks)) is not None:
+                dropped.append(task)
+            for _ in self.threads:
+                self.tasks.put(None)
+        return dropped
+
+    def join(self) -> None:
+        """Wait for the threads to end."""
+        for thread in self.threads:
             thread.join()
 
     def end(self) -> None:
         """Drop queued calls and wait for running ones: the program ends."""
-        if self._process == os.getpid():
-            self._shut_down()
-            for thread in self._threads:
-                thread.join()
-
-    def _shut_down(self) -> list[_Task]:
-        """Tell the threads to end, and return the tasks that none of them has taken."""
-        dropped: list[_Task] = []
-        with self._lock:
-            self._closed = True
-            while (task := _next(self._tasks)) is not None:
-                dropped.append(task)
-            for _ in self._threads:
-                self._tasks.put(None)
-        return dropped
+        if self.process == os.getpid():
+            self.shut_down()
+            self.join()
 
 
-def _serve(tasks: _Tasks) -> None:
+def _serve(tasks: _Tasks, _at_exit: Finalizer) -> None:
     """Run tasks until None comes; holds no reference to the pool, which could otherwise never be collected."""
     while (task := tasks.get()) is not None:
         if task.future.set_running_or_notify_cancel():
@@ -122,12 +136,3 @@ def _next(tasks: _Tasks) -> _Task | None:
         return tasks.get_nowait()
     except Empty:
         return None
-
-
-def _at_exit(workers: weakref.ref[Workers]) -> Callable[[], None]:
-    def end() -> None:
-        if (pool := workers()) is not None:
-            pool.end()
-
-    atexit.register(end)
-    return end

@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from errno import EACCES, EIO, ELOOP, EPERM
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
@@ -169,6 +170,10 @@ class _LocalFile(Source):
         except (OSError, ValueError) as error:  # ValueError for a name with a null character
             advice = "Check the path; a URL needs its scheme, such as s3://"
             reason = error.strerror if isinstance(error, OSError) else error
+            if isinstance(error, OSError) and error.errno in (EACCES, EIO, ELOOP, EPERM):
+                raise SourceError(f"cannot be opened ({reason})", source=self.name) from error
+            if os.path.islink(self.path):  # noqa: PTH114  as above
+                advice = "It is a link: restore the file that it leads to, or remove it"
             raise SourceNotFoundError(f"no such file ({reason})", source=self.name, advice=advice) from error
 
     def _check(self, stat: os.stat_result) -> None:
@@ -176,7 +181,8 @@ class _LocalFile(Source):
             raise UnreadableSourceError(
                 "this is a folder",
                 source=self.name,
-                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…)",
+                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…); folders of "
+                "frames are read by readers.FrameFolders",
             )
         if not S_ISREG(stat.st_mode):
             raise UnreadableSourceError(

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -66,11 +67,8 @@ def open_npy(source: Source, start: Start) -> StoredVolume:
     head = start.head(1 << 16)
     shape, fortran, dtype, offset = _header(head, source.name)
     info, storage = _described(shape, fortran, dtype, source.name, "npy")
-    compressed = start.compression is not None
-    info = VolumeInfo(**{**vars(info), "compressed": compressed})
-    return StoredVolume(
-        source, info, Storage(**{**vars(storage), "offset": offset, "compression": start.compression})
-    )
+    info = replace(info, compressed=start.compression is not None)
+    return StoredVolume(source, info, replace(storage, offset=offset, compression=start.compression))
 
 
 def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -155,8 +153,8 @@ class NpzVolume:
             affine = self._affine(archive, names.get("affine"))
         if affine is not None:
             affine, notes = checked_affine(affine, source.name)
-            info = VolumeInfo(**{**vars(info), "affine": affine, "space": "npz", "notes": notes})
-        self.info = VolumeInfo(**{**vars(info), "compressed": True})
+            info = replace(info, affine=affine, space="npz", notes=notes)
+        self.info = replace(info, compressed=True)
         self._storage, self._offset = storage, offset
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
@@ -167,9 +165,7 @@ class NpzVolume:
             data = stream.read(size)
         if len(data) < size:
             raise damaged(self.info.source, f"the array is {size - len(data):,} bytes too short")
-        stored = StoredVolume(
-            open_source(data), self.info, Storage(**{**vars(self._storage), "offset": self._offset})
-        )
+        stored = StoredVolume(open_source(data), self.info, replace(self._storage, offset=self._offset))
         return stored.read(box, chosen)
 
     @property

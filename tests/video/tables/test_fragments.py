@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.errors import SeqpipeError
-from seqpipe.video.index.build import build_index
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
-from seqpipe.video.tables import facts
 from tests.support import ffmpeg
 from tests.support.media import made
 
-from .test_lies import differences, outcome
+from .test_lies import MAY_DIFFER, outcome, refused_or_scanned
 from .test_same_as_scan import check_same
 
 FLAGS = {
@@ -58,16 +55,10 @@ def test_one_wrong_byte_gives_the_scan_an_error_or_the_same(fragmented, flags):
     random, other = np.random.default_rng(3), 0
     for at in random.integers(table, table + 320, 120).tolist():
         broken = data[:at] + bytes([data[at] ^ int(random.choice([1, 2, 16, 128, 255]))]) + data[at + 1 :]
-        facts.forget()
-        index = outcome(index_of_tables, broken)
-        if index is None or isinstance(index, SeqpipeError):
-            continue
-        truth = outcome(build_index, broken)
-        assert not isinstance(truth, SeqpipeError)
-        found = differences(index, truth)
+        found = refused_or_scanned(broken)
         other += bool(found)
         # a length that lies moves later frames within their piece; decoding them says so
-        assert found <= {"shown", "info", "end_s", "key"}, at
+        assert found <= MAY_DIFFER, at
     assert other <= 4
 
 
