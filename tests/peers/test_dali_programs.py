@@ -67,6 +67,7 @@ def data(tmp_path_factory) -> Path:
     for path in paths:
         _video(path)
     (root / "videos.txt").write_text("".join(f"{path} {n + 5}\n" for n, path in enumerate(paths)))
+    (root / "ranges.txt").write_text(f"{paths[0]} 3 8 24\n{paths[1]} 4 -30 -1\n")
     return root
 
 

@@ -154,7 +154,7 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
     """Return the arguments of :class:`seqpipe.readers.Video` that select files, and whether there are labels."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
-    by_frame = bool(call.take("file_list_frame_num", False))
+    by_frame = bool(call.take("file_list_frame_num", False)) | (call.take("file_list_format") == "frames")
     if sum(one is not None for one in (names, root, table)) != 1:
         raise call.wrong("which videos?", allowed="exactly one of filenames, file_root and file_list")
     if names is not None:

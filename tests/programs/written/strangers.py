@@ -269,6 +269,7 @@ def videos(folder):
         clips(folder, filenames=[one, two], sequence_length=16, labels=[1, 2], batch_size=1, runs=4),
         clips(folder, file_root=folder + "/videos", sequence_length=20),
         clips(folder, file_list=folder + "/videos.txt", sequence_length=20),
+        clips(folder, file_list=folder + "/ranges.txt", sequence_length=8, file_list_format="frames", batch_size=1, runs=5),
         clips(folder, filenames=[one], sequence_length=18, pad_mode="edge", batch_size=1, runs=3),
         clips(folder, filenames=[one], sequence_length=18, pad_mode="constant", fill_value=7, batch_size=1, runs=3),
         clips(folder, filenames=[one], sequence_length=8, pad_last_batch=True, batch_size=3),
