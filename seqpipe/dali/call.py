@@ -229,7 +229,7 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
             f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
         )
     on_gpu = asked in ("gpu", "mixed") or (asked is None and any(one.device == "gpu" for one in inputs))
-    device = "gpu" if on_gpu and pipe.gpu() is not None else "cpu"
+    device = "gpu" if on_gpu and pipe.gpu_index() is not None else "cpu"
     if asked == "gpu" and device == "gpu":
         inputs = [one.gpu() for one in inputs]
     args = {**row.defaults, **args}

@@ -105,7 +105,7 @@ _LIST: Final = (
         "experimental.readers.video",
         build=sources.video_reader,
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
-        accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
+        accept=(*sources.READER_ACCEPTS, "file_list_include_end", "file_list_rounding"),
     ),
     Row(
         "experimental.warp_perspective",
