@@ -302,6 +302,11 @@ class Intensity(Volumetric, register=False):
         """
         return [Call(lambda x: self.reference(x, p))]
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        (first,) = super().result_types(given)
+        return (first if first.dtype is None else replace(first, dtype=self.result_dtype(first.dtype)),)
+
     @property
     def asks_mask(self) -> bool:
         """Whether it uses ``p.mask``, which is expensive to compute."""
@@ -315,7 +320,7 @@ class Intensity(Volumetric, register=False):
             channel: number of the channel among those of all images of the sample.
             about: further facts about the image.
         """
-        own = self.of_channel(p, channel)
+        own = self.of_channel(p, channel) if p.acts else None
         return None if own is None else SimpleNamespace(**vars(own), **about)
 
     def done_to(self, values: Array, p: Drawn, place: int, about: dict[str, Any]) -> Array:
@@ -340,7 +345,10 @@ class Intensity(Volumetric, register=False):
         return out.astype(dtype, copy=False)
 
     def result_dtype(self, dtype: str) -> str:
-        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers."""
+        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers.
+
+        It does not depend on the draw: images of integers that the operator leaves unchanged are converted, too.
+        """
         return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
