@@ -96,11 +96,11 @@ class Change:
 
     def first_channels(self, state: SampleState) -> dict[str, int]:
         """Return the images of a sample that it changes, and the number of the first channel of each."""
-        found, place = {}, 0
+        found, channel = {}, 0
         for name, item in state.images.items():
             if self.op.only is None or name in self.op.only:
-                found[name] = place
-            place += item.values.shape[3]
+                found[name] = channel
+            channel += item.values.shape[3]
         return found
 
     def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
