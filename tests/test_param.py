@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_named(param, value):
 @pytest.mark.parametrize(
     ("param", "words"),
     [
-        (LENGTH, "a whole number of at least 1 frames"),
+        (LENGTH, "a whole number of at least 1 frame"),
         (RATE, "a number from 0.5 to 1000 1/s"),
         (ANY_NUMBER, "a number"),
         (Param(name="level", doc="Level.", hi=255), "a whole number of at most 255"),

@@ -190,10 +190,10 @@ class BatchGenerator:
         begin = 2 * self._advance((more + 1) // 2)
         self._kept = 2 * self._used - 1 if more % 2 else None
         halves = self._words.view(_HALF)
-        found = halves[:, begin : begin + more]
+        result = halves[:, begin : begin + more]
         if kept is None:
-            return found
-        return halves[:, kept, None] if not more else np.concatenate([halves[:, kept, None], found], axis=1)
+            return result
+        return halves[:, kept, None] if not more else np.concatenate([halves[:, kept, None], result], axis=1)
 
 
 def _shape(size: int | tuple[int, ...] | None) -> tuple[int, ...]:
@@ -298,11 +298,11 @@ class ScalarGenerator:
 
     def draw(self, steps: Steps) -> list[float]:
         """Draw the next values in the given steps."""
-        found = []
+        result = []
         for step in steps:
             if step < 0:
                 for _ in range(-step):
                     self._word()
             else:
-                found.append(self.below(step) if step else self.random())
-        return found
+                result.append(self.below(step) if step else self.random())
+        return result

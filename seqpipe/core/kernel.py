@@ -80,13 +80,13 @@ def all_sources() -> tuple[CudaSource, ...]:
 
 
 def _sources_in(package: str, folder: Any) -> list[CudaSource]:
-    found = []
+    result = []
     for entry in folder.iterdir():
         if entry.is_dir() and entry.joinpath("__init__.py").is_file():
-            found += _sources_in(f"{package}.{entry.name}", entry)
+            result += _sources_in(f"{package}.{entry.name}", entry)
         elif entry.name.endswith(".cu"):
-            found.append(CudaSource(package, entry.name))
-    return found
+            result.append(CudaSource(package, entry.name))
+    return result
 
 
 def compile_options(defines: Defines) -> tuple[str, ...]:

@@ -44,9 +44,9 @@ def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntAr
     """
     import numpy as np  # not at the top: the command line's help imports this module, and must not wait for NumPy
 
-    found = _source_indices(np.arange(first, first + count), length, mode)
-    found.flags.writeable = False
-    return found
+    result = _source_indices(np.arange(first, first + count), length, mode)
+    result.flags.writeable = False
+    return result
 
 
 def _source_indices(at: IntArray, length: int, mode: FillMode) -> IntArray:

@@ -52,11 +52,11 @@ class Param:
         what = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}[self.kind]
         unit = f" {self.unit}" if self.unit else ""
         if self.lo is not None and self.hi is not None:
-            what += f" from {self.lo:g} to {self.hi:g}{unit}"
+            what += f" from {_digits(self.lo)} to {_digits(self.hi)}{unit}"
         elif self.lo is not None:
-            what += f" of at least {self.lo:g}{unit}"
+            what += f" of at least {_digits(self.lo)}{unit.removesuffix('s') if self.lo == 1 else unit}"
         elif self.hi is not None:
-            what += f" of at most {self.hi:g}{unit}"
+            what += f" of at most {_digits(self.hi)}{unit}"
         return what + (" or None" if self.optional else "")
 
     def check(self, value: Any) -> Any:
@@ -89,6 +89,12 @@ class Param:
         if not math.isfinite(number) or (self.kind is int and value != math.floor(value)):
             return False
         return (self.lo is None or number >= self.lo) and (self.hi is None or number <= self.hi)
+
+
+def _digits(bound: float) -> str:
+    """Return a bound as users write it, without an exponent where that is readable: 10000000, 0.000001."""
+    readable = bound == 0 or 1e-6 <= abs(bound) < 1e10
+    return f"{bound:.10f}".rstrip("0").rstrip(".") if readable else f"{bound:g}"
 
 
 def choice(name: str, doc: str, choices: Seq[str], *, optional: bool = False) -> Param:

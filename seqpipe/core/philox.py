@@ -39,11 +39,11 @@ def random_bits(key: Any, frame: int, numbers: range) -> Bits:
         first, end = numbers.start // 4, -(-numbers.stop // 4)
         words = np.stack(philox((np.arange(first, end, dtype=np.uint64), 0, frame, 0), key), axis=-1)
         return words.reshape(-1)[numbers.start - 4 * first : numbers.stop - 4 * first]
-    found = np.empty(len(numbers), np.uint32)
+    result = np.empty(len(numbers), np.uint32)
     native.seqpipe_bits(
-        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(found), buffer_of(found)
+        int(key[0]) & _LOW, int(key[1]) & _LOW, frame, numbers.start, len(result), buffer_of(result)
     )
-    return found
+    return result
 
 
 @cache

@@ -29,7 +29,7 @@ def load_plugins() -> tuple[str, ...]:
     Raises:
         BackendError: a plugin cannot be imported; its own error is the cause.
     """
-    found = []
+    result = []
     for entry in entry_points(group=GROUP):
         try:
             entry.load()
@@ -40,5 +40,5 @@ def load_plugins() -> tuple[str, ...]:
                 source=package,
                 advice="Fix or uninstall that package",
             ) from error
-        found.append(entry.name)
-    return tuple(found)
+        result.append(entry.name)
+    return tuple(result)

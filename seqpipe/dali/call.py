@@ -52,7 +52,7 @@ _SOURCES: Final = (
         "zeros",
         "ones",
     ),
-    *("python_function", "torch_python_function"),
+    *("python_function", "torch_python_function", "dl_tensor_python_function"),
 )
 """Prefixes of operators that need no input."""
 _ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read
@@ -229,7 +229,7 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
             f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
         )
     on_gpu = asked in ("gpu", "mixed") or (asked is None and any(one.device == "gpu" for one in inputs))
-    device = "gpu" if on_gpu and pipe.gpu() is not None else "cpu"
+    device = "gpu" if on_gpu and pipe.gpu_index() is not None else "cpu"
     if asked == "gpu" and device == "gpu":
         inputs = [one.gpu() for one in inputs]
     args = {**row.defaults, **args}
@@ -303,8 +303,8 @@ def native(
     numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
     try:
         whole = None if nodes else cls(**constants)
-        if nodes and constants.keys() - {"seed"}:
-            cls(**constants)  # checks the constant arguments now
+        if nodes and constants.keys() - {"seed", *fixed}:
+            cls(**constants, **_placeholders(cls, nodes))  # checks the constant arguments now
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
         error.fact = f"{_at()}{error.fact}"
@@ -332,6 +332,11 @@ def native(
     return call.node(
         compute, *nodes.values(), summary=summary, applies=reads if cls.traits.takes == "images" else None
     )
+
+
+def _placeholders(cls: Any, nodes: Mapping[str, DataNode]) -> dict[str, Any]:
+    """Return valid values for sizes that are nodes, since operators without a size refuse all other arguments."""
+    return {name: 1 for name in nodes if name.startswith("resize_")} if hasattr(cls, "resize_x") else {}
 
 
 def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:

@@ -154,7 +154,7 @@ class DataNode(ops.DataNode):
 
     def gpu(self) -> DataNode:
         """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
-        number = self.pipeline.gpu() if self.pipeline is not None else None
+        number = self.pipeline.gpu_index() if self.pipeline is not None else None
         if self.device == "gpu" or number is None:
             return self if self.device == "gpu" else _moved(self, "gpu", lambda values, _: values[0])
         return _moved(self, "gpu", lambda values, _: values[0].on_device())

@@ -26,7 +26,7 @@ def reader_facts(source: Indexed) -> dict[str, Any]:
         "epoch_size_padded": most * order.shard[1],
         "number_of_shards": order.shard[1],
         "shard_id": order.shard[0],
-        "pad_last_batch": int(source.last_batch == "pad"),
+        "pad_last_batch": int(source.declared_pad),
         "stick_to_shard": int(order.stick_to_shard),
     }
 

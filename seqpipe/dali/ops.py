@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from ..errors import ParameterError
 from .call import called
@@ -11,18 +11,35 @@ from .table import known_names, row_of
 
 __all__ = ["Compose"]
 
+_FIRST: Final = {
+    "external_source": ("source", "num_outputs"),
+    "python_function": ("function", "num_outputs"),
+    "torch_python_function": ("function", "num_outputs"),
+    "dl_tensor_python_function": ("function", "num_outputs"),
+}
+"""Arguments that constructors take by position."""
+
 
 class _Operator:
     """An operator with arguments, which is called with nodes.
 
     Args:
+        *first: the function and the number of outputs of Python functions, the source and the number of outputs of
+            external sources.
         **arguments: arguments of the function; except for ``name``, the call must not repeat them.
     """
 
     operator = ""
 
-    def __init__(self, **arguments: Any) -> None:
-        self._arguments = arguments
+    def __init__(self, *first: Any, **arguments: Any) -> None:
+        names = _FIRST.get(self.operator, ())
+        if len(first) > len(names):
+            raise ParameterError(
+                f"{len(first)} positional arguments",
+                source=f"ops.{type(self).__name__}",
+                allowed=", ".join(names) or "arguments by name",
+            )
+        self._arguments = {**dict(zip(names, first, strict=False)), **arguments}
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
         twice = sorted((arguments.keys() & self._arguments.keys()) - {"name"})

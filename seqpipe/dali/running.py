@@ -42,7 +42,8 @@ class Pipeline(PipelineFacts):
 
     ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
     whole batches with its first samples. The number of threads, ``exec_*`` and the depth of the queue change the speed,
-    but neither samples nor sampled parameters.
+    but neither samples nor sampled parameters. Derived classes may use any names that DALI leaves free for their own
+    attributes, such as ``self.reader`` or ``self.gpu``.
 
     Args:
         batch_size: maximum number of samples in a batch.
@@ -133,7 +134,7 @@ class Pipeline(PipelineFacts):
         pipeline: Pipeline | None = current()
         return pipeline
 
-    def gpu(self) -> int | None:
+    def gpu_index(self) -> int | None:
         """Return the number of the GPU that the pipeline runs on; None for the CPU."""
         return None if self._device_id is None else gpu_number(self._device_id)
 
@@ -152,7 +153,7 @@ class Pipeline(PipelineFacts):
         digest = hashlib.blake2b(f"{self._seed} {name} {number}".encode(), digest_size=4).digest()
         return int.from_bytes(digest, "little") >> 1
 
-    def register(self, name: str | None, source: BatchSource) -> None:
+    def register_source(self, name: str | None, source: BatchSource) -> None:
         """Register a source under a name, unless the name is None.
 
         Raises:
@@ -233,7 +234,7 @@ class Pipeline(PipelineFacts):
     def _device(self) -> int | None:
         """Return the number of the GPU that some nodes run on; None if all run on the CPU."""
         on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
-        return self.gpu() if on_any else None
+        return self.gpu_index() if on_any else None
 
     def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
         number = self._device()
@@ -280,7 +281,7 @@ class Pipeline(PipelineFacts):
             )
         self._user = user
         if reader is not None:
-            source = self.reader(reader)
+            source = self.source_of_reader(reader)
             source.endless, source.lockstep = False, True
             source.last_batch = last_batch or source.last_batch
 
@@ -405,7 +406,7 @@ class Pipeline(PipelineFacts):
             raise UnknownSourceError(error.fact, source="feed_input", allowed=error.allowed) from None
         feed.feed(data, layout)
 
-    def reader(self, name: str | None) -> Indexed:
+    def source_of_reader(self, name: str | None) -> Indexed:
         """Return a reader by its name; for None the only reader.
 
         Raises:
@@ -426,13 +427,13 @@ class Pipeline(PipelineFacts):
         """Return the metadata of a reader, or of all readers by their names."""
         if name is None:
             return {key: reader_facts(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return reader_facts(self.reader(name))
+        return reader_facts(self.source_of_reader(name))
 
     def epoch_size(self, name: str | None = None) -> Any:
         """Return the number of samples of an epoch over all shards, of a reader, or of all readers by their names."""
         if name is None:
             return {key: epoch_samples(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return epoch_samples(self.reader(name))
+        return epoch_samples(self.source_of_reader(name))
 
     @property
     def restarts(self) -> bool:

@@ -7,7 +7,19 @@ from typing import Any, Final
 from ..core.plugins import load_plugins
 from ..ops import REGISTRY
 from .call import BORDERS, Row
-from .operators import arrays, boxes, coco, decoders, functions, images, random_numbers, sources, windows
+from .operators import (
+    arrays,
+    boxes,
+    coco,
+    decoders,
+    functions,
+    images,
+    random_numbers,
+    segmentation,
+    sources,
+    windows,
+)
+from .operators.displacement import displaced, sphere, water
 from .operators.transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
@@ -31,7 +43,10 @@ _DECODING: Final = (
     ),
 )
 _CROP: Final[dict[str, Any]] = {"accept": ("rounding", "image_type")}
-_RESIZE: Final[dict[str, Any]] = {"accept": ("image_type", "interp_type_old")}
+_RESIZE: Final[dict[str, Any]] = {
+    "accept": ("image_type", "interp_type_old"),
+    "defaults": {"subpixel_scale": True},
+}
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
@@ -68,16 +83,16 @@ _LIST: Final = (
         "decoders.video",
         build=decoders.decode_video,
         accept=_DECODING,
-        refuse={"fill_value": "nothing is padded"},
     ),
     Row("decoders.audio", why=_OTHER_DATA),
     Row("decoders.inflate", why=_FUNCTION),
     Row("decoders.numpy", why="fn.readers.numpy reads files"),
-    Row("dl_tensor_python_function", why=_FUNCTION),
+    Row("dl_tensor_python_function", build=functions.dlpack_function),
     Row("dump_image", why=_FUNCTION),
     Row("element_extract", build=arrays.element_extract),
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
+    Row("experimental.debayer", why=_FUNCTION),
     Row("experimental.dilate", why=_FUNCTION),
     Row("experimental.erode", why=_FUNCTION),
     Row(
@@ -90,7 +105,7 @@ _LIST: Final = (
         "experimental.readers.video",
         build=sources.video_reader,
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
-        accept=(*sources.READER_ACCEPTS, "file_list_format", "file_list_include_end", "file_list_rounding"),
+        accept=(*sources.READER_ACCEPTS, "file_list_include_end", "file_list_rounding"),
     ),
     Row(
         "experimental.warp_perspective",
@@ -206,13 +221,13 @@ _LIST: Final = (
         renamed={"output_dtype": "dtype"},
         refuse={"axis": "slices of volumes are turned one by one"},
     ),
-    Row("segmentation.random_mask_pixel", why=_FUNCTION),
-    Row("segmentation.random_object_bbox", why=_FUNCTION),
-    Row("segmentation.select_masks", why=_FUNCTION),
+    Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
+    Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),
+    Row("segmentation.select_masks", build=segmentation.select_masks),
     Row("shapes", build=arrays.shapes),
     Row("slice", build=windows.slice_, accept=("image_type",)),
     Row("spectrogram", why=_OTHER_DATA),
-    Row("sphere", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
+    Row("sphere", build=displaced(sphere)),
     Row("squeeze", build=arrays.squeeze),
     Row("ssd_random_crop", build=boxes.ssd_random_crop),
     Row("stack", build=arrays.joined(stacks=True)),
@@ -227,7 +242,10 @@ _LIST: Final = (
     ),
     Row("transpose", build=arrays.transpose),
     Row("warp_affine", accept=("border",), inputs=("matrix",)),
-    Row("water", why="fn.warp_affine and fn.python_function move pixels"),
+    Row(
+        "water",
+        build=displaced(water, ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")),
+    ),
     Row("zeros", build=arrays.full(0)),
     Row("zeros_like", build=arrays.full_like(0)),
     *(
@@ -278,7 +296,6 @@ ALIASES: Final = {
     "experimental.inflate": "decoders.inflate",
     "experimental.audio_resample": "audio_decoder",
     "audio_resample": "audio_decoder",
-    "experimental.debayer": "jitter",
 }
 """Older and experimental names, and the current names that they stand for."""
 

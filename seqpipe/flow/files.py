@@ -45,17 +45,17 @@ def read(path: str | os.PathLike[str]) -> Any:
         UnreadableSourceError: the file contains no flow, or is damaged.
         ParameterError: the file has another extension.
     """
-    place = Path(path)
-    name = _format_of(place, "read")
+    file = Path(path)
+    name = _format_of(file, "read")
     try:
-        content = place.read_bytes()
+        content = file.read_bytes()
     except FileNotFoundError as error:
-        raise SourceNotFoundError("there is no such file", source=str(place)) from error
+        raise SourceNotFoundError("there is no such file", source=str(file)) from error
     except OSError as error:
         raise UnreadableSourceError(
-            f"the file cannot be read ({error.strerror})", source=str(place)
+            f"the file cannot be read ({error.strerror})", source=str(file)
         ) from error
-    return decode(content, name, str(place))
+    return decode(content, name, str(file))
 
 
 def write(path: str | os.PathLike[str], flow: Any) -> None:
@@ -70,15 +70,15 @@ def write(path: str | os.PathLike[str], flow: Any) -> None:
         ParameterError: ``flow`` is not a flow or has too many axes, or the path has another extension.
         OutputError: the file cannot be written.
     """
-    place = Path(path)
-    content = encode(flow, _format_of(place, "write"))
+    file = Path(path)
+    content = encode(flow, _format_of(file, "write"))
     try:
-        with replacing(place) as part:
+        with replacing(file) as part:
             part.write_bytes(content)
     except OSError as error:
         raise OutputError(
             f"the file cannot be written ({error.strerror})",
-            source=str(place),
+            source=str(file),
             advice="Choose a folder that is there and that you may write to",
         ) from error
 

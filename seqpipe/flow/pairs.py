@@ -15,7 +15,7 @@ from .cpu import FlowWorkspace, dense_flow, mismatch
 from .grid import HINT_GRIDS, cells, dense, grid_of
 from .values import flow_array
 
-__all__ = ["LUMA", "FlowSettings", "Found", "Pairs", "flow_on_cpu"]
+__all__ = ["LUMA", "FlowSettings", "PairFlows", "Pairs", "flow_on_cpu"]
 
 ParallelFor: TypeAlias = Callable[[Callable[[int], None], int], None]
 
@@ -135,7 +135,7 @@ class Pairs:
         return ((sum(parts) + (1 << 14)) >> 15).astype(np.uint8)
 
 
-class Found(NamedTuple):
+class PairFlows(NamedTuple):
     """Computed fields of all pairs, ``(N, F - stride, h, w, …)``; None for those not requested."""
 
     forward: Array | None
@@ -145,7 +145,7 @@ class Found(NamedTuple):
     occlusion: Array | None = None
 
     @classmethod
-    def empty(cls, pairs: Pairs, library: Any = np) -> Found:
+    def empty(cls, pairs: Pairs, library: Any = np) -> PairFlows:
         """Allocate the requested fields without initializing them."""
         settings, shape = pairs.settings, pairs.shape
         wanted = settings.forward, settings.backward
@@ -163,7 +163,7 @@ class Found(NamedTuple):
                 cost[sample, pair] = 0
 
 
-def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
+def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> PairFlows:
     """Compute the flow of pairs in main memory.
 
     Args:
@@ -172,7 +172,7 @@ def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
         parallel_for: calls a function with each number below a count, in several threads.
     """
     samples, count, settings = len(pairs.frames), pairs.count, pairs.settings
-    found, workspace = Found.empty(pairs), FlowWorkspace()
+    result, workspace = PairFlows.empty(pairs), FlowWorkspace()
     grays = np.empty((*pairs.frames.shape[:2], *pairs.size), np.uint8)
 
     def convert(number: int) -> None:
@@ -181,7 +181,7 @@ def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
 
     def compute(sample: int, pair: int, starts: dict[str, Any]) -> None:
         if not pairs.is_known(sample, pair):
-            found.set_unknown(sample, pair)
+            result.set_unknown(sample, pair)
             return
         images = grays[sample, pair], grays[sample, pair + pairs.stride]
         for name, wanted in (("forward", settings.forward), ("backward", settings.backward)):
@@ -193,7 +193,7 @@ def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
             flow = dense_flow(method, settings.preset, first, second, start, workspace)
             if settings.temporal_hints:
                 starts[name] = flow
-            field, costs = getattr(found, name), found.cost if name == "forward" else found.backward_cost
+            field, costs = getattr(result, name), result.cost if name == "forward" else result.backward_cost
             field[sample, pair] = cells(flow, settings.grid)
             if costs is not None:
                 costs[sample, pair, ..., 0] = np.rint(cells(mismatch(first, second, flow), settings.grid))
@@ -208,7 +208,7 @@ def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> Found:
         parallel_for(sequence, samples)
     else:
         parallel_for(lambda number: compute(*divmod(number, count), {}), samples * count)
-    return found
+    return result
 
 
 def _start(pairs: Pairs, sample: int, pair: int) -> npt.NDArray[np.float32] | None:

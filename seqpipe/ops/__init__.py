@@ -112,7 +112,6 @@ from .compose.choice import OneOf, SomeOf
 from .compose.only import Only
 from .compose.parts import Sampled
 from .compose.planned import Planned, leading, planned
-from .compose.types import Type, type_of_value, types_after
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
 from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
@@ -127,6 +126,7 @@ from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
+from .core.types import Type, type_of_value, types_after
 from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -153,7 +153,7 @@ from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of
 from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.views import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.whole_voxels import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "GRAPH_ARGUMENTS",
@@ -244,7 +244,7 @@ __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
 __all__ += volume.labels.__all__
 __all__ += volume.spatial.__all__
-__all__ += volume.views.__all__
+__all__ += volume.whole_voxels.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -96,8 +96,8 @@ class _Random(Declaration, register=False):
         shape = (frames,) if self.per_frame and frames is not None else ()
         indices = indices_of(self, index, 1 if one else np.size(index))
         generators = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
-        found = np.array([self.reference(rng, shape) for rng in generators], np.float64)
-        return found[0] if one else found
+        result = np.array([self.reference(rng, shape) for rng in generators], np.float64)
+        return result[0] if one else result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,7 +128,7 @@ class RandomSource(DataNode):
         """See :meth:`DataNode.with_occurrences`."""
         return RandomSource(*seen.of([self.op]))
 
-    def value(self, given: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it has no operands
+    def value(self, operands: Seq[Any], run: Run) -> npt.NDArray[np.float64]:  # noqa: ARG002  it has no operands
         """See :meth:`DataNode.value`."""
         indices = indices_of(self.op, run.index, run.samples)
         return self.op.drawn(epoch=run.epoch, index=indices, frames=run.frames)

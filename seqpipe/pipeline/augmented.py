@@ -78,8 +78,8 @@ class Augmented(Closing):
         self._chain = chain if isinstance(chain, Chain) else Chain(*members)
         self._executors: WeakSet[Executor] = WeakSet()
         self._split = split(self._chain, reader.output, fuse, reader.layout)
-        made = [op.to_json() if isinstance(op, Op) else repr(op) for op in self._chain.ops]
-        self._own = fingerprint(chain=[self._chain.fuse, *made])
+        parts = [op.to_json() if isinstance(op, Op) else repr(op) for op in self._chain.ops]
+        self._own = fingerprint(chain=[self._chain.fuse, *parts])
 
     @property
     def reader(self) -> Video:
@@ -151,9 +151,9 @@ class Augmented(Closing):
             SourceError: the sample cannot be read.
         """
         chosen = self.epoch if epoch is None else epoch
-        made = self._reader.sample(index, chosen, outputs=self._split.head)
+        sample = self._reader.sample(index, chosen, outputs=self._split.head)
         tail = self._split.tail
-        return made if tail is None else tail(made, epoch=chosen, index=index)
+        return sample if tail is None else tail(sample, epoch=chosen, index=index)
 
     def batches(
         self, batch_size: int, *, last_batch: LastBatch = "partial", ragged: Ragged = "list"
@@ -167,14 +167,14 @@ class Augmented(Closing):
         inner = self._reader.batches(
             batch_size, last_batch=last_batch, ragged=ragged, outputs=None if padded else self._split.head
         )
-        return self._kept(
+        return self._registered(
             AugmentedBatches(inner, self._chain if padded else self._split.tail, self.fingerprint)
         )
 
     def sequences(self) -> AugmentedSequences:
         """Iterate over the current epoch sequence by sequence."""
         inner = self._reader.sequences(outputs=self._split.head)
-        return self._kept(AugmentedSequences(inner, self._split.tail, self.fingerprint))
+        return self._registered(AugmentedSequences(inner, self._split.tail, self.fingerprint))
 
     def __iter__(self) -> AugmentedSequences:
         return self.sequences()
@@ -210,10 +210,10 @@ class Augmented(Closing):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _executors=WeakSet())  # executors belong to their process
 
-    def _kept(self, made: PassT) -> PassT:
+    def _registered(self, iterator: PassT) -> PassT:
         """Register an iterator that closing the dataset stops, even if it was dropped while it works."""
-        self._executors.add(made.executor)
-        return made
+        self._executors.add(iterator.executor)
+        return iterator
 
     def close(self) -> None:
         """Stop the threads of iterators and reader; the next read starts them again."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from ..errors import ParameterError
@@ -209,7 +210,10 @@ class Executor:
                 self._broken = error
 
     def _fits(self) -> bool:
-        """Return whether the memory limits allow one more batch, and no source waits to be fed."""
+        """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
+
+        Each source has its own limit: for a reader its ``prefetch_gib``, which its own iterators apply likewise.
+        """
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
@@ -244,8 +248,8 @@ class Executor:
             self._ended = True
             return False
         in_thread = any(source.in_thread for source in self.sources)
-        fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, self._fetch(tickets))
-        result = self._submit(_COMPUTE, self._evaluation(fetched))
+        fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, partial(self._fetch, tickets))
+        result = self._submit(_COMPUTE, partial(self._evaluate, fetched))
         self._queue.append(_PendingBatch(tickets, fetched, result))
         return True
 
@@ -261,48 +265,42 @@ class Executor:
             self._workers[stage] = Workers(1, f"seqpipe-{stage}")
         return self._workers[stage].submit(call)
 
-    def _fetch(self, tickets: list[Ticket]) -> Callable[[], list[Fetched]]:
-        sources, stages, around = self.sources, self.stages, self.around
-        label = _EXTERNAL if any(source.in_thread for source in sources) else _COMPUTE
+    def _fetch(self, tickets: list[Ticket]) -> list[Fetched]:
+        """Wait for a batch of each source."""
+        external = any(source.in_thread for source in self.sources)
+        stage = self.stages[_EXTERNAL if external else _COMPUTE]
+        batches = []
+        with stage.working() if external else stage.waiting(), self._context():
+            for source, ticket in zip(self.sources, tickets, strict=True):
+                where = f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"
+                with error_note(where):
+                    batches.append(source.finish(ticket))
+        return batches
 
-        def fetch() -> list[Fetched]:
-            stage = stages[label]
-            timed = stage.working() if label == _EXTERNAL else stage.waiting()
-            with timed, nullcontext() if around is None else around():
-                pairs = list(zip(sources, tickets, strict=True))
-                batches = []
-                for source, ticket in pairs:
-                    with error_note(
-                        f"source {source.name}, epoch {ticket.epoch}, samples from {ticket.position} on"
-                    ):
-                        batches.append(source.finish(ticket))
-                return batches
+    def _evaluate(self, fetching: Future[list[Fetched]]) -> BatchResult:
+        """Wait for the batches of the sources, and evaluate the graph on them."""
+        stage = self.stages[_COMPUTE]
+        with stage.waiting():
+            fetched = fetching.result()
+        with stage.working():
+            samples, values = _samples_of(fetched, self.sources), self._inputs(fetched)
+            del fetched  # its memory is freed while the graph is evaluated
+            with error_note(_described(samples)), self._context():
+                if self.on_first_batch is not None:
+                    self.on_first_batch(values)
+                    self.on_first_batch = None
+                return BatchResult(self.graph(epoch=samples.epoch, index=samples.indices, **values), samples)
 
-        return fetch
+    def _inputs(self, fetched: list[Fetched]) -> dict[str, Any]:
+        """Return the values of the graph's inputs by name."""
+        return {
+            node.name: node.value_from(fetched[self._number(node)].values, images=node.name in self.images)
+            for node in self.nodes
+        }
 
-    def _evaluation(self, fetching: Future[list[Fetched]]) -> Callable[[], BatchResult]:
-        stages, graph, around = self.stages, self.graph, self.around
-        inputs = [(node, self._number(node), node.name in self.images) for node in self.nodes]
-
-        def evaluate() -> BatchResult:
-            with stages[_COMPUTE].waiting():
-                fetched = fetching.result()
-            with stages[_COMPUTE].working():
-                samples = _samples_of(fetched, self.sources)
-                values = {
-                    node.name: node.value_from(fetched[number].values, images=images)
-                    for node, number, images in inputs
-                }
-                del fetched
-                files = f", of {', '.join(dict.fromkeys(samples.sources))}" if samples.sources else ""
-                note = f"epoch {samples.epoch}, samples {_brief(samples.indices.tolist())}{files}"
-                with error_note(note), nullcontext() if around is None else around():
-                    if self.on_first_batch is not None:
-                        self.on_first_batch(values)
-                        self.on_first_batch = None
-                    return BatchResult(graph(epoch=samples.epoch, index=samples.indices, **values), samples)
-
-        return evaluate
+    def _context(self) -> Any:
+        """Return the context in which the user's code and the graph run."""
+        return nullcontext() if self.around is None else self.around()
 
     def _number(self, node: SourceNode) -> int:
         return next(n for n, source in enumerate(self.sources) if source is node.source)
@@ -412,9 +410,12 @@ def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSampl
     return fetched[0].samples
 
 
-def _brief(indices: list[int]) -> str:
-    shown = ", ".join(map(str, indices[:8]))
-    return shown + (", …" if len(indices) > 8 else "")
+def _described(samples: BatchSamples) -> str:
+    """Return a note for errors on the samples of a batch."""
+    indices = samples.indices.tolist()
+    shown = ", ".join(map(str, indices[:8])) + (", …" if len(indices) > 8 else "")
+    files = f", of {', '.join(dict.fromkeys(samples.sources))}" if samples.sources else ""
+    return f"epoch {samples.epoch}, samples {shown}{files}"
 
 
 def _wait(future: Future[Any]) -> None:

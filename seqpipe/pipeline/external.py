@@ -130,19 +130,19 @@ class _Values:
         if isinstance(returned, (bool, int, float, np.generic)):
             returned = np.asarray(returned)
         if isinstance(returned, (list, tuple)):
-            made = self._of_samples(number, returned, layout)
+            value = self._of_samples(number, returned, layout)
         else:
             try:
-                made = value_of(returned.value if hasattr(returned, "value") else returned)
+                value = value_of(returned.value if hasattr(returned, "value") else returned)
             except ParameterError as error:
                 error.source = self.name
                 raise
-            made = made.with_data(
-                self._array(made.data, wanted) if made.dense else made.data, layout or made.layout
+            value = value.with_data(
+                self._array(value.data, wanted) if value.dense else value.data, layout or value.layout
             )
-        if not made.dense or made.data.ndim:
-            self._check(number, made)
-            return self.gatherings[number](made, copied=self.copies)
+        if not value.dense or value.data.ndim:
+            self._check(number, value)
+            return self.gatherings[number](value, copied=self.copies)
         raise ParameterError(
             "the source returned a single number for a whole batch",
             source=self.name,
@@ -184,18 +184,18 @@ class _Values:
             raise ParameterError(f"values of type {array.dtype}", source=self.name, allowed="numbers")
         return array
 
-    def _check(self, number: int, made: Value) -> None:
-        if len(made) > self.batch_size:
+    def _check(self, number: int, value: Value) -> None:
+        if len(value) > self.batch_size:
             raise ParameterError(
-                f"a batch of {len(made)} samples",
+                f"a batch of {len(value)} samples",
                 source=self.name,
                 allowed=f"up to batch_size={self.batch_size}",
             )
-        if not len(made):
+        if not len(value):
             raise ParameterError(
                 "the source returned an empty batch", source=self.name, allowed="one sample or more"
             )
-        dtype, ndim = made.dtype.name, made.ndim
+        dtype, ndim = value.dtype.name, value.ndim
         wanted, axes, layout = self.spec.dtypes[number], self.spec.ndims[number], self.spec.layouts[number]
         for what, found, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
             if declared is not None and found != declared:
@@ -539,8 +539,8 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
         parameters = inspect.signature(source).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature
         return 0
-    by_place = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
-    needed = [q for q in by_place if q.default is q.empty]
+    positional = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
+    needed = [q for q in positional if q.default is q.empty]
     missing = [q.name for q in parameters if q.kind is q.KEYWORD_ONLY and q.default is q.empty]
     if len(needed) > most or missing:
         raise TypeError(

@@ -1,10 +1,15 @@
-"""Fusion of the first operators of a chain with a reader's color conversion."""
+"""Fusion of the first operators of a chain with a reader's color conversion.
+
+:func:`split` divides a chain. The operators of the head become an output specification for each sample: their crops,
+mirrors and scaling add up to a :class:`Framing`, their changes of values to a :class:`PixelAffine`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,20 +17,25 @@ from ..ops import (
     Chain,
     Declaration,
     Distribution,
+    Mapping,
     Op,
     PerFrame,
     Spec,
     leading,
     planned,
 )
+from ..ops.core.value_map import ValueMap
 from ..readers import SampleRequest
-from ..video.convert.output import FrameLayout, OutputSpec
-from .framing import Framing, scales
-from .levels import Levels
+from ..video.convert.geometry import PixelBox
+from ..video.convert.output import STD, FrameLayout, OutputSpec, transposed
 
-__all__ = ["Fuse", "Head", "Split", "split"]
+__all__ = ["Framing", "Fuse", "Head", "PixelAffine", "Split", "scales", "split"]
 
 Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
+
+_NEAR = 1e-6  # pixels; tolerance for coordinates that are integers up to float64 rounding
+_SAMPLED: Final = frozenset((*ValueMap._fields, "std"))  # parameters that maps of values depend on
+_PEAKS: Final = {"uint8": 255, "uint16": 65535}
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class Head:
     Attributes:
         ops: the operators, in order.
         plain: the reader's output without them.
-        levels: dtype, mean and standard deviation of the result, where the operators change them.
+        affine: dtype, mean and standard deviation of the result, where the operators change them.
         layout: layout of the result.
         rounded: whether RGB values are rounded before they are resampled, as operators would receive them.
         luma: name of the remaining operator that needs luma alone, so that the conversion makes no colors; "" if none.
@@ -43,7 +53,7 @@ class Head:
 
     ops: tuple[Op, ...]
     plain: OutputSpec
-    levels: Levels
+    affine: PixelAffine
     layout: str
     rounded: bool
     luma: str = ""
@@ -61,10 +71,13 @@ class Head:
                 resampled = "scaling" in step.op.traits.converted
                 pairs = zip(framings, step.mappings, strict=True)
                 framings = [framing.after(mapping, resampled=resampled) for framing, mapping in pairs]
-        values: dict[str, Any] = {**self.levels.fields(self.plain), "layout": self.layout}
+        values: dict[str, Any] = {**self.affine.fields(self.plain), "layout": self.layout}
         if self.luma:
             values["color"] = "GRAY"
-        return [framing.output(self.plain, rounded=self.rounded, **values) for framing in framings]
+        made = {  # checked once for all samples of one framing
+            framing: framing.output(self.plain, rounded=self.rounded, **values) for framing in set(framings)
+        }
+        return [made[framing] for framing in framings]
 
     def explain(self) -> str:
         """Describe the conversion in a line."""
@@ -108,46 +121,46 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None
         layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
             change it.
     """
-    so_far = _SoFar(
-        plain, fuse, Levels.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
+    conversion = _Conversion(
+        plain, fuse, PixelAffine.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
     )
-    taken: list[Op] = []
+    fused: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
-    for place, op in enumerate(chain.ops):
-        composed = isinstance(op, Op) and place >= len(alone)
+    for position, op in enumerate(chain.ops):
+        composed = isinstance(op, Op) and position >= len(alone)
         reason = reason or ("it is composed with the next operators into one mapping" if composed else "")
-        reason = reason or so_far.refusal(op)
+        reason = reason or conversion.refusal(op)
         if reason:
             break
-        so_far = so_far.after(op)
-        taken.append(op)
-    rest = chain.ops[len(taken) :]
+        conversion = conversion.after(op)
+        fused.append(op)
+    rest = chain.ops[len(fused) :]
     tail = Chain.part(rest, chain.fuse) if rest else None
-    luma = rest[0].name if rest and so_far.needs_luma_alone(rest[0]) else ""
-    if not taken and not luma:
+    luma = rest[0].name if rest and conversion.needs_luma_alone(rest[0]) else ""
+    if not fused and not luma:
         return Split(None, chain, reason)
-    head = Head(tuple(taken), plain, so_far.levels, so_far.layout, fuse == "surface", luma)
+    head = Head(tuple(fused), plain, conversion.affine, conversion.layout, fuse == "surface", luma)
     return Split(head, tail, reason)
 
 
 @dataclass(frozen=True)
-class _SoFar:
+class _Conversion:
     """The conversion that combines the operators of the head."""
 
     plain: OutputSpec
     fuse: Fuse
-    levels: Levels
+    affine: PixelAffine
     layout: str
     is_scaled: bool = False
     keeps_layout: bool = False
 
-    def after(self, op: Op) -> _SoFar:
+    def after(self, op: Op) -> _Conversion:
         """Return the conversion with another operator."""
-        levels = self.levels.after(op) if "levels" in op.traits.converted else self.levels
+        affine = self.affine.after(op) if "levels" in op.traits.converted else self.affine
         layout = op.result_layout(self.layout)
         is_scaled = self.is_scaled or "scaling" in op.traits.converted
-        return replace(self, levels=levels, layout=layout, is_scaled=is_scaled)
+        return replace(self, affine=affine, layout=layout, is_scaled=is_scaled)
 
     def refusal(self, op: Op) -> str:
         """Return why the conversion cannot apply an operator, as a clause; "" if it can."""
@@ -155,15 +168,15 @@ class _SoFar:
             return "the conversion has no such step"
         if self.plain.window is not None or self.plain.part is not None:
             return "the reader's own output has a window or a part"
-        made = op.result_layout(self.layout)
-        if made != self.layout and (self.keeps_layout or made not in get_args(FrameLayout)):
-            return f"its result has the layout {made}, and conversions write frame by frame"
+        result = op.result_layout(self.layout)
+        if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
+            return f"its result has the layout {result}, and conversions write frame by frame"
         ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
-        return _in_general(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
+        return _general_refusal(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
 
     def needs_luma_alone(self, member: Any) -> bool:
         """Whether what follows needs no colors, so that a conversion to full-range luma does instead."""
-        if self.fuse in ("exact", "none") or self.levels.changed or not isinstance(member, Declaration):
+        if self.fuse in ("exact", "none") or self.affine.changed or not isinstance(member, Declaration):
             return False
         # code values of YCbCr are no colors: their luma is not that of GRAY
         is_color = self.plain.color in ("RGB", "BGR") and self.plain.dtype == "uint8"
@@ -175,7 +188,7 @@ class _SoFar:
             return "it resamples rounded values, and the conversion rounds once; fuse='surface' allows that"
         if self.is_scaled or scales(self.plain):
             return "frames are already resampled, and the conversion resamples once"
-        if self.levels.changed:
+        if self.affine.changed:
             return "it resamples values that another operator has changed"
         if op.interp_type not in ("linear", "triangular") or not op.antialias:
             return "the conversion resamples with the antialiased linear filter only"
@@ -199,16 +212,16 @@ class _SoFar:
 
     def values(self, op: Any) -> str:
         """Return why the conversion cannot apply an operator that changes values."""
-        if unknown := self.levels.unknown(op):
-            return unknown
-        if self.levels.after(op) == self.levels:
+        if variable := self.affine.variable(op):
+            return variable
+        if self.affine.after(op) == self.affine:
             return ""
         if self.fuse == "exact":
             return "it changes rounded values, and the conversion rounds once"
-        return self.levels.refusal(op, self.plain)
+        return self.affine.refusal(op, self.plain)
 
 
-def _in_general(op: Any) -> str:
+def _general_refusal(op: Any) -> str:
     """Return why an operator of any kind cannot be part of the head, as a clause; "" if it can."""
     # a mapping that keeps the size is the identity for samples that p leaves alone
     if 0 < op.p < 1 and not ("moving" in op.traits.converted and op.traits.keeps_size):
@@ -218,3 +231,230 @@ def _in_general(op: Any) -> str:
     if op.tabled:
         return "its parameters have one value for each sample of a call"
     return ""
+
+
+class _Scaling(NamedTuple):
+    """Scaling of one axis, in integers.
+
+    Attributes:
+        begin: first pixel of the window.
+        length: length of the window.
+        size: number of pixels that the window is scaled to.
+        first: first output pixel among these.
+        pixels: number of output pixels.
+    """
+
+    begin: int
+    length: int
+    size: int
+    first: int
+    pixels: int
+
+
+@dataclass(frozen=True)
+class Framing:
+    """Geometry of an output frame.
+
+    Attributes:
+        crop: (x, y, width, height) in the oriented frame; in the reader's output, if the reader scales.
+        mirror: whether the result is mirrored left to right.
+        window: part of the crop to scale; None if nothing is scaled.
+        size: (width, height) that the window is scaled to.
+        part: crop of the scaled frame; None for all of it.
+    """
+
+    crop: PixelBox
+    mirror: bool = False
+    window: PixelBox | None = None
+    size: tuple[int, int] | None = None
+    part: PixelBox | None = None
+
+    @classmethod
+    def of(cls, output: OutputSpec, height: int, width: int) -> Framing:
+        """Return the geometry of a reader's output.
+
+        Args:
+            output: the reader's output.
+            height: height of its frames.
+            width: width of its frames.
+        """
+        y, x, *_ = (0, 0) if output.crop is None or scales(output) else output.crop
+        return cls((x, y, width, height), output.mirror)
+
+    def after(self, mapping: Mapping, *, resampled: bool) -> Framing:
+        """Return the geometry with an operator applied after it.
+
+        Args:
+            mapping: the operator's mapping: separable, and not mirrored top to bottom.
+            resampled: whether the operator resamples; otherwise it moves whole pixels.
+        """
+        return self._scaled(mapping) if resampled else self._moved(mapping)
+
+    def output(self, plain: OutputSpec, *, rounded: bool, **values: Any) -> OutputSpec:
+        """Return the output specification of this geometry.
+
+        Args:
+            plain: the reader's output.
+            rounded: whether RGB values are rounded before they are resampled.
+            **values: other fields of the result.
+        """
+        fields: dict[str, Any] = {"mirror": self.mirror, **values}
+        if scales(plain):
+            fields["part"] = transposed(self.crop)
+        else:
+            boxes = {"crop": self.crop, "window": self.window, "size": self.size, "part": self.part}
+            fields |= {name: transposed(box) for name, box in boxes.items()}
+        if self.window is not None and rounded:
+            fields["rounded"] = "uint16" if plain.is_float else plain.dtype
+        return replace(plain, **fields)
+
+    @property
+    def _shown(self) -> PixelBox:
+        """The box that further crops are relative to, in its own coordinates."""
+        if self.size is None:
+            return self.crop
+        return self.part or (0, 0, *self.size)
+
+    def _moved(self, mapping: Mapping) -> Framing:
+        x, y, width, _ = self._shown
+        mirrored = mapping.matrix[0, 0] < 0
+        left, top = (round(float(place)) for place in mapping.matrix[:2, 2])
+        left -= mapping.width if mirrored else 0
+        if self.mirror:
+            left = width - left - mapping.width
+        box = (x + left, y + top, mapping.width, mapping.height)
+        mirror = self.mirror != bool(mirrored)
+        if self.size is None:
+            return replace(self, crop=box, mirror=mirror)
+        return replace(self, part=box, mirror=mirror)
+
+    def _scaled(self, mapping: Mapping) -> Framing:
+        *_, width, height = self.crop
+        across = _scaling(mapping.matrix[0, 0], mapping.matrix[0, 2], mapping.width, width)
+        down = _scaling(mapping.matrix[1, 1], mapping.matrix[1, 2], mapping.height, height)
+        if self.mirror:
+            begin, first = width - across.begin - across.length, across.size - across.first - across.pixels
+            across = across._replace(begin=begin, first=first)
+        size = across.size, down.size
+        part = (across.first, down.first, across.pixels, down.pixels)
+        return replace(
+            self,
+            mirror=self.mirror != bool(mapping.matrix[0, 0] < 0),
+            window=(across.begin, down.begin, across.length, down.length),
+            size=size,
+            part=None if part == (0, 0, *size) else part,
+        )
+
+
+def scales(output: OutputSpec) -> bool:
+    """Return whether an output scales frames."""
+    return any(side is not None for side in (output.size, output.short_side, output.max_side))
+
+
+def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
+    """Return the integer scaling of an axis: a window of whole pixels, or a crop of the scaled axis in whole pixels.
+
+    Args:
+        across: source pixels for each output pixel, negative if mirrored.
+        begin: source coordinate of the first output pixel.
+        pixels: number of output pixels.
+        length: length of the source axis.
+    """
+    step = abs(float(across))
+    start = float(begin) if across > 0 else float(begin) - step * pixels
+    if _is_whole(start) and _is_whole(step * pixels):
+        return _Scaling(round(start), round(step * pixels), pixels, 0, pixels)
+    return _Scaling(0, length, round(length / step), round(start / step), pixels)
+
+
+def _is_whole(place: float) -> bool:
+    return abs(place - round(place)) < _NEAR
+
+
+@dataclass(frozen=True)
+class PixelAffine:
+    """Map of pixel values that operators add up to: ``out = gain * in + offset`` for each channel.
+
+    Attributes:
+        gain: factor of each channel.
+        offset: offset of each channel.
+        dtype: dtype of the result.
+        plain: dtype of the reader's values.
+    """
+
+    gain: tuple[float, ...]
+    offset: tuple[float, ...]
+    dtype: str
+    plain: str
+
+    @classmethod
+    def of(cls, output: OutputSpec) -> PixelAffine:
+        """Return the identity, for the output of a reader."""
+        return cls((1.0,) * output.channels, (0.0,) * output.channels, output.dtype, output.dtype)
+
+    @property
+    def changed(self) -> bool:
+        """Whether values or their dtype differ from the reader's."""
+        return self != replace(
+            self, gain=(1.0,) * len(self.gain), offset=(0.0,) * len(self.gain), dtype=self.plain
+        )
+
+    def variable(self, op: Any) -> str:
+        """Return why the map of an operator is not constant, as a clause; "" if it is."""
+        sampled = [q.name for q, _, _ in op.distributions if q.name in _SAMPLED]
+        if sampled:
+            return f"its {sampled[0]} is sampled"
+        result: ValueMap | None = op.value_map()
+        if result is None:
+            return "it computes statistics of its input"
+        counts = {len(result.mean), len(result.stddev)}
+        if not counts <= {1, len(self.gain)}:
+            return f"its mean and std are not those of {len(self.gain)} channels"
+        return ""
+
+    def after(self, op: Any) -> PixelAffine:
+        """Return the map with that of an operator applied after it."""
+        result: ValueMap = op.value_map()
+        mean, stddev = (np.resize(values, len(self.gain)) for values in (result.mean, result.stddev))
+        factor = float(result.scale) / np.sqrt(np.square(stddev) + result.epsilon)
+        gain = factor * self.gain
+        offset = (np.array(self.offset) - mean) * factor + float(result.shift)
+        return replace(self, gain=_numbers(gain), offset=_numbers(offset), dtype=result.dtype)
+
+    def refusal(self, op: Any, output: OutputSpec) -> str:
+        """Return why a conversion cannot apply an operator after this map, as a clause; "" if it can.
+
+        Args:
+            op: an operator whose map is constant.
+            output: the reader's output.
+        """
+        result = self.after(op)
+        if output.color == "YCbCr":
+            return "the conversion does not normalize YCbCr"
+        if self.plain not in _PEAKS:
+            return "the reader's values are floats already"
+        if result.dtype not in ("float16", "float32"):
+            return f"its result is {result.dtype}, and the conversion gives changed values as floats"
+        if self.dtype == "float16":
+            return "another operator has rounded values to float16"
+        least = 1 / (_PEAKS[self.plain] * float(STD.lo or 1e-6))
+        if not all(0 < gain <= least for gain in result.gain):
+            return "its factor is not in the range of the conversion"
+        return ""
+
+    def fields(self, output: OutputSpec) -> dict[str, Any]:
+        """Return the fields of an output specification that apply this map.
+
+        Args:
+            output: the reader's output.
+        """
+        if not self.changed:
+            return {"dtype": output.dtype}
+        peak = _PEAKS[self.plain]
+        pairs = list(zip(self.gain, self.offset, strict=True))
+        mean = tuple(-offset / (gain * peak) for gain, offset in pairs)
+        return {"dtype": self.dtype, "mean": mean, "std": tuple(1 / (gain * peak) for gain, _ in pairs)}
+
+
+def _numbers(values: Iterable[Any]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

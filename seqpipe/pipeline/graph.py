@@ -54,8 +54,8 @@ class Graph:
     """
 
     def __init__(self, *outputs: DataNode) -> None:
-        given: tuple[Any, ...] = outputs
-        for output in given:
+        unchecked: tuple[Any, ...] = outputs
+        for output in unchecked:
             if not isinstance(output, DataNode):
                 several = isinstance(output, tuple)
                 raise _wrong(
@@ -127,7 +127,7 @@ class Graph:
         return tuple(node for node in self._order.nodes if isinstance(node, Input))
 
     def users(self, node: DataNode) -> tuple[DataNode | None, ...]:
-        """The nodes that are made of a node, one by one, and None for each output that it is."""
+        """The nodes that use a node, once for each use, and None for each time that it is an output."""
         position = self._order.position(node)
         outputs = [None for one in self._outputs if self._order.position(one) == position]
         uses = [
@@ -169,7 +169,7 @@ class Graph:
             A value for each output, equal to that of the same calls without a graph.
 
         Raises:
-            ParameterError: an input is missing or unknown, or an operator does not take what it is given.
+            ParameterError: an input is missing or unknown, or an operator does not accept its input.
             BackendError: the data are on a GPU that is not usable.
         """
         self._check(inputs, epoch=epoch, index=index)

@@ -65,13 +65,13 @@ def _state(node: DataNode) -> dict[str, Any]:
     if isinstance(node, Input):
         return {"input": node.name}
     if isinstance(node, NodeOutput):
-        return {"part": node.place, "name": node.name, "of": node.whole}
+        return {"part": node.number, "name": node.name, "of": node.whole}
     if isinstance(node, Computed):
         return {"sign": node.sign, "of": node.parts}
     if isinstance(node, RandomSource):
         return {"call": _maker(node.op), "of": [], "with": {}}
     if isinstance(node, DeferredCall):
-        return {"call": _maker(node.target), "of": node.given, "with": node.options}
+        return {"call": _maker(node.target), "of": node.args, "with": node.options}
     raise ParameterError(f"a {type(node).__name__} cannot be written as JSON", source="Graph")
 
 
@@ -114,22 +114,26 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
         return Input(entry["input"])
     if "part" in entry:
         return NodeOutput(_read(entry["of"], nodes), entry["part"], entry["name"])
-    given = [_read(value, nodes) for value in entry["of"]]
+    operands = [_read(value, nodes) for value in entry["of"]]
     if "sign" in entry:
-        before, behind = given
-        return Computed(entry["sign"], (before, behind))
-    made = _made(entry["call"], nodes)(*given, **{k: _read(v, nodes) for k, v in entry["with"].items()})
-    several = [*made.values()] if isinstance(made, dict) else made
-    first = several[0] if isinstance(several, (list, tuple)) else None
-    node = getattr(first, "data", first).whole if first is not None else made
+        left, right = operands
+        return Computed(entry["sign"], (left, right))
+    result = _target(entry["call"], nodes)(
+        *operands, **{k: _read(v, nodes) for k, v in entry["with"].items()}
+    )
+    results = [*result.values()] if isinstance(result, dict) else result
+    first = results[0] if isinstance(results, (list, tuple)) else None
+    node = getattr(first, "data", first).whole if first is not None else result
     if not isinstance(node, DataNode):
         raise _no_graph("a call of no nodes")
     return node
 
 
-def _made(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    made = _member(state["maker"], nodes)
-    return Sampled(made, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else made
+def _target(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
+    result = _member(state["maker"], nodes)
+    return (
+        Sampled(result, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else result
+    )
 
 
 def _kind(state: dict[str, Any]) -> Any:

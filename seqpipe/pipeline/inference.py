@@ -77,12 +77,12 @@ def _types_of(
         return (Type("numbers", "F" if node.by_frame else "", "float64", "cpu"),)
     if isinstance(node, NodeOutput):
         whole = operand_types[0]
-        return (whole[node.place] if node.place < len(whole) else _UNKNOWN,)
+        return (whole[node.number] if node.number < len(whole) else _UNKNOWN,)
     if isinstance(node, Computed):
         return (_of_arithmetic(node, operand_types),)
     if isinstance(node, DeferredCall):
         inputs = iter(operand_types[: len(node.inputs)])
-        by_position = [next(inputs)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.given]
+        by_position = [next(inputs)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.args]
         return types_after(node.target, by_position, node.options.get("layout"))
     return (Type(device=getattr(node, "device", None)),)
 

@@ -55,7 +55,7 @@ class Input(DataNode):
         """See :meth:`DataNode.written`."""
         return self.name
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  there is no way to make it
+    def value(self, operands: Seq[Any], run: Run) -> Any:  # noqa: ARG002  there is no way to make it
         """See :meth:`DataNode.value`; graphs replace inputs by their arguments, so this always raises.
 
         Raises:
@@ -84,10 +84,10 @@ def image_inputs(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     for node in nodes:
         if (
             isinstance(node, DeferredCall)
-            and node.given
+            and node.args
             and node.target.operators[0].traits.takes in ("images", "batches")
         ):
-            first = node.given[0]
+            first = node.args[0]
             if isinstance(first, Input):
                 found.setdefault(first.name, node.options.get("layout"))
     return found

@@ -39,9 +39,9 @@ class Ordered:
         """
         seen = Occurrences()
         for position, node in enumerate(self.nodes):
-            self.nodes[position] = made = node.with_occurrences(seen)
-            made.__dict__["where"] = node.where  # the line of user code, for messages
-            self._positions[_key(made)] = position
+            self.nodes[position] = counted = node.with_occurrences(seen)
+            counted.__dict__["where"] = node.where  # the line of user code, for messages
+            self._positions[_key(counted)] = position
 
     def position(self, node: DataNode) -> int:
         """Return the position of a node, from 0."""

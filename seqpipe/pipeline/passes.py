@@ -19,7 +19,9 @@ __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
 
 ItemT = TypeVar("ItemT", Batch, Sequence)
 
-_AHEAD: Final = 2
+_AHEAD: Final = (
+    2  # augmented items; the reader's iterator limits the decoded ones by its prefetch and prefetch_gib
+)
 
 
 class _PassSource(BatchSource):
@@ -70,7 +72,8 @@ class _PassSource(BatchSource):
 class AugmentedPass(Generic[ItemT]):
     """A resumable iterator over an epoch of an augmented dataset; it continues and restarts as the reader's does.
 
-    The chain runs on a separate thread, up to ``ahead`` items ahead of the consumer. A state continues with exactly the
+    The tail runs on a separate thread, up to ``ahead`` items ahead of the consumer; without a tail, the reader's items
+    are returned as they are. A state continues with exactly the
     samples and augmentations that would have followed, for every ``fuse``. An error is raised at its position in the
     order; the next call continues after it.
 
@@ -84,7 +87,9 @@ class AugmentedPass(Generic[ItemT]):
     def __init__(
         self, inner: Batches | Sequences, tail: Chain | None, fingerprint: str, ahead: int = _AHEAD
     ) -> None:
-        self._inner, self._tail, self._fingerprint, self._ahead = inner, tail, fingerprint, ahead
+        self._inner, self._tail, self._fingerprint = inner, tail, fingerprint
+        # without a tail there is nothing to do ahead: the reader reads ahead, and a thread between would only delay
+        self._ahead = 0 if tail is None else ahead
         self._ended = False
         self._start(inner.epoch, inner.position)
 

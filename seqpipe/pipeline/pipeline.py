@@ -199,8 +199,8 @@ def external_spec(name: str, num_outputs: int | None, dtype: Any, layout: Any, n
             f"num_outputs={num_outputs!r} is not valid", source=name, allowed="1 or more, or None"
         )
 
-    def each(what: str, given: Any) -> tuple[Any, ...]:
-        values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * count
+    def each(what: str, value: Any) -> tuple[Any, ...]:
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
         if len(values) != count:
             raise ParameterError(
                 f"{what} has {len(values)} entries", source=name, allowed=f"{count}, one for each value"
@@ -213,8 +213,8 @@ def external_spec(name: str, num_outputs: int | None, dtype: Any, layout: Any, n
     return ExternalSpec(names, layouts, dtypes, each("ndim", ndim), num_outputs is not None)
 
 
-def _dtype(given: Any) -> str:
-    return str(np.dtype(given).name)
+def _dtype(value: Any) -> str:
+    return str(np.dtype(value).name)
 
 
 class Pipeline(Closing):

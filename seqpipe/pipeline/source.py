@@ -272,6 +272,7 @@ class Indexed(BatchSource):
         last_batch: policy for an incomplete last batch.
         endless: whether the next epoch follows without a stop.
         lockstep: whether all ranks return equally many batches, instead of those of their own samples.
+        declared_pad: whether ``last_batch`` was "pad" at first; iterators replace it by their own policy.
     """
 
     dataset: DatasetProtocol
@@ -279,6 +280,7 @@ class Indexed(BatchSource):
     last_batch: PipelineLastBatch = "partial"
     endless: bool = False
     lockstep: bool = False
+    declared_pad: bool = field(default=False, init=False)
     _epoch: int = field(default=0, init=False)
     _position: int = field(default=0, init=False)
 
@@ -287,6 +289,7 @@ class Indexed(BatchSource):
         if self.last_batch not in get_args(PipelineLastBatch):
             allowed = ", ".join(map(repr, get_args(PipelineLastBatch)))
             raise ParameterError(f"last_batch={self.last_batch!r} is not valid", allowed=allowed)
+        self.declared_pad = self.last_batch == "pad"
         self.name, self.parts, self.limit_bytes = (
             self.dataset.name,
             self.dataset.parts,

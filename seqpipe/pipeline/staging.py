@@ -107,8 +107,8 @@ class Staging:
             if isinstance(samples, np.ndarray):
                 out[begin:end] = samples[begin:end][(slice(None), *window)]
             else:
-                for place in range(begin, end):
-                    out[place] = samples[place][window]
+                for sample in range(begin, end):
+                    out[sample] = samples[sample][window]
 
         parallel_for(copy, -(-len(samples) // share))
         return out

@@ -57,7 +57,7 @@ class GraphStep:
         """
         if not self.calls:
             return self.nodes[0].value(operands, run)
-        (first,) = self.calls[0].given
+        (first,) = self.calls[0].args
         with naming_nodes(self.chain.ops):
             many = len(self.calls[0].inputs)
             chain = self.chain.bound(operands[many:])
@@ -96,7 +96,7 @@ def _chains(node: DeferredCall) -> bool:
     """Return whether a call consists of operators on images only, so that it can be part of a longer chain."""
     target = node.target
     if isinstance(target, Chain):
-        return target.is_line and len(node.given) == 1
+        return target.is_line and len(node.args) == 1
     return isinstance(target, Op) and type(target).__call__ is Op.__call__
 
 
@@ -114,8 +114,8 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
         if isinstance(node, Input):
             continue
         steps[position] = GraphStep((node,))
-        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.given[0], DataNode):
-            before = order.position(node.given[0])
+        if isinstance(node, DeferredCall) and _chains(node) and isinstance(node.args[0], DataNode):
+            before = order.position(node.args[0])
             if before in steps and uses[before] == 1 and steps[before].can_append(node):
                 steps[position] = steps.pop(before).appended(node)
     return _releasing(order, [*steps.values()], outputs)

@@ -92,8 +92,8 @@ class Value:
 
     def each(self, function: Callable[[Array], Array], layout: str | None = None) -> Value:
         """Apply a function to every sample; results are stacked if shapes and dtypes agree."""
-        made = Value.of([function(part) for part in self], self.layout if layout is None else layout)
-        return replace(made, sources=self.sources)
+        results = Value.of([function(part) for part in self], self.layout if layout is None else layout)
+        return replace(results, sources=self.sources)
 
     def stacked(self, what: str = "this value") -> Array:
         """Return the samples as one array.
@@ -145,19 +145,19 @@ class Value:
         return f"Value({shape} {self.layout or 'without layout'} {self.dtype.name if len(self) else ''})"
 
 
-def value_of(given: Any) -> Value:
+def value_of(source: Any) -> Value:
     """Convert to a Value: a Value, a Batch, a Sequence, an array ``(N, …)``, or a list of arrays.
 
     Raises:
         ParameterError: the value is none of these.
     """
-    if isinstance(given, Value):
-        return given
-    if isinstance(given, Batch):
-        data = given.stacked if given.stacked is not None else [one.data for one in given.sequences]
-        return Value(data, given.layout[1:], given.sources)
-    if isinstance(given, Sequence):
-        return Value(given.data[None], given.layout, (given.source,))
-    if isinstance(given, (list, tuple)):
-        return Value.of([part.data if isinstance(part, Sequence) else as_native(part) for part in given])
-    return Value(as_native(given))
+    if isinstance(source, Value):
+        return source
+    if isinstance(source, Batch):
+        data = source.stacked if source.stacked is not None else [one.data for one in source.sequences]
+        return Value(data, source.layout[1:], source.sources)
+    if isinstance(source, Sequence):
+        return Value(source.data[None], source.layout, (source.source,))
+    if isinstance(source, (list, tuple)):
+        return Value.of([part.data if isinstance(part, Sequence) else as_native(part) for part in source])
+    return Value(as_native(source))

@@ -40,21 +40,21 @@ def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
     """
     if count < 1:
         raise ParameterError(f"count={count} is not valid", source="crop_views", allowed="1 or more")
-    places = [0.5] if count == 1 else [n / (count - 1) for n in range(count)]
-    found = []
+    positions = [0.5] if count == 1 else [n / (count - 1) for n in range(count)]
+    crops = []
     for sequence in batch.sequences:
         letters = sequence.layout
         rows, columns = (sequence.shape[letters.index(letter)] for letter in "HW")
         side = "crop_pos_x" if columns >= rows else "crop_pos_y"
-        found += [REGISTRY["crop"](crop=tuple(size), **{side: place})(sequence) for place in places]
+        crops += [REGISTRY["crop"](crop=tuple(size), **{side: position})(sequence) for position in positions]
     known: dict[str, Any] = {
         name: None
         if (values := getattr(batch, name)) is None
         else np.repeat(np.asarray(values), count, axis=0)
         for name in ("labels", "indices")
     }
-    made = Batch.of(found)
-    return replace(made, **known)
+    views = Batch.of(crops)
+    return replace(views, **known)
 
 
 @dataclass(eq=False)

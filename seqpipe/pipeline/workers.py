@@ -301,19 +301,19 @@ def _packed(value: Any) -> _Packed:
     arrays: list[np.ndarray[Any, Any]] = []
     offset = 0
 
-    def placed(one: Any) -> Any:
+    def packed(one: Any) -> Any:
         nonlocal offset
         if isinstance(one, (list, tuple)):
-            return [placed(part) for part in one] if isinstance(one, list) else tuple(map(placed, one))
+            return [packed(part) for part in one] if isinstance(one, list) else tuple(map(packed, one))
         if not hasattr(one, "__dlpack__") and not isinstance(one, np.ndarray):
             return one
         array = np.asarray(as_native(one))
         arrays.append(array)
-        place = _Shared(offset, array.shape, array.dtype.str)
+        reference = _Shared(offset, array.shape, array.dtype.str)
         offset += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        return place
+        return reference
 
-    changed = placed(value)
+    changed = packed(value)
     if offset < _SHARED:
         return _Packed(value, None)
     block = SharedMemory(create=True, size=offset)

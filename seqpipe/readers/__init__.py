@@ -14,7 +14,7 @@ from ..core.lazy import on_demand
 if TYPE_CHECKING:
     from . import published, published_volumes
     from .entry import Entry, Listing
-    from .frames import FrameFolders
+    from .frame_folders import FrameFolders
     from .listing import list_videos
     from .loader import Batches, Sequences
     from .ranges import Range
@@ -43,7 +43,7 @@ __all__ = [
 _LAZY = {
     "Batches": "loader",
     "Entry": "entry",
-    "FrameFolders": "frames",
+    "FrameFolders": "frame_folders",
     "Listing": "entry",
     "Loss": "report",
     "Range": "ranges",

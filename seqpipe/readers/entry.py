@@ -27,7 +27,7 @@ class Entry(NamedTuple):
         key: name in the fingerprint, which stays the same if the whole dataset is moved.
         label: the label, as :class:`seqpipe.readers.labels.LabelParser` returns it; -1 for none.
         part: the range to use; None for the whole video.
-        place: the line that lists the video, as a sentence for messages, or "".
+        listed_at: the line that lists the video, as a sentence for messages, or "".
         fields: values of further columns by name: numbers, strings, arrays.
     """
 
@@ -35,11 +35,11 @@ class Entry(NamedTuple):
     key: str
     label: Any = NO_LABEL
     part: Range | None = None
-    place: str = ""
+    listed_at: str = ""
     fields: Mapping[str, Any] = _NONE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Listing:
     """The listed videos, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` return them.
 
@@ -90,6 +90,10 @@ class Listing:
                     allowed="vectors of one length",
                 )
         return cls(entries, labels.classes, dict(passed_over or {}), labels.label_type, width)
+
+    def __repr__(self) -> str:
+        kind = "" if self.label_type == "class" else f", label_type={self.label_type!r}"
+        return f"Listing({len(self)} videos, {_brief(self.classes) if self.classes else 'no classes'}{kind})"
 
     def __len__(self) -> int:
         """The number of entries."""
@@ -203,7 +207,8 @@ class Listing:
 
 
 def _brief(value: Any) -> str:
-    """Return a value for a message; of many classes the number and the first ones."""
-    if isinstance(value, tuple) and len(value) > 3:
-        return f"{len(value)} classes ({', '.join(map(repr, value[:3]))}, …)"
+    """Return a value for a message; of classes the number and the first ones."""
+    if isinstance(value, tuple) and value:
+        some = ", ".join(map(repr, value[:3])) + (", …" if len(value) > 3 else "")
+        return f"{len(value)} classes ({some})"
     return repr(value)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..core.param import check_list
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
-from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
+from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
 from .ranges import Range
@@ -131,20 +131,11 @@ def _videos_below(folder: str, passed: SkippedFiles | None = None) -> list[str]:
     """Videos at any depth below a folder, relative to it, sorted folder by folder, without links to folders above."""
     folders, videos = _look_into(folder, passed)
     for name in folders:
-        if _leads_back(folder, name):
+        if leads_back(f"{folder}/{name}"):
             continue
         below = _videos_below(f"{folder}/{name}", passed)
         videos += [f"{name}/{video}" for video in below]
     return videos
-
-
-def _leads_back(folder: str, name: str) -> bool:
-    """Return whether a subfolder is a link to its own folder or to one above, whose videos are found already."""
-    path = os.path.join(folder, name)  # noqa: PTH118  very many
-    if not os.path.islink(path):  # noqa: PTH114
-        return False
-    target, here = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.commonpath([target, here]) == target
 
 
 def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[str], list[str]]:
@@ -168,7 +159,8 @@ def _refuse_empty(root: str) -> NoReturn:
         f"there is no video in this folder{_others(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
-        advice="If the videos have other extensions, list them with files=[…]",
+        advice="If the videos have other extensions, list them with files=[…]; readers.FrameFolders reads folders of "
+        "frames",
     )
 
 

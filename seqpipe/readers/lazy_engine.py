@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..core.forks import reset_after_fork
 from ..video.device import Decode, Device
-from ..video.engine.engine import Engine
+from ..video.engine.engine import Engine, available_cores
 from ..video.engine.executors import engine_for
 from ..video.index.open import IndexOptions
 
@@ -36,11 +36,23 @@ class LazyPool(ABC, Generic[PoolT]):
         self._lock = threading.Lock()
         self._pool: PoolT | None = None
         self._inherited: list[PoolT] = []
+        self._processes = 1
         reset_after_fork(self)
 
     @abstractmethod
     def make(self) -> PoolT:
         """Create a pool."""
+
+    def share_cores(self, processes: int) -> None:
+        """Let a pool that is created from now on use one of ``processes`` equal parts of the cores.
+
+        That is for the workers of a DataLoader, and does not apply if the number of threads was given.
+        """
+        self._processes = processes
+
+    def threads_for(self, given: int | None) -> int | None:
+        """Return the number of threads: the given one, or that of this process's part of the cores; None for all."""
+        return given if given or self._processes == 1 else max(1, available_cores() // self._processes)
 
     def get(self) -> PoolT:
         """Return the pool of this process."""
@@ -82,7 +94,7 @@ class LazyEngine(LazyPool[Engine]):
     def make(self) -> Engine:
         """See :meth:`LazyPool.make`."""
         threads, device, decode, indexes = self._arguments
-        return engine_for(device, decode=decode, threads=threads, **indexes._asdict())
+        return engine_for(device, decode=decode, threads=self.threads_for(threads), **indexes._asdict())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyEngine, self._arguments

@@ -200,7 +200,11 @@ class Pass(ABC, Generic[ItemT]):
         return fetched
 
     def _read_ahead(self, most: int, *, stack: bool) -> None:
-        """Start batches until ``most`` are pending or the memory limit is reached; one at least unless that is 0."""
+        """Start batches until ``most`` are pending or the memory limit is reached; one at least unless that is 0.
+
+        The limit counts decoded frames. A pipeline, which orders the batches of several sources, applies the same limit
+        in ``Executor.fill`` and does not use this iterator.
+        """
         while self._begun < self._plan.count and len(self._queue) < most:
             held = sum(pending.size for _, pending in self._queue)
             if held + self._next_size() > self._limit_bytes and (self._queue or not self._limit_bytes):

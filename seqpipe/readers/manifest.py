@@ -12,7 +12,7 @@ column                      meaning
 ``start_s, end_s``          the same in seconds on the video's own clock
 =========================== ============================================================================
 
-Only ``path`` is required. Other columns become :attr:`seqpipe.Batch.columns` (see :mod:`seqpipe.readers.fields`), but
+Only ``path`` is required. Other columns become :attr:`seqpipe.Batch.columns` (see :func:`fields_of`), but
 misspellings of these names are refused. :mod:`seqpipe.readers.published` reads lists without a header and other
 published formats. Text is UTF-8; fields with commas, quotes or line breaks are quoted as in RFC 4180.
 """
@@ -22,18 +22,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Seq
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from .entry import Entry, Listing
-from .fields import fields_of
 from .labels import NO_LABEL, LabelParser, nearest
 from .ranges import COLUMNS, Range
 
-__all__ = ["bad_line", "read_manifest", "text_of"]
+__all__ = ["bad_line", "fields_of", "read_manifest", "text_of"]
 
 _KNOWN: Final = ("path", "label", *COLUMNS)
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -151,7 +154,7 @@ def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
-    if twice := [name for place, name in enumerate(columns) if name in columns[:place]]:
+    if twice := [name for position, name in enumerate(columns) if name in columns[:position]]:
         raise bad_line(manifest, line, f"the column {twice[0]!r} occurs twice")
     for name in columns:
         meant = nearest(name, _KNOWN)
@@ -195,10 +198,10 @@ def _entry(
         part = Range(**bounds) if bounds else None
     except ParameterError as error:
         raise bad_line(manifest, line, error.fact, allowed=error.allowed, advice=error.advice) from error
-    place = f"It is named in line {line} of {manifest}"
+    listed_at = f"It is named in line {line} of {manifest}"
     if name != key:
-        place += "; relative paths start at its folder"
-    return Entry(name, key, label, part, place, fields)
+        listed_at += "; relative paths start at its folder"
+    return Entry(name, key, label, part, listed_at, fields)
 
 
 def _number(field: Any) -> Any:
@@ -217,3 +220,44 @@ def bad_line(
 ) -> ManifestError:
     """Return the error for a line of a manifest."""
     return ManifestError(f"line {line}: {fact}", source=manifest, allowed=allowed, advice=advice)
+
+
+def fields_of(rows: Seq[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fields of each row, with one type for each column.
+
+    A column of strings becomes integers, or else floats, if all are written without leading zeros (``007`` stays a
+    string). A list of numbers becomes an array. Other values are unchanged.
+
+    Args:
+        rows: rows of a table by column name; some may lack some columns.
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    converters = {name: _converter([row[name] for row in rows if name in row]) for name in names}
+    return [{name: converters[name](value) for name, value in row.items()} for row in rows]
+
+
+def _converter(values: Seq[Any]) -> Any:
+    if all(isinstance(value, str) for value in values):
+        return next((kind for kind in (int, float) if all(_is_number(value, kind) for value in values)), str)
+    return _array_or_same
+
+
+def _is_number(text: str, kind: type[int] | type[float]) -> bool:
+    try:
+        number = kind(text)
+    except ValueError:
+        return False
+    if kind is int:
+        return str(number) == text and abs(number) < 1 << 63
+    whole = text.lstrip("-").partition(".")[0]
+    return math.isfinite(number) and text.isascii() and "_" not in text and (whole == "0" or whole[:1] != "0")
+
+
+def _array_or_same(value: Any) -> Any:
+    if not isinstance(value, list) or not value:
+        return value
+    try:
+        array = np.array(value)
+    except ValueError:  # nested lists of different lengths
+        return value
+    return array if array.dtype.kind in "biuf" else value

@@ -33,8 +33,8 @@ from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from ..video.source.extensions import is_video
 from .entry import Entry, Listing
-from .fields import fields_of
 from .labels import NO_LABEL, LabelParser
+from .manifest import fields_of
 from .published_file import Missing, PublishedFile, listing_of_files
 from .ranges import Range
 
@@ -184,12 +184,12 @@ def rawframes(
                 f"{text!r} is no folder of frames",
                 allowed="folder total_frames label, of 1 frame or more",
             )
-        given = (words[3] or "").split()
+        names = (words[3] or "").split()
         found = file.find(line, [words[1].rstrip("/")], exact=True)
         if found is None:
             continue
         with file.naming(line):
-            label = labels(given) if several else labels(given[0]) if given else NO_LABEL
+            label = labels(names) if several else labels(names[0]) if names else NO_LABEL
             entries.append(file.entry(line, found, label, Range(start_frame=0, end_frame=int(words[2]))))
     return listing_of_files([file], entries, labels)
 

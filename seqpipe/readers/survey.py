@@ -281,7 +281,7 @@ class VideoSurvey:
     def _leave_out(self, entry: Entry, error: SeqpipeError) -> None:
         error.source = error.source or entry.name
         if self.on_error == "raise":
-            error.advice = ". ".join(part for part in (error.advice, entry.place) if part)
+            error.advice = ". ".join(part for part in (error.advice, entry.listed_at) if part)
             raise error
         self._first_error = self._first_error or error
         self.book.note(entry.name, "video left out", error)

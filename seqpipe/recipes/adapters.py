@@ -61,10 +61,10 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
     return found
 
 
-def _picked(labels: Any, axis: int, places: Any) -> Any:
+def _picked(labels: Any, axis: int, indices: Any) -> Any:
     if hasattr(labels, "index_select"):
-        return labels.index_select(labels.ndim + axis, labels.new_tensor(places.tolist()).long())
-    return labels.take(namespace(labels).asarray(places), axis=axis)
+        return labels.index_select(labels.ndim + axis, labels.new_tensor(indices.tolist()).long())
+    return labels.take(namespace(labels).asarray(indices), axis=axis)
 
 
 class NnunetTransform:
@@ -154,21 +154,21 @@ class DictionaryTransform:
             )
         sample = {name: self._part(name, data[name]) for name in names}
         augmented: Any = self.chain(sample, **self._indices.of(data))
-        made = {name: self._back(data[name], augmented[name].data) for name in names}
-        return {**data, **made, "history": json.dumps(augmented.history)}
+        augmented_arrays = {name: self._back(data[name], augmented[name].data) for name in names}
+        return {**data, **augmented_arrays, "history": json.dumps(augmented.history)}
 
     def _part(self, name: str, value: Any) -> Any:
         kind: Callable[[Any], Any] = Labels if name in self.labels else Image
         return kind(_as_sequence(value, self.layout))
 
-    def _back(self, given: Any, augmented: Sequence) -> Any:
+    def _back(self, value: Any, augmented: Sequence) -> Any:
         data = _to_layout(augmented.data, self.layout)
-        affine = getattr(given, "affine", None)
-        made = _like(given, data)
-        if affine is not None and hasattr(made, "affine") and augmented.affine is not None:
+        affine = getattr(value, "affine", None)
+        result = _like(value, data)
+        if affine is not None and hasattr(result, "affine") and augmented.affine is not None:
             own = augmented.affine
-            made.affine = affine.new_tensor(own.tolist()) if hasattr(affine, "new_tensor") else own
-        return made
+            result.affine = affine.new_tensor(own.tolist()) if hasattr(affine, "new_tensor") else own
+        return result
 
 
 def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) -> Any:
@@ -183,7 +183,7 @@ def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) ->
     Returns:
         A copy of the subject.
     """
-    made = copy.copy(subject)
+    result = copy.copy(subject)
     images = {
         name: value
         for name, value in subject.items()
@@ -198,10 +198,10 @@ def on_subject(chain: Chain, subject: Any, *, epoch: int = 0, index: int = 0) ->
         part = copy.deepcopy(image)
         part.set_data(_like(image.data, _to_layout(augmented[name].data.data, "CDHW")))
         part.affine = augmented[name].data.affine
-        made[name] = part
-    if hasattr(made, "update_attributes"):  # TorchIO sets subject.t1 for subject["t1"]
-        made.update_attributes()
-    return made
+        result[name] = part
+    if hasattr(result, "update_attributes"):  # TorchIO sets subject.t1 for subject["t1"]
+        result.update_attributes()
+    return result
 
 
 def _as_sequence(value: Any, layout: str, affine: Any = None) -> Sequence:

@@ -17,7 +17,7 @@ __all__ = ["BatchPlan"]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """The batches of one epoch of one rank, as positions of its order.
+    """The batches of one epoch of one rank, as positions of its order; readers decide how many are read ahead.
 
     Attributes:
         length: number of positions of the epoch.

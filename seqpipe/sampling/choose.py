@@ -48,7 +48,7 @@ def choose_sampler(
             advice="Give clips_per_video too",
         )
     stride, pad_mode = STRIDE.check(stride), PAD_MODE.check(pad_mode)
-    given = {
+    arguments = {
         "sequence_length": sequence_length,
         "clips_per_video": clips_per_video,
         "step": step,
@@ -61,7 +61,10 @@ def choose_sampler(
         _refuse("min_motion", min_motion, {"fps": fps}, "goes by frame numbers: choose a stride instead")
     if segments is not None:
         _refuse(
-            "segments", segments, given, "takes one frame of each part of the video, so its length is that"
+            "segments",
+            segments,
+            arguments,
+            "takes one frame of each part of the video, so its length is that",
         )
         return UniformSegments(segments=segments, mode=segment_mode)
     if sequence_length is None:
@@ -85,6 +88,8 @@ def _moving(clips: Windows | RandomClips | EvenClips, min_motion: float | None) 
 
 
 def _refuse(name: str, value: float, others: Mapping[str, object], why: str) -> None:
-    for other, given in others.items():
-        if given is not None:
-            raise ParameterError(f"{name}={value!r} and {other}={given!r} exclude each other: {name} {why}")
+    for other, argument in others.items():
+        if argument is not None:
+            raise ParameterError(
+                f"{name}={value!r} and {other}={argument!r} exclude each other: {name} {why}"
+            )

@@ -83,7 +83,11 @@ FPS: Final = Param(
 )
 EVERY: Final = Param(name="every", doc="Take each N-th frame", lo=1, unit="frames")
 COUNT: Final = Param(
-    name="num", doc="Frames to take, spread evenly over the video", lo=1, hi=_MOST, unit="frames"
+    name="num",
+    doc="Frames to take, spread evenly over the video; repeated if it has fewer",
+    lo=1,
+    hi=_MOST,
+    unit="frames",
 )
 PAD_MODE: Final = choice(
     "pad_mode",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch.utils.data
@@ -18,6 +19,7 @@ from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
 from ..sequence import Batch
+from ..video.engine.workers import Workers
 from .shared import SharedChoice
 from .tensors import PixelLayout, check_layout, tensor_of
 
@@ -32,7 +34,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
 
     With ``num_workers=W``, worker w reads batches w, w + W, …, so that the loader returns each batch once, in the order
     of a single process. A reader with a GPU device requires ``num_workers=0``; with workers, read on the CPU and copy
-    the loader's pinned batches to the GPU in the training loop.
+    the loader's pinned batches to the GPU in the training loop. Workers divide the cores among themselves, unless the
+    reader has ``threads``.
 
     Call :meth:`set_epoch` before each epoch: the order and the augmentation of an epoch depend on its number. To resume
     within an epoch, store the number of batches that the loop has used, and pass it as ``start``. The state of one
@@ -81,6 +84,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         self._device, self._pinned = device, pin_memory
         self._start = self._returned = 0
         self._chosen, self._loaded = SharedChoice(), False
+
+    def __repr__(self) -> str:
+        return f"torch.Dataset({self._reader!r}, batch_size={self._source.batch_size}; {len(self)} batches)"
 
     def __len__(self) -> int:
         """Number of batches of the current epoch."""
@@ -143,6 +149,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 advice="Set num_workers=0, as the reader has its own threads; or read with device='cpu', and set "
                 "pin_memory in the DataLoader",
             )
+        self._clips.reader.fetcher.engine.share_cores(info.num_workers)
         return int(info.id), int(info.num_workers)
 
     @property
@@ -185,12 +192,16 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         else:
             self._loaded = True
 
-    def _tensors(self, values: tuple[Any, ...], epoch: int) -> dict[str, Any]:
-        """Apply the rest of the chain to a batch, and return its values as tensors by name."""
+    def _values(self, work: Any, epoch: int) -> dict[str, Any]:
+        """Wait for a batch, apply the rest of the chain to it, and return its values by name."""
+        values, _, _ = self._clips.finish(work)
         named = dict(zip(self._clips.parts, values, strict=True))
         if self._tail is not None:
             result = self._tail(named["pixels"], epoch=epoch, index=named["index"])
             named |= {"pixels": result, **_metadata(result)}
+        return named
+
+    def _tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: tensor_of(
                 value, name, self._layout if name == "pixels" else None, self._device, pinned=self._pinned
@@ -208,26 +219,78 @@ def _metadata(result: Any) -> dict[str, Any]:
     return {"label": np.asarray(batch.labels), "timestamps": batch.timestamps, "frames": batch.frames}
 
 
+class _Pending(NamedTuple):
+    """A batch that was begun.
+
+    Attributes:
+        number: its number within the epoch.
+        size: size of its pixels in bytes, before the rest of the chain.
+        engine: the engine that reads it.
+        values: waits for it, and returns its values by name.
+    """
+
+    number: int
+    size: int
+    engine: Any
+    values: Callable[[], dict[str, Any]]
+
+
 class _Pass(Iterator[dict[str, Any]]):
-    """An iterator over an epoch; after an error it continues with the next batch."""
+    """An iterator over an epoch; after an error it continues with the next batch.
+
+    Batches that are read ahead hold at most the reader's ``prefetch_gib``. The rest of a chain runs on a thread of its
+    own, while the consumer uses earlier batches.
+    """
 
     def __init__(self, dataset: Dataset, numbers: range) -> None:
-        self._dataset, self._numbers = dataset, iter(numbers)
+        self._dataset, self._numbers = dataset, deque(numbers)
         self._epoch = dataset._reader.epoch
         self._cut = dataset._source.cut(self._epoch)
-        self._pending: deque[tuple[int, Any]] = deque()
+        self._pending: deque[_Pending] = deque()
+        self._workers = None if dataset._tail is None else Workers(1, "seqpipe-compute")
 
     def __next__(self) -> dict[str, Any]:
         while True:
-            while len(self._pending) < _PENDING and (number := next(self._numbers, None)) is not None:
-                positions, _ = self._cut.positions(number * self._cut.batch_size)
-                self._pending.append((number, self._dataset._clips.begin(self._epoch, positions)))
+            if self._pending and self._pending[0].engine is not self._engine:
+                self._begin_again()
+            self._read_ahead()
             if not self._pending:
                 raise StopIteration
-            number, work = self._pending.popleft()
-            self._dataset._returned = number + 1
             try:
-                values, _, _ = self._dataset._clips.finish(work)
+                named = self._pending[0].values()
             except EmptyBatchError:
+                self._returned()
                 continue
-            return self._dataset._tensors(values, self._epoch)
+            except Exception:  # an interrupt, which is none, leaves the batch to the next call
+                self._returned()
+                raise
+            self._returned()
+            return self._dataset._tensors(named)
+
+    @property
+    def _engine(self) -> Any:
+        return self._dataset._clips.reader.fetcher.engine.get()
+
+    def _begin_again(self) -> None:
+        """Forget pending batches: the reader was closed, or this is a forked process, where they never finish."""
+        self._numbers.extendleft(pending.number for pending in reversed(self._pending))
+        self._pending.clear()
+        if self._workers is not None:
+            self._workers = Workers(1, "seqpipe-compute")
+
+    def _returned(self) -> None:
+        self._dataset._returned = self._pending.popleft().number + 1
+
+    def _read_ahead(self) -> None:
+        clips, epoch = self._dataset._clips, self._epoch
+        while self._numbers and len(self._pending) < _PENDING:
+            number = self._numbers[0]
+            positions, _ = self._cut.positions(number * self._cut.batch_size)
+            size = clips.size(epoch, positions)
+            held = sum(pending.size for pending in self._pending)
+            if self._pending and held + size > clips.limit_bytes:
+                return
+            made = partial(self._dataset._values, clips.begin(epoch, positions), epoch)
+            values = made if self._workers is None else self._workers.submit(made).result
+            self._numbers.popleft()
+            self._pending.append(_Pending(number, size, self._engine, values))

@@ -54,7 +54,7 @@ _DECODER_DELAY: Final = (
     256  # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
 )
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
-_BUFFERED_BYTES: Final = 64 << 20
+_BUFFERED_BYTES: Final = 64 << 20  # compressed packets of a stream that cannot be read again, such as a pipe
 
 
 @dataclass(frozen=True)
@@ -209,10 +209,10 @@ class FrameStream:
             DamagedSourceError: a frame cannot be decoded.
         """
         numbering = _FrameNumbering(self.info)
-        begun = False
+        started = False
         for number, packet in enumerate(self._ahead()):
-            begun = begun or packet.key
-            if not begun:
+            started = started or packet.key
+            if not started:
                 continue  # nothing can be decoded before the first key packet
             self._pending[number] = packet
             numbering.feed(packet)

@@ -417,7 +417,7 @@ class VideoReader(Closing):
             next(items, None)  # runs the iterator to its end, which returns the decoder to the pool
         packets.close()
         if lost:
-            raise lost_error(self._index, lost, "All other frames were returned; leave the lost ones out")
+            raise lost_error(self._index, lost, "All other selected frames are intact; leave these out")
 
     def _decoded(self, packets: PacketReader, wanted: IntArray) -> Iterator[AnySurface | Lost]:
         """Decode frames in ascending order; frames left by a backend that fails are decoded by its fallback."""

@@ -18,8 +18,7 @@ from ..core.padding import PadMode
 from ..core.param import Param
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
-from ..sampling.rolling import RollingWindows
-from ..sampling.windows import Windows
+from ..sampling.windows import RollingWindows, Windows
 from ..sequence import Sequence
 from .byte_streams import Streamed
 from .convert.output import OutputSpec, check_output
@@ -124,8 +123,8 @@ def _sequences(
         def sequence(clip: FrameClip) -> Sequence:
             assert rolling is not None
             pixels = np.empty((len(clip), *painter.shape), painter.dtype)
-            for place, number in enumerate(clip.frames.tolist()):
-                pixels[place] = rolling.held[number][1] if number >= 0 else fill
+            for position, number in enumerate(clip.frames.tolist()):
+                pixels[position] = rolling.held[number][1] if number >= 0 else fill
             frames = clip.labeled()
             times = np.array([rolling.held[n][0] if n >= 0 else np.nan for n in frames.tolist()])
             return Sequence(pixels, output.layout, opened.info.source, frames, times)

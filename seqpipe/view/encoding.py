@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..array import FloatArray, IntArray
 from ..flow.color import to_rgb
-from ..volume.pictures import window_of, windowed
+from ..volume.slice_images import window_of, windowed
 
 __all__ = [
     "LEVELS",

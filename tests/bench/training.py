@@ -1,24 +1,31 @@
 """How much of a training's time is spent waiting for clips: r3d_18 fed by seqpipe and by its peers.
 
-    python -m tests.bench.training [--videos VIDEO...] [--device cuda:0] [--seconds 5] [--only NAME]...
+    python -m tests.bench.training [--videos VIDEO... | --large] [--device cuda:0] [--limit 120] [--only NAME]...
 
 A step is forward, backward and SGD for 32 clips of 16 frames, stride 4, at 112×112: torchvision's r3d_18 in bf16 with
 channels last or first, whichever is faster; on the CPU a tiny network and 4 clips. Each contestant is a process of its
 own, which first trains on one batch that is already there: that is the model's own rate, and the share of time lost to
-the loader is 1 - rate / own rate. Peers that are not installed are named and left out.
+the loader is 1 - rate / own rate. The row of a contestant that fails says why, or how far it came within ``--limit``
+seconds; its messages, with the stacks of all threads at the limit, are kept in the folder of the benchmark's files.
 
-``--videos`` are videos of 300 frames or more, by default four of 340×256 made here; 320 hard links of them are read, so
-that no two windows of a batch share their decoding. Random windows of them are decoded and resized to 112×112 by
-whatever the library has for it; torchcodec's by torch, on the device.
+``--videos`` are videos of 300 frames or more, by default four of 340×256 made here, or with ``--large`` four of 1080p
+with a key frame every 30; 320 hard links of them are read, so that no two windows of a batch share their decoding.
+Random windows of them are decoded and resized to 112×112 by whatever the library has for it; torchcodec's by torch, on
+the device.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
+import importlib
 import itertools
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +33,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +46,9 @@ __all__ = ["main"]
 _FRAMES, _STRIDE, _SIDE, _LENGTH = 16, 4, 112, 300
 _FILES, _CLASSES = 320, 400
 _ROOT = Path(__file__).resolve().parents[2]
+_GRACE_S = 15  # for a process to write its stacks
+_STAGE = "stage:"
+_BEGIN = time.perf_counter()
 
 Clips = Iterator[Any]
 """Batches of pixels, uint8 ``NCFHW``, on the device."""
@@ -133,13 +144,26 @@ def _dali(paths: list[str], device: str) -> Clips:
         yield torch.from_dlpack(batch.as_tensor()).clone()  # DALI uses its memory for another batch
 
 
-CONTESTANTS: dict[str, Callable[[list[str], str], Clips]] = {
-    "seqpipe nvdec": _seqpipe("nvdec"),
-    "seqpipe mixed": _seqpipe("mixed"),
-    "seqpipe cpu": _seqpipe_on_cpu,
-    "torchcodec cuda, 7 threads": _torchcodec(on_gpu=True, threads=7),
-    "torchcodec cpu, 16 threads": _torchcodec(on_gpu=False, threads=16),
-    "DALI readers.video_resize": _dali,
+@dataclass(frozen=True)
+class Contestant:
+    """A loader.
+
+    Attributes:
+        clips: its batches, from paths and a device.
+        needs: a module that must be importable.
+    """
+
+    clips: Callable[[list[str], str], Clips]
+    needs: str
+
+
+CONTESTANTS = {
+    "seqpipe nvdec": Contestant(_seqpipe("nvdec"), "seqpipe"),
+    "seqpipe mixed": Contestant(_seqpipe("mixed"), "seqpipe"),
+    "seqpipe cpu": Contestant(_seqpipe_on_cpu, "seqpipe"),
+    "torchcodec cuda, 7 threads": Contestant(_torchcodec(on_gpu=True, threads=7), "torchcodec.decoders"),
+    "torchcodec cpu, 16 threads": Contestant(_torchcodec(on_gpu=False, threads=16), "torchcodec.decoders"),
+    "DALI readers.video_resize": Contestant(_dali, "nvidia.dali.fn"),
 }
 _ON_CPU = ("seqpipe cpu", "torchcodec cpu, 16 threads")
 
@@ -201,16 +225,22 @@ class _Training:
         self._wait()
         return steps * len(self._labels) * _FRAMES / (time.perf_counter() - begin)
 
-    def own_rate(self, seconds: float) -> float:
-        """The rate with a batch that is already there, in the faster memory format, which it then keeps."""
+    def own_rate(self, seconds: float, chosen: str | None = None) -> tuple[float, str]:
+        """The rate with a batch that is already there.
+
+        Args:
+            seconds: to measure each memory format for.
+            chosen: the memory format, "first" or "last"; None for the faster one, which the model then keeps.
+        """
+        formats = {"first": self._torch.contiguous_format, "last": self._torch.channels_last_3d}
+        names = [chosen] if chosen else ["first"] if self._device == "cpu" else list(formats)
         found = {}
-        formats = (self._torch.contiguous_format, self._torch.channels_last_3d)
-        for one in formats if self._device != "cpu" else formats[:1]:
-            self._lay_out(one)
-            found[one] = self.rate(itertools.repeat(self.resident), seconds)
-        fastest = max(found, key=lambda one: found[one])
-        self._lay_out(fastest)
-        return found[fastest]
+        for name in names:
+            self._lay_out(formats[name])
+            found[name] = self.rate(itertools.repeat(self.resident), seconds)
+        fastest = max(found, key=lambda name: found[name])
+        self._lay_out(formats[fastest])
+        return found[fastest], fastest
 
     def _lay_out(self, memory_format: Any) -> None:
         self._format = memory_format
@@ -232,67 +262,144 @@ def _tiny(torch: Any) -> Any:
     )
 
 
-def _measure(name: str, paths: list[str], device: str, seconds: float) -> dict[str, float]:
+def _stage(what: str) -> None:
+    """Tell on stderr how far this process came; the last line of these is in the row of one that does not end."""
+    print(f"{_STAGE} {what} after {time.perf_counter() - _BEGIN:.1f} s", file=sys.stderr, flush=True)
+
+
+def _measure(
+    name: str, paths: list[str], device: str, seconds: float, channels: str | None
+) -> dict[str, Any]:
     """One contestant in this process."""
-    batches = CONTESTANTS[name](paths, device)
-    first = next(batches)  # what is missing is known before the model is made
+    contestant = CONTESTANTS[name]
+    importlib.import_module(contestant.needs)  # what is missing is known before the model is made
     training = _Training(device)
-    assert first.shape == training.resident.shape, (
-        f"{tuple(first.shape)} instead of {training.resident.shape}"
-    )
-    assert first.device.type == training.resident.device.type, first.device
-    own = training.own_rate(min(1.5, seconds))
+    _stage("made the model")
+    # before the loader begins: it would read ahead meanwhile, and its threads find the device set up
+    own, channels = training.own_rate(min(1.5, seconds), channels)
+    _stage("measured the model alone")
+    batches = contestant.clips(paths, device)
+    first, wanted = next(batches), training.resident
+    if (first.shape, first.device.type) != (wanted.shape, wanted.device.type):
+        raise ValueError(f"batches {tuple(first.shape)} on {first.device} instead of {tuple(wanted.shape)}")
+    _stage("got the first batch")
     rate = training.rate(batches, seconds)
+    _stage("measured")
     batches.close()  # type: ignore[attr-defined]  # a generator
-    return {"rate": rate, "own": own}
+    return {"rate": rate, "own": own, "channels": channels}
 
 
 def main() -> int:
     """Run the contestants, each in a process of its own; print one table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--videos", nargs="+", type=Path, help="of 300 frames or more; made if there are none"
-    )
-    parser.add_argument("--device", default="cuda:0", help="cpu, or cuda:N")
-    parser.add_argument("--seconds", type=float, default=5.0, help="that each contestant is measured for")
-    parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
-    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "seqpipe-bench")
-    parser.add_argument("--measure", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = _options()
     device = "cuda:0" if given.device == "cuda" else given.device
     if given.measure:
-        paths = json.load(sys.stdin)
-        print(json.dumps(_measure(given.measure, paths, device, given.seconds)))
+        faulthandler.dump_traceback_later(given.limit, exit=True)
+        found = _measure(given.measure, json.load(sys.stdin), device, given.seconds, given.channels)
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps(found), flush=True)
         return 0
-    sources = given.videos or [media.small(given.folder, number) for number in range(4)]
+    if given.large:
+        sources = [media.large(given.folder, number, key_every=30) for number in range(4)]
+    else:
+        sources = given.videos or [media.small(given.folder, number) for number in range(4)]
     with tempfile.TemporaryDirectory(prefix="seqpipe-training-") as folder:
         os.environ["SEQPIPE_CACHE_DIR"] = str(Path(folder, "cache"))
         copies = [
             Path(shutil.copy(path, Path(folder, f"{n}{path.suffix}"))) for n, path in enumerate(sources)
         ]
         paths = list(map(str, media.named(copies, Path(folder), _FILES if device != "cpu" else 16)))
-        _compare(given.only or (_ON_CPU if device == "cpu" else CONTESTANTS), paths, device, given.seconds)
+        names = given.only or (_ON_CPU if device == "cpu" else CONTESTANTS)
+        _compare(names, paths, device, given)
     return 0
 
 
-def _compare(names: Iterable[str], paths: list[str], device: str, seconds: float) -> None:
-    print("| contestant | frames/s | the model alone | share lost to the loader |\n|---|---|---|---|")
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--videos", nargs="+", type=Path, help="of 300 frames or more; made if there are none"
+    )
+    parser.add_argument("--large", action="store_true", help="videos of 1080p, made here")
+    parser.add_argument("--device", default="cuda:0", help="cpu, or cuda:N")
+    parser.add_argument("--seconds", type=float, default=5.0, help="that each contestant is measured for")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that each contestant may take")
+    parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
+    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "seqpipe-bench")
+    parser.add_argument("--measure", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
+    parser.add_argument("--channels", choices=["first", "last"], help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _compare(names: Iterable[str], paths: list[str], device: str, given: argparse.Namespace) -> None:
+    print(
+        "| contestant | frames/s | the model alone | share lost to the loader |\n|---|---|---|---|",
+        flush=True,
+    )
+    channels: list[str] = []  # known after the first contestant, whose model is that of all
     for name in names:
-        words = ["--measure", name, "--device", device, "--seconds", str(seconds)]
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.bench.training", *words],
-            cwd=_ROOT,
-            input=json.dumps(paths),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(f"{name}: not run: {' '.join(done.stderr.split()[-40:])}", flush=True)
+        words = ["--measure", name, "--device", device, "--seconds", str(given.seconds)]
+        words += ["--limit", str(given.limit), *channels]
+        command = [sys.executable, "-m", "tests.bench.training", *words]
+        log = given.folder / f"training_{re.sub('[^a-z0-9]+', '_', name.lower())}.log"
+        found, why = run_limited(command, json.dumps(paths), given.limit + _GRACE_S, log)
+        if found is None:
+            print(f"| {name} | not run: {why} ({log}) | | |", flush=True)
             continue
-        found = json.loads(done.stdout.splitlines()[-1])
+        channels = ["--channels", found["channels"]]
         share = 1 - found["rate"] / found["own"]
         print(f"| {name} | {found['rate']:.0f} | {found['own']:.0f} | {share:.1%} |", flush=True)
+
+
+def run_limited(
+    command: list[str], given: str, limit_s: float, log: Path
+) -> tuple[dict[str, Any] | None, str]:
+    """Run a command, and end it and its children after a time.
+
+    What it prints goes to files: a pipe would stay open while any of its children lives.
+
+    Args:
+        command: prints one line of JSON last.
+        given: its standard input.
+        limit_s: seconds after which it is ended.
+        log: receives its standard error.
+
+    Returns:
+        The parsed line, or None and the reason, in one line.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile("w+") as into, tempfile.TemporaryFile("w+") as out, log.open("w+") as told:
+        into.write(given)
+        into.seek(0)
+        child = subprocess.Popen(
+            command, cwd=_ROOT, stdin=into, stdout=out, stderr=told, text=True, start_new_session=True
+        )
+        try:
+            code: int | None = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        out.seek(0)
+        told.seek(0)
+        printed, lines = out.read().splitlines(), told.read().splitlines()
+    if code == 0 and printed:
+        return json.loads(printed[-1]), ""
+    return None, _reason(code, lines)
+
+
+def _reason(code: int | None, lines: list[str]) -> str:
+    """Why a process has no result: its exception, its signal, or the stage that it did not get beyond."""
+    stages = [line.removeprefix(_STAGE).strip() for line in lines if line.startswith(_STAGE)]
+    came = f"it {stages[-1]}" if stages else "it was still starting"
+    if code is None or any(line.startswith("Timeout (") for line in lines):
+        return f"no result within the limit, {came}"
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}, {came}"
+    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b", line)]
+    last = (errors or [line for line in lines if line.strip()] or ["no message"])[-1]
+    return f"exit code {code}, {last.strip()[:300]}, {came}"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe import __version__
+from seqpipe.cli import main
 from seqpipe.cli.terminal.options import option, sentence
 from seqpipe.core.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
@@ -35,7 +37,7 @@ def test_export_help_comes_from_the_parameters(run):
     assert f"{sentence(SEQUENCE_LENGTH).rstrip('.')} ({SEQUENCE_LENGTH.allowed})." in text
     assert f"({FPS.allowed})." in text
     assert "{stem}" in text
-    assert "--format [jpg|png|webp|npy|npz|nii.gz]" in text
+    assert "--format [jpg|png|tiff|webp|npy|npz|nii.gz]" in text
 
 
 def test_help_needs_none_of_the_heavy_libraries():
@@ -164,3 +166,28 @@ def test_an_option_refuses_what_its_parameter_refuses(text):
     result = CliRunner().invoke(command(PARAMS[0][0]), ["--some-count", text])
     assert result.exit_code == 2
     assert "is not valid; allowed: a whole number from 1 to 5 frames." in result.stderr
+
+
+def test_help_lists_every_option_under_its_heading(run):
+    for command, more in (("export", ["Volumes"]), ("flow", ["Flow"])):
+        text = run(command, "--help").stdout
+        headings = [line[:-1] for line in text.splitlines() if line[:1].isalpha() and line.endswith(":")]
+        assert headings == ["Examples", "Output", "Frames", "Size", *more, "Files", "Execution"]
+        under = dict(zip(headings, re.split(r"\n\w+:\n", text)[1:], strict=True))
+        for flag, heading in (
+            ("--out DIR", "Output"),
+            ("--crop", "Size"),
+            ("--resume", "Files"),
+            ("-h,", "Execution"),
+        ):
+            assert f"\n  {flag}" in f"\n{under[heading]}"
+        examples = under["Examples"].strip().split("\n")
+        assert len(examples) > 1
+        for line in examples:
+            _, name, *arguments = shlex.split(line)
+            main.get_command(click.Context(main), name).make_context(name, arguments)
+        listed = re.findall(r"^  (?:-h, )?(--[a-z-]+)", "".join(under.values()), re.MULTILINE)
+        params = main.get_command(click.Context(main), command).params
+        assert sorted(listed) == sorted(
+            ["--help", *(p.opts[0] for p in params if isinstance(p, click.Option))]
+        )

@@ -175,11 +175,11 @@ USAGE = [
     (["--out", ""], "out='' is empty; allowed: a folder; '.' for the current one"),
     (
         ["--out", "o", "--pattern", ".seqpipe-export.json", "--num", "1"],
-        "would have the name .seqpipe-export.json, as the note of what is in this folder is",
+        "would have the name .seqpipe-export.json, as the record of the options of this folder is",
     ),
-    (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 1e-06 to 10000 Hz"),
+    (["--out", "o", "--fps", "0"], "fps=0 is not valid; allowed: a number from 0.000001 to 10000 Hz"),
     (["--out", "o", "--every", "0"], "every=0 is not valid; allowed: a whole number of at least 1"),
-    (["--out", "o", "--num", "1.5"], "num=1.5 is not valid; allowed: a whole number from 1 to 1e+07"),
+    (["--out", "o", "--num", "1.5"], "num=1.5 is not valid; allowed: a whole number from 1 to 10000000"),
     (
         ["--out", "o", "--num", "1000000000000"],
         "num=1000000000000 is not valid; allowed: a whole number from 1",
@@ -199,8 +199,8 @@ USAGE = [
     (["--out", "o", "--quality", "101"], "quality=101 is not valid; allowed: a whole number from 1 to 100"),
     (["--out", "o", "--jobs", "0"], "jobs=0 is not valid; allowed: a whole number from 1 to 4096"),
     (
-        ["--out", "o", "--format", "tiff"],
-        "format='tiff' is not valid; allowed: 'jpg', 'png', 'webp', 'npy', 'npz'",
+        ["--out", "o", "--format", "gif"],
+        "format='gif' is not valid; allowed: 'jpg', 'png', 'tiff', 'webp', 'npy', 'npz'",
     ),
     (["--out", "o", "--frames", "1,b"], "'1,b' does not have the form a,b,c"),
     (["--out", "o", "--size", "60"], "'60' does not have the form WxH, such as 640x360"),
@@ -208,13 +208,21 @@ USAGE = [
     (["--out", "o", "--size", "99999x60"], "size"),
     (["--out", "o", "--crop", "0:0:0:10"], "does not have the form x:y:w:h"),
     (["--out", "o", "--start", "1:99"], "'1:99' is not a time"),
-    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not behind start=2 s"),
+    (["--out", "o", "--start", "2", "--end", "1"], "end=1 s is not after start=2 s"),
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
     (["--out", "o", "--stride", "2"], "belong to --sequence-length"),
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),
     (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {stem}"),
     (["--out", "o", "--pattern", "../{index}.jpg"], "does not name a file below the output folder"),
-    (["--out", "o", "--pattern", "{stem}.{ext}"], "two inputs would have the name h264.jpg: frame 0 of"),
+    (["--out", "o", "--pattern", "{stem}.{ext}"], "two files would have the name h264.jpg: frame 0 of"),
+    (["--out", "o", "--pattern", "%04d.jpg"], "tell the frames apart, such as {index:04d} for %04d"),
+    (
+        ["--out", "o", "--pattern", "{index}.png"],
+        "ends in .png, but the format is jpg; allowed: an ending of jpg",
+    ),
+    (["--out", "-"], "out='-' is no folder: files are not written to standard output"),
+    (["--out", "o", "--fps", "1/0"], "fps='1/0' is not valid"),
+    (["--out", "o", "--quality", "101"], "allowed: a whole number from 1 to 100."),
     (
         ["--out", "o", "--manifest", "o/m.jsonl", "--pattern", "m.jsonl", "--num", "1"],
         "frame 24 would have the name m.jsonl, as the manifest is. Give another --pattern",
@@ -296,8 +304,10 @@ def test_what_is_there_is_not_replaced_unasked(run, tmp_path, there):
 def test_a_file_in_the_place_of_the_folder_is_an_error_of_the_output(run, tmp_path):
     (tmp_path / "o").touch()
     result = run("export", made("h264"), "--out", tmp_path / "o", code=1)
-    assert result.stderr.startswith(f"Error: cannot write {tmp_path}/o/")
-    assert "Free space or choose a writable folder" in result.stderr
+    expected = (
+        f"Error: cannot write {tmp_path}/o ({tmp_path}/o is a file, not a folder). Choose another --out.\n"
+    )
+    assert result.stderr == expected
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -322,6 +332,7 @@ def test_a_full_disk_ends_the_export_and_resume_goes_on(run, tmp_path, monkeypat
     options = ("--manifest", tmp_path / "m.jsonl", "--jobs", jobs)
     result = run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, code=1)
     assert "(No space left on device). Free space or choose a writable folder" in result.stderr
+    assert result.stderr.startswith("10 files written to")
     assert len(files(tmp_path / "o")) == len((tmp_path / "m.jsonl").read_text().splitlines()) == 10
     monkeypatch.undo()
     run("export", made("h264"), made("vp9"), "--out", tmp_path / "o", *options, "--resume")

@@ -10,6 +10,7 @@ import cv2
 import fsspec
 import numpy as np
 import pytest
+from PIL import Image
 
 import seqpipe
 from data_scripts.frame_code import read
@@ -74,6 +75,8 @@ def test_sequences_in_which_something_moves(run, tmp_path):
         (["--start", "0:01.5", "--every", 3], [38, 41, 44, 47]),
         (["--start", "1.6", "--duration", "0:00:00.08"], [40, 41]),
         (["--fps", 5, "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--fps", "10/2", "--end", "1"], [0, 5, 10, 15, 20]),
+        (["--frames", " 40, -1,3"], [3, 40, 47]),
     ],
 )
 def test_selections(run, tmp_path, options, expected):
@@ -98,15 +101,17 @@ def test_key_frames_are_decoded_alone(run, tmp_path, monkeypatch):
     assert len(fed) == 12
 
 
-def test_png_npy_and_npz_are_exact(run, tmp_path):
+def test_lossless_formats_are_exact(run, tmp_path):
     with seqpipe.open(made("h264")) as video:
         exact = video.frames([5, 20])
-    for ending in ("png", "npy", "npz"):
+    for ending in ("png", "tiff", "npy", "npz"):
         run("export", made("h264"), "--out", tmp_path, "--format", ending, "--frames", "5,20")
     for place in range(2):
         stem = tmp_path / f"h264/{place:06d}"
         picture = cv2.imread(f"{stem}.png", cv2.IMREAD_COLOR)[..., ::-1]
         np.testing.assert_array_equal(picture, exact.numpy()[place])
+        with Image.open(f"{stem}.tiff") as tiff:
+            np.testing.assert_array_equal(np.asarray(tiff), exact.numpy()[place])
         np.testing.assert_array_equal(np.load(f"{stem}.npy"), exact.numpy()[place])
         with np.load(f"{stem}.npz") as archive:
             np.testing.assert_array_equal(archive["data"], exact.numpy()[place])
@@ -134,12 +139,13 @@ def test_sixteen_bits_are_kept_when_asked_for(run, tmp_path):
     output = seqpipe.OutputSpec(dtype="uint16")
     with seqpipe.open(made("hevc_10"), output=output) as video:
         exact = video[7].numpy()
-    for ending in ("png", "npy"):
+    for ending in ("png", "tiff", "npy"):
         options = ("--format", ending, "--dtype", "uint16", "--frames", 7)
         run("export", made("hevc_10"), "--out", tmp_path, *options, "--contact-sheet", "--overwrite")
-    picture = cv2.imread(str(tmp_path / "hevc_10/000000.png"), cv2.IMREAD_UNCHANGED)[..., ::-1]
-    assert exact.dtype == picture.dtype == np.uint16
-    np.testing.assert_array_equal(picture, exact)
+    for ending in ("png", "tiff"):
+        picture = cv2.imread(str(tmp_path / f"hevc_10/000000.{ending}"), cv2.IMREAD_UNCHANGED)[..., ::-1]
+        assert exact.dtype == picture.dtype == np.uint16
+        np.testing.assert_array_equal(picture, exact)
     np.testing.assert_array_equal(np.load(tmp_path / "hevc_10/000000.npy"), exact)
 
 
@@ -396,3 +402,12 @@ def test_json_of_the_manifest_and_of_stdout_agree(run, tmp_path):
     )
     told = [json.loads(line) for line in result.stdout.splitlines()][:-1]
     assert [{**row, "type": "output"} for row in rows(manifest)] == told
+
+
+def test_what_a_folder_holds_besides_is_told_once(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(made("h264"), tmp_path / "in")
+    (tmp_path / "in/note.txt").touch()
+    result = run("export", tmp_path / "in", "--out", tmp_path / "o", "--num", 1)
+    assert result.stderr.count("1 other file (.txt 1) skipped") == 1
+    assert "1 file written to" in result.stderr

@@ -140,3 +140,32 @@ def test_a_dash_is_standard_input(command, tmp_path):
     first = json.loads(done.stdout.splitlines()[0])
     assert first.get("frames", 48) == 48
     assert "seqpipe-stdin-" in first["source"]
+
+
+def test_linked_folders_are_searched_but_not_in_circles(tmp_path):
+    touch(tmp_path, "data/a/one.mp4", "data/b/two.mp4", "elsewhere/three.mp4")
+    data = tmp_path / "data"
+    (data / "c").symlink_to(tmp_path / "elsewhere")
+    (data / "a/up").symlink_to("..")
+    (data / "a/other").symlink_to(data / "b")  # and back: a circle that no link closes alone
+    (data / "b/other").symlink_to(data / "a")
+    names = [Path(item.path).relative_to(data).as_posix() for item in find_inputs([str(data)])]
+    assert names == ["a/one.mp4", "a/other/two.mp4", "b/two.mp4", "b/other/one.mp4", "c/three.mp4"]
+
+
+def test_a_quoted_pattern_names_the_files_that_match(tmp_path):
+    touch(tmp_path, "b/y.mp4", "b/x.mp4", "b/c/z.mp4", "b/n.txt", "[1].mp4")
+    assert [item.stem for item in find_inputs([f"{tmp_path}/b/*.mp4"])] == ["x", "y"]
+    assert [item.stem for item in find_inputs([f"{tmp_path}/**/*.mp4"])] == ["[1]", "z", "x", "y"]
+    assert [item.stem for item in find_inputs([f"{tmp_path}/[1].mp4"])] == ["[1]"]  # a name, not a pattern
+    (error,) = find_inputs([f"{tmp_path}/*.mkv"])
+    assert isinstance(error, SeqpipeError)
+    assert str(error).startswith(f"{tmp_path}/*.mkv: no file matches this pattern. Check the path")
+
+
+def test_a_short_write_of_numpy_says_that_the_disk_may_be_full(tmp_path):
+    def write(file):
+        raise OSError("6220800 requested and 65408 written")
+
+    with pytest.raises(OutputError, match="the disk is full or cannot be written: 6220800 requested"):
+        write_whole(tmp_path / "a.npy", write)

@@ -104,9 +104,9 @@ def test_no_colors_are_made_on_the_way(run, tmp_path, monkeypatch):
     """Nor for the contact sheet, so that what is written does not depend on it."""
     made_of, whole = [], Converter.__init__
 
-    def noting(self, info, output, *given):
+    def noting(self, info, output, *others, **named):
         made_of.append(output.color)
-        whole(self, info, output, *given)
+        whole(self, info, output, *others, **named)
 
     monkeypatch.setattr(Converter, "__init__", noting)
     command = ["flow", made("h264"), "--end", "5f", "--contact-sheet", *SMALL]
@@ -234,5 +234,5 @@ def test_a_volume_has_no_motion(run, tmp_path):
     told = run(
         "flow", made("h264"), tmp_path / "a.nii.gz", "--out", tmp_path / "o", "--end", "3f", *SMALL, code=1
     )
-    assert "a.nii.gz: " in told.stderr
+    assert "a.nii.gz: this is a NIfTI volume, not a video" in told.stderr
     assert files(tmp_path / "o") == ["h264/000000.flo", "h264/000001.flo"]

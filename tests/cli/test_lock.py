@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli.job.lock import held
-from seqpipe.cli.job.record import OptionDigests, note, read_entries
+from seqpipe.cli.job.lock import locked
+from seqpipe.cli.job.record import OptionDigests, read_entries, record_options
 from seqpipe.errors import OutputError
 from tests.support.deep import deep
 from tests.support.media import made
@@ -24,8 +24,8 @@ from .written import files
 HOLD = """
 import sys, time
 from pathlib import Path
-from seqpipe.cli.job.lock import held
-with held(Path(sys.argv[1]), "it"):
+from seqpipe.cli.job.lock import locked
+with locked(Path(sys.argv[1]), "it"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -50,7 +50,7 @@ def holder(tmp_path):
 def test_what_another_process_holds_is_refused(tmp_path, holder):
     with (
         pytest.raises(OutputError, match=r"x: another export is writing it\. Wait for it to end"),
-        held(tmp_path / "x", "it"),
+        locked(tmp_path / "x", "it"),
     ):
         pass
     assert hidden(tmp_path)
@@ -61,7 +61,7 @@ def test_nobody_waits_for_ever(tmp_path, holder):
     holder.send_signal(signal.SIGSTOP)
     with (
         pytest.raises(OutputError, match="another export is writing it"),
-        held(tmp_path / "x", "it", wait_s=0.1),
+        locked(tmp_path / "x", "it", wait_s=0.1),
     ):
         pass
 
@@ -70,7 +70,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert len(hidden(tmp_path)) == 1
-    with held(tmp_path / "x", "it"):
+    with locked(tmp_path / "x", "it"):
         pass
     assert hidden(tmp_path) == []
 
@@ -81,10 +81,10 @@ def test_a_lock_that_another_user_has_left_is_of_use_to_all(tmp_path, holder):
 
 
 def test_a_lock_is_given_back_after_an_interrupt(tmp_path):
-    with pytest.raises(KeyboardInterrupt), held(tmp_path / "x", "it"):
+    with pytest.raises(KeyboardInterrupt), locked(tmp_path / "x", "it"):
         raise KeyboardInterrupt
     assert hidden(tmp_path) == []
-    with held(tmp_path / "x", "it"), pytest.raises(OutputError), held(tmp_path / "x", "it"):
+    with locked(tmp_path / "x", "it"), pytest.raises(OutputError), locked(tmp_path / "x", "it"):
         pass
 
 
@@ -94,7 +94,7 @@ def test_of_many_that_wait_one_is_in_at_a_time(tmp_path):
 
     def work():
         for _ in range(50):
-            with held(tmp_path / "x", "it", wait_s=60):
+            with locked(tmp_path / "x", "it", wait_s=60):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -113,7 +113,7 @@ def test_a_file_system_without_locks_does_without(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with held(tmp_path / "x", "it"):
+    with locked(tmp_path / "x", "it"):
         pass
     assert hidden(tmp_path) == []
 
@@ -121,7 +121,9 @@ def test_a_file_system_without_locks_does_without(tmp_path, monkeypatch):
 def test_many_exports_may_note_their_sources_at_once(tmp_path):
     threads = [
         threading.Thread(
-            target=note, args=(tmp_path, [f"{n}"], OptionDigests("p", "f")), kwargs={"anew": False}
+            target=record_options,
+            args=(tmp_path, [f"{n}"], OptionDigests("p", "f")),
+            kwargs={"replace": False},
         )
         for n in range(8)
     ]
@@ -136,7 +138,7 @@ def test_many_exports_may_note_their_sources_at_once(tmp_path):
 def test_a_manifest_that_another_export_writes_is_left_alone(run, tmp_path, ending):
     """Its rows were lost: both began it anew, and one took the other's journal away."""
     manifest = tmp_path / f"m.{ending}"
-    with held(manifest, "this manifest"):
+    with locked(manifest, "this manifest"):
         for option in ("--overwrite", "--resume"):
             options = ("--out", tmp_path / "o", "--num", 2, "--manifest", manifest, option)
             result = run("export", made("h264"), *options, code=1)

@@ -346,6 +346,14 @@ def test_an_mp4_whose_index_is_last_is_named_at_once(tmp_path):
     assert pipe.at < 20_000
 
 
+def test_an_empty_pipe_is_named(tmp_path):
+    result = CliRunner().invoke(main, ["export", "-", "--out", str(tmp_path)], input=b"")
+    assert result.exit_code == 1
+    assert (
+        "Error: standard input: it is empty (0 bytes). The program that writes into the pipe" in result.stderr
+    )
+
+
 def test_a_volume_through_a_pipe_is_exported_as_a_file_is(tmp_path):
     path = tmp_path / "stdin.npy"
     np.save(path, np.arange(4 * 16 * 20, dtype=np.int16).reshape(4, 16, 20))

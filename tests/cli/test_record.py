@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli.job.record import NoteEntry, OptionDigests, note, own_path, read_entries
+from seqpipe.cli.job.record import OptionDigests, RecordEntry, internal_path, read_entries, record_options
 from seqpipe.errors import OutputError
 from tests.support.media import made
 
@@ -75,7 +75,7 @@ def test_an_overwrite_with_the_same_options_replaces_all(run, tmp_path):
     export(run, tmp_path / "o", "--overwrite")
     (name, *_) = files(tmp_path / "o")
     shutil.copy2(tmp_path / "older" / name, tmp_path / "o" / name)
-    assert "1 files written" in export(run, tmp_path / "o", "--resume")
+    assert "1 file written" in export(run, tmp_path / "o", "--resume")
 
 
 @pytest.mark.parametrize("manifest", [False, True])
@@ -106,7 +106,7 @@ def test_exports_of_several_sources_are_noted_side_by_side(run, tmp_path):
 def test_files_that_nothing_is_known_of_are_made_anew(run, tmp_path):
     export(run, tmp_path / "o")
     for content in (b"[]", b"{", b'{"a": {"pixels": 1}}', b""):
-        own_path(tmp_path / "o", "export.json").write_bytes(content)
+        internal_path(tmp_path / "o", "export.json").write_bytes(content)
         assert "6 files written" in export(run, tmp_path / "o", "--resume")
     assert "6 kept" in export(run, tmp_path / "o", "--resume")
 
@@ -117,23 +117,23 @@ def test_a_dry_run_notes_nothing(run, tmp_path):
 
 
 def test_an_entry_stands_for_as_long_as_the_options_are_the_same(tmp_path):
-    note(tmp_path, ["a", "s3://b/c.mp4", "\udcff"], LIKE, anew=False)
+    record_options(tmp_path, ["a", "s3://b/c.mp4", "\udcff"], LIKE, replace=False)
     first = read_entries(tmp_path)
     assert {entry.is_of(LIKE) for entry in first.values()} == {True}
     assert "s3://b/c.mp4" in first
-    note(tmp_path, ["a"], LIKE, anew=False)
+    record_options(tmp_path, ["a"], LIKE, replace=False)
     assert read_entries(tmp_path) == first
-    note(tmp_path, ["a"], OptionDigests("pixels", "others"), anew=False)
+    record_options(tmp_path, ["a"], OptionDigests("pixels", "others"), replace=False)
     (changed,) = set(read_entries(tmp_path).values()) - set(first.values())
     assert changed.since_ns >= next(iter(first.values())).since_ns
     assert not changed.is_of(LIKE)
-    assert isinstance(changed, NoteEntry)
+    assert isinstance(changed, RecordEntry)
 
 
 def test_a_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "taken").touch()
     with pytest.raises(OutputError, match=r"cannot write .*taken/"):
-        note(tmp_path / "taken", ["a"], LIKE, anew=False)
+        record_options(tmp_path / "taken", ["a"], LIKE, replace=False)
 
 
 def test_an_export_makes_no_folder_of_its_own(run, tmp_path):

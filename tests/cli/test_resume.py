@@ -129,7 +129,7 @@ def test_resume_works_without_a_manifest(run, tmp_path):
     run(*export)
     before = tree(tmp_path / "o")
     (tmp_path / "o/h264/000007.jpg").unlink()
-    assert "1 files written" in run(*export, "--resume").stderr
+    assert "1 file written" in run(*export, "--resume").stderr
     assert tree(tmp_path / "o") == before
 
 
@@ -181,7 +181,7 @@ def test_a_name_that_is_not_utf8_is_the_same_in_every_manifest(run, tmp_path, en
     assert table(tmp_path / f"m.{ending}") == before
     (file, _) = (tmp_path / "o/\udcffa").iterdir()
     file.write_bytes(b"cut")
-    assert "1 files written" in run(*export, "--resume").stderr
+    assert "1 file written" in run(*export, "--resume").stderr
 
 
 def test_a_dry_run_of_a_resume_counts_what_is_left(run, tmp_path):

@@ -177,9 +177,9 @@ def test_rules_exclude_each_other(given, said):
         ({"end": seconds(1), "duration": seconds(1)}, "end=1 s and duration=1 s exclude one another"),
         ({"duration": seconds(0)}, "duration=0 s is nothing"),
         ({"duration": frames(0)}, "duration=0f is nothing"),
-        ({"start": seconds(2), "end": seconds(2)}, "end=2 s is not behind start=2 s"),
-        ({"start": frames(5), "end": frames(3)}, "end=3f is not behind start=5f"),
-        ({"end": seconds(0)}, "end=0 s is not behind start=0f"),
+        ({"start": seconds(2), "end": seconds(2)}, "end=2 s is not after start=2 s"),
+        ({"start": frames(5), "end": frames(3)}, "end=3f is not after start=5f"),
+        ({"end": seconds(0)}, "end=0 s is not after start=0f"),
     ],
 )
 def test_ranges_that_are_empty_for_any_video_are_refused(given, said):

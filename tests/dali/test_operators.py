@@ -44,7 +44,7 @@ def test_a_row_says_only_what_differs(row):
 
 
 def test_refusals_name_the_operator_and_the_way_out():
-    for name in ("readers.tfrecord", "water", "audio_decoder", "jitter", "decoders.audio"):
+    for name in ("readers.tfrecord", "clahe", "audio_decoder", "jitter", "decoders.audio"):
         group, _, last = name.rpartition(".")
         function = getattr(getattr(fn, group) if group else fn, last)
         with pytest.raises(
@@ -275,7 +275,7 @@ def test_the_table_as_text_names_every_operator():
     assert set(known_names()) == set(lines)
     assert lines["resize"].split()[1] == "yes"
     assert lines["rotate"].split()[1] == "differs"
-    assert lines["water"].split()[1] == "no"
+    assert lines["clahe"].split()[1] == "no"
     assert lines["rotate"].split()[1] == "differs"
     assert lines["erase"].split()[1] == "yes"
 

@@ -6,6 +6,7 @@ number is the same on every machine, however busy it is.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -40,11 +41,14 @@ def functions(call):
         called += event in ("call", "c_call")
 
     before = sys.getprofile()
+    gc.collect()
+    gc.disable()  # finalizers, and callbacks of other libraries, are no part of the call
     sys.setprofile(count)
     try:
         call()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return called
 
 

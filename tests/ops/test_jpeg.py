@@ -80,7 +80,7 @@ def test_the_transform_is_the_cosine_transform():
     assert np.abs(found - wanted).max() < 1.5
     assert abs((found - wanted).mean()) < 0.03
     coefficients = np.rint(wanted / 8).astype(np.int32)
-    places = jpeg._places(jpeg._places(coefficients, 11).swapaxes(0, 1), 18).swapaxes(0, 1)
+    places = jpeg._values_of(jpeg._values_of(coefficients, 11).swapaxes(0, 1), 18).swapaxes(0, 1)
     exact = fft.idctn(coefficients.astype(np.float64), axes=(0, 1), norm="ortho")
     assert np.abs(places - exact).max() < 0.7
 
@@ -106,7 +106,7 @@ def test_the_kernels_sums_are_whole_numbers_that_floats_hold():
     *bits, one, other = map(int, found.groups())
     there, back, bias = bits[:2], bits[2:], (one << 8, other << 8)
     weights, room, larger = jpeg._weights().astype(np.int64), 1 << 22, 1 << 16 - 11
-    assert (jpeg._places(np.eye(8, dtype=np.int64) << 11, 11) == weights.T).all()
+    assert (jpeg._values_of(np.eye(8, dtype=np.int64) << 11, 11) == weights.T).all()
     begins = [
         ((1 << 15) + (added << 16) - 0x3F400000) / larger / (1 << low[0])
         for added, low in zip(bias, (there, back), strict=True)

@@ -208,7 +208,7 @@ def test_one_level_stays_that_level(anywhere, level):
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_the_nearest_pixel_is_where_exact_fractions_say(size, length):
-    found = taps_of(SampledAxis.of(0, length / size, "nearest", antialias=True), size, length).places[0]
+    found = taps_of(SampledAxis.of(0, length / size, "nearest", antialias=True), size, length).indices[0]
     wanted = (2 * np.arange(size, dtype=np.int64) + 1) * length // (2 * size)
     assert (found == wanted).all()
 

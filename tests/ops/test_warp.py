@@ -19,7 +19,7 @@ from seqpipe.ops.call.backends import run
 from seqpipe.ops.call.dispatch import BoundCall
 from seqpipe.ops.cuda.kernel import Item
 from seqpipe.ops.geometry import interpolate, warped
-from seqpipe.ops.geometry.interpolate import KINDS, interpolated, places_of, quickly_interpolated
+from seqpipe.ops.geometry.interpolate import KINDS, coordinates_of, interpolated, quickly_interpolated
 from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.deep import combined
 from tests.support.operators import compare
@@ -397,7 +397,7 @@ def test_the_c_form_gives_the_references_bits(kind, fill, shape, size, seed, num
     for images in (x, x[:, ::-1, ::-1], np.asfortranarray(x)):
         found = quickly_interpolated(images, matrix, size, kind, fill)
         with np.errstate(invalid="ignore"):
-            expected = interpolated(images.astype(np.float32), *places_of(matrix, *size), kind, fill)
+            expected = interpolated(images.astype(np.float32), *coordinates_of(matrix, *size), kind, fill)
         assert found is not None, "there is a compiler where tests run"
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))

@@ -13,8 +13,8 @@ from seqpipe import ops, recipes
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.volume.drawn import Drawn
-from seqpipe.ops.volume.held import Grid
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.state import Grid
 
 pytestmark = pytest.mark.peers
 COUNT = 10_000

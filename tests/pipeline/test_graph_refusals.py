@@ -277,7 +277,7 @@ def test_what_is_no_graph(what):
 
 @pytest.mark.parametrize(
     ("node", "name"),
-    [(IMAGES, "name"), (NUMBER, "op"), (TURNED, "given"), (NUMBER * 2, "parts"), (PART, "whole")],
+    [(IMAGES, "name"), (NUMBER, "op"), (TURNED, "args"), (NUMBER * 2, "parts"), (PART, "whole")],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_nodes_cannot_be_changed(node, name):

@@ -137,7 +137,7 @@ def test_a_rank_without_samples_has_no_batches():
         (
             {"sequence_length": 0},
             ParameterError,
-            r"sequence_length=0 is not valid; allowed: a whole number from 1 to 1e\+07",
+            r"sequence_length=0 is not valid; allowed: a whole number from 1 to 10000000",
         ),
         ({"sequence_length": 4, "stride": 0}, ParameterError, r"stride=0 is not valid"),
         ({"sequence_length": 4, "step": -1}, ParameterError, r"step=-1 is not valid"),

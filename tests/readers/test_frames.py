@@ -233,7 +233,7 @@ def test_lists(tmp_path):
     [
         (
             {"template": "img.png"},
-            "template='img.png' is not valid; allowed: the name of a file with one place",
+            "template='img.png' is not valid; allowed: the name of a file with one field",
         ),
         ({"template": "{}_{}.png"}, "template='{}_{}.png' is not valid"),
         ({"file_root": "x"}, "file_root"),
@@ -247,7 +247,7 @@ def test_what_is_refused(root, options, told):
 
 
 def test_a_folder_without_frames_is_refused_or_left_out(root, tmp_path):
-    with pytest.raises(SourceNotFoundError, match="the folder has no frames"):
+    with pytest.raises(SourceNotFoundError, match=r"the folder has no frames; .*Give template=…"):
         FrameFolders(folders=[tmp_path], sequence_length=1)
     with pytest.raises(SourceNotFoundError, match="the folder of frames cannot be listed"):
         FrameFolders(folders=[tmp_path / "gone"], sequence_length=1)

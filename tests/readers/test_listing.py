@@ -401,6 +401,9 @@ def test_parts_and_sums_of_listings(tmp_path):
     assert [entry.key for entry in whole[1:4]] == ["cat/1.mp4", "cat/2.mp4", "dog/0.mp4"]
     assert whole[-1].key == "dog/1.mp4"
     assert whole[:2] + whole[2:] == whole
+    assert repr(whole) == "Listing(5 videos, 2 classes ('cat', 'dog'))"
+    numbers = list_videos(files=["x.mp4"], labels=["0.5"], label_type="number")
+    assert repr(numbers) == "Listing(1 videos, no classes, label_type='number')"
     other = list_videos(files=["x.mp4"], labels=["dog"], classes=["dog", "cat"])
     with pytest.raises(ParameterError, match=r"classes of the listings differ: .* same classes=\[…\]"):
         whole + other

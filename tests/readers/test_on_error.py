@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_opened_is_raised_or_reported(name):
 def test_a_missing_path_and_a_folder(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"gone\.mp4: no such file"):
         Video(files=[made("h264"), tmp_path / "gone.mp4"], segments=2)
-    with pytest.raises(UnreadableSourceError, match=r"this is a folder.*file_root"):
+    with pytest.raises(UnreadableSourceError, match=r"this is a folder.*file_root.*readers\.FrameFolders"):
         Video(files=[tmp_path], segments=2)
 
 

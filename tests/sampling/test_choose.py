@@ -60,7 +60,10 @@ def test_parameters_describe_one_sampler(parameters, sampler):
         ),
         ({"sequence_length": 4, "stride": 0}, r"stride=0 is not valid"),
         ({"segments": 0}, r"segments=0 is not valid"),
-        ({"sequence_length": 4, "fps": 0}, r"fps=0 is not valid; allowed: a number from 1e-06 to 10000 Hz"),
+        (
+            {"sequence_length": 4, "fps": 0},
+            r"fps=0 is not valid; allowed: a number from 0.000001 to 10000 Hz",
+        ),
     ],
 )
 def test_contradictions_are_named(parameters, message):

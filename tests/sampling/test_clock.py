@@ -304,7 +304,7 @@ def test_a_short_video_at_a_rate_is_padded_and_marked():
         (
             lambda t: frames_at_rate(t, 0.0),
             ParameterError,
-            r"fps=0\.0 is not valid; allowed: a number from 1e-06 to",
+            r"fps=0\.0 is not valid; allowed: a number from 0.000001 to",
         ),
         (lambda _: at_rate(Span(0, 3), 5.0), ParameterError, r"frame 0 to 3 has no timestamps"),
         (lambda _: RateWindows(-1.0, Windows(sequence_length=1)), ParameterError, r"fps=-1\.0 is not valid"),

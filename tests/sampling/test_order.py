@@ -205,7 +205,7 @@ def test_an_epoch_resumed_after_any_batch_goes_on_with_the_same_batches(length, 
     [
         (
             lambda: BatchPlan(length=9, batch_size=0),
-            r"batch_size=0 is not valid; allowed: .* from 1 to 1e\+07 samples",
+            r"batch_size=0 is not valid; allowed: .* from 1 to 10000000 samples",
         ),
         (lambda: BatchPlan(length=9, last_batch="pad"), r"last_batch='pad' .* 'partial', 'drop', 'fill'"),
         (lambda: BatchPlan(length=9, start=10), r"start=10 is not valid; allowed: 0 to 9"),

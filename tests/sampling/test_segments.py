@@ -104,7 +104,7 @@ def test_the_mode_says_whether_it_draws():
     [
         (
             lambda: UniformSegments(segments=0),
-            r"segments=0 is not valid; allowed: a whole number from 1 to 1e\+07",
+            r"segments=0 is not valid; allowed: a whole number from 1 to 10000000",
         ),
         (lambda: UniformSegments(segments=2, mode="middle"), r"segment_mode='middle' .* 'random', 'center'"),
         (lambda: uniform(Span(0, 9), 0), r"num=0 is not valid"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import threading
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from data_scripts.frame_code import read as shown
 from seqpipe import fn, ops
 from seqpipe.errors import BackendError, ParameterError, SourceError, StateError
 from seqpipe.pipeline import Augmented, Pipeline, read
+from seqpipe.pipeline.datasets import Clips
 from seqpipe.readers import Video
 from tests.support.datasets import files
 from tests.support.media import made
@@ -75,6 +80,7 @@ def test_every_batch_comes_once_and_in_order_whatever_the_workers(workers):
         found = [batch["index"].tolist() for batch in loader]
         assert found == wanted
         assert len(loader) == len(wanted)
+        assert repr(dataset) == f"torch.Dataset({videos!r}, batch_size=3; {len(wanted)} batches)"
         dataset.set_epoch(1)
         again = [batch["index"].tolist() for batch in loader]
         assert again != wanted
@@ -277,3 +283,74 @@ def test_the_epoch_of_a_copy_is_its_own():
         copy.set_epoch(1)
         first_again, other = ([batch["index"].tolist() for batch in loader] for loader in loaders)
         assert first_again == first != other
+
+
+def test_the_rest_of_a_chain_runs_ahead_on_a_thread_of_its_own():
+    seen, third = [], threading.Event()
+    with Augmented(reader(), [ops.Flip(p=0.5), ops.GaussianBlur(sigma=1.0)]) as augmented:
+        dataset = augmented.as_torch(batch_size=3)
+        tail = dataset._tail
+
+        def noted(*given, **options):
+            seen.append(threading.current_thread().name)
+            if len(seen) == 3:
+                third.set()
+            return tail(*given, **options)
+
+        dataset._tail = noted
+        batches = iter(dataset)
+        next(batches)
+        assert third.wait(20), "three batches are made while the consumer is busy with the first"
+        assert threading.current_thread().name not in seen
+        assert len(list(batches)) == 3
+
+
+def test_batches_are_read_ahead_within_the_limit(monkeypatch):
+    begun = []
+    begin = Clips.begin
+    monkeypatch.setattr(Clips, "begin", lambda self, *given: (begun.append(given), begin(self, *given))[1])
+    for gib, ahead in ((None, 3), (0, 1)):
+        begun.clear()
+        with reader(prefetch_gib=gib) as videos:
+            next(iter(videos.as_torch(batch_size=3)))
+        assert len(begun) == ahead
+
+
+def test_an_interrupt_loses_no_batch(monkeypatch):
+    with reader() as videos:
+        dataset = videos.as_torch(batch_size=3)
+        batches = iter(dataset)
+        next(batches)
+        with monkeypatch.context() as patch:
+            patch.setattr(Clips, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                next(batches)
+        assert dataset.state_dict()["position"] == 1
+        assert next(batches)["index"].tolist() == [3, 4, 5]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("chain", [None, [ops.Flip(p=0.5), ops.GaussianBlur(sigma=1.0)]])
+def test_a_forked_process_and_a_closed_reader_go_on(chain):
+    with reader(threads=1) as videos:
+        dataset = (videos if chain is None else Augmented(videos, chain)).as_torch(batch_size=3)
+        batches = iter(dataset)
+        next(batches)
+        child = os.fork()
+        if not child:  # pragma: no cover  it ends without a word
+            signal.alarm(60)
+            os._exit(sum(len(batch["index"]) for batch in batches))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        videos.close()
+        assert [batch["index"].tolist() for batch in batches] == [[3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, 2), (5, 5)])
+def test_workers_divide_the_cores(monkeypatch, given, threads):
+    monkeypatch.setattr("seqpipe.readers.lazy_engine.available_cores", lambda: 8)
+    with reader(threads=given) as videos:
+        dataset = videos.as_torch(batch_size=3)
+        worker = SimpleNamespace(id=1, num_workers=4, seed=1)
+        monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: worker)
+        assert [batch["index"].tolist() for batch in dataset] == [[3, 4, 5]]
+        assert videos.fetcher.engine.get().threads == threads

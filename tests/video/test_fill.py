@@ -16,9 +16,8 @@ from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.cpu import CpuDecoder
 from seqpipe.video.decode.packet_decoder import DecodeError, DecodeResult
 from seqpipe.video.decode.pool import DecoderPool
-from seqpipe.video.engine.backend import DecodeBackend
+from seqpipe.video.engine.backend import DecodeBackend, ReaderContext
 from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.single_reader import ReaderContext
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader

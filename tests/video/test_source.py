@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -193,6 +194,27 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
 def test_what_cannot_be_opened_says_why(origin, error, match):
     with pytest.raises(error, match=match):
         open_source(origin)
+
+
+def test_links_that_lead_nowhere_are_named_as_links(tmp_path):
+    (tmp_path / "gone.mp4").symlink_to("elsewhere.mp4")
+    (tmp_path / "loop.mp4").symlink_to("loop.mp4")
+    with pytest.raises(SourceNotFoundError, match=r"no such file .* It is a link: restore the file"):
+        open_source(tmp_path / "gone.mp4").stamp()
+    with pytest.raises(
+        SourceError, match=r"loop.mp4: cannot be opened \(Too many levels of symbolic links\)"
+    ):
+        open_source(tmp_path / "loop.mp4").stamp()
+
+
+def test_a_host_that_does_not_answer_is_not_a_missing_object():
+    pytest.importorskip("aiohttp", reason="https:// needs the extra http")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and never listens: connections are refused
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/clip.mp4"
+        with pytest.raises(SourceError, match=r"clip\.mp4: cannot be reached \(.*Cannot connect") as refused:
+            open_source(url).stamp()
+    assert not isinstance(refused.value, SourceNotFoundError)
 
 
 def test_a_pipe_is_refused():

@@ -180,6 +180,7 @@ def test_damaged_volumes_are_named_and_the_rest_is_exported(run, folder, tmp_pat
         (("--format", "npy", "--mip"), "writes the whole volume as it is"),
         (("--window", "40"), "does not have the form C,W"),
         (("--window", "40,0"), "does not have the form C,W"),
+        (("--pattern", "{index}.png"), "ends in .png, but the format is jpg"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, folder, tmp_path, options, said):
@@ -205,3 +206,42 @@ def test_options_for_volumes_mean_nothing_for_videos(run, tmp_path):
 
     result = run("export", made("h264"), "--out", tmp_path / "o", "--mip", code=2)
     assert "--mip means nothing for videos" in result.stderr
+
+
+def test_a_time_step_that_is_not_there_is_an_error_of_its_volume(run, tmp_path):
+    nib = pytest.importorskip("nibabel")
+    nib.save(nib.Nifti1Image(np.zeros((4, 5, 6, 3), np.int16), np.eye(4)), tmp_path / "time.nii.gz")
+    command = ("export", tmp_path / "time.nii.gz", "--out", tmp_path / "o", "--time")
+    assert "there is no time step 3; allowed: -3 to 2." in run(*command, 3, code=1).stderr
+    assert "6 files written" in run(*command, -3).stderr
+
+
+def test_many_volumes_at_once_give_the_files_of_one_by_one(run, tmp_path):
+    found = [shutil.copy(phantom_path("nii_gz"), tmp_path / f"{n}.nii.gz") for n in range(5)]
+    for jobs in (1, 3):
+        manifest = tmp_path / f"{jobs}.jsonl"
+        run(
+            "export",
+            *found,
+            "--out",
+            tmp_path / f"o{jobs}",
+            "--jobs",
+            jobs,
+            "--num",
+            4,
+            "--manifest",
+            manifest,
+        )
+    assert names(tmp_path / "o1") == names(tmp_path / "o3")
+    rows = [sorted(map(str, lines((tmp_path / f"{jobs}.jsonl").read_text()))) for jobs in (1, 3)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 20
+
+
+def test_a_folder_of_videos_and_volumes_names_one_of_each(run, folder, tmp_path):
+    from tests.support.media import made
+
+    shutil.copy(made("h264"), folder / "clip.mp4")
+    text = " ".join(run("export", folder, "--out", tmp_path / "o", code=2).stderr.split())
+    assert f"videos (such as {folder}/clip.mp4) and volumes (such as {folder}/a.nii.gz)" in text
+    assert "1 file written" in run("export", f"{folder}/*.mp4", "--out", tmp_path / "o", "--num", 1).stderr

@@ -278,7 +278,7 @@ def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
 
 
 def test_pictures_are_ordered_as_people_count():
-    from seqpipe.volume.formats.picture_stack import natural_order
+    from seqpipe.volume.formats.image_stack import natural_order
 
     assert natural_order(["s10.png", "s9.png", "S1.png"]) == ["S1.png", "s9.png", "s10.png"]
 

@@ -33,21 +33,30 @@ _ONE_WAY: Final = replace(
 )
 
 
-@click.command()
 @exporting(
-    option(_FORMAT, default="flo", show_default=True),
-    option(replace(QUALITY, doc="Quality of jpg; default 95.")),
-    option(PRESET, default="medium", show_default=True),
-    option(OUTPUT_GRID, default=1, show_default=True),
-    option(_ONE_WAY, default="forward", show_default=True),
-    option(BACKEND, default="auto", show_default=True),
-    option(_MAX_MOTION),
+    examples=(
+        "seqpipe flow clip.mp4 --out motion --fps 5 --max-side 160 --format jpg",
+        "seqpipe flow videos --out motion --format mp4",
+    ),
+    output=(
+        option(_FORMAT, default="flo", show_default=True),
+        option(replace(QUALITY, doc="Quality of jpg; default 95.")),
+        option(_MAX_MOTION),
+    ),
+    own={
+        "Flow": (
+            option(PRESET, default="medium", show_default=True),
+            option(OUTPUT_GRID, default=1, show_default=True),
+            option(_ONE_WAY, default="forward", show_default=True),
+            option(BACKEND, default="auto", show_default=True),
+        )
+    },
 )
 def flow(**options: Any) -> None:
     """Write the optical flow between frames of videos to files.
 
-    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
-    with a dash.
+    PATH is a file, a folder (searched with all folders in it), a URL, a pattern in quotes such as 'videos/**/*.mp4', or
+    - for standard input; write -- before names that begin with a dash.
 
     For each selected frame, the flow to the next selected frame is written, in pixels of the output frames: --every 2
     gives the motion over two frames, --fps 10 over a tenth of a second. Frame selection, names, manifest, --resume,

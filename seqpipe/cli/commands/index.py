@@ -36,8 +36,8 @@ __all__ = ["index"]
 @click.option(
     "--register",
     type=click.Path(dir_okay=False),
-    help="Also collect the indices in this file, to be shared with others who have the videos: its paths are relative "
-    "to its folder. Data sets find it by themselves if it is called seqpipe.register and lies in their folder.",
+    help="Also collect the indexes in this file, to share with others who have the videos: its paths are relative to "
+    "its folder. Datasets find it by themselves if it is named seqpipe.register and lies in their folder.",
 )
 @options.jobs
 @options.json_lines
@@ -55,11 +55,11 @@ def index(
 
     Volumes need no index: they are read through once, and damaged ones are named.
 
-    With --register, indices are collected in one file for a team or a cluster, where a data set of these videos finds
-    them. What it has is left alone, so an interrupted run goes on where it was, and several may add to one file.
+    With --register, indexes are collected in one file for a team or a cluster, where a dataset of these videos finds
+    them. Its current entries are kept, so an interrupted run continues where it was, and several may add to one file.
 
-    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
-    with a dash.
+    PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
+    before names that begin with a dash.
     """
     from ...video.index.cache import cache_directory, check_writable
     from ...video.index.shared import SharedRegister

@@ -47,8 +47,9 @@ def probe(
 ) -> None:
     """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
 
-    PATH is a file, a folder (searched recursively), a URL, or - for standard input; write -- before names that begin
-    with a dash. The number of frames is taken from the container's header; seqpipe index counts the frames.
+    PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
+    before names that begin with a dash. The number of frames is taken from the container's header; seqpipe index
+    counts the frames.
     """
     from ...video.index.open import open_index
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from typing import Any, Final, TypeAlias
 
 import click
 
 from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, STEP, STRIDE
-from ...video.convert.output import CROP, MAX_SIDE, SHORT_SIDE, SIZE
+from ...video.convert.output import MAX_SIDE, SHORT_SIDE
 from ...video.device import DECODE, STREAM
 from ..plan.pattern import FIELDS
 from ..terminal import options
+from ..terminal.grouped_help import GroupedCommand
 from ..terminal.time import MARK
 
-__all__ = ["exporting"]
+__all__ = ["OptionAdder", "exporting"]
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+OptionAdder: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _PATTERN_HELP = (
     "Names of the files below --out, as a Python format string. Fields: "
@@ -24,19 +26,26 @@ _PATTERN_HELP = (
     + ". Default: {stem}/{index:06d}.{ext}, or {stem}/{sequence:06d}… for sequences."
 )
 
-# in the order of the help
+_OUT: Final = click.option(
+    "--out", required=True, type=click.Path(), metavar="DIR", help="Folder for the files."
+)
 _FRAMES: Final = (
-    click.option("--out", required=True, type=click.Path(), metavar="DIR", help="Folder for the files."),
-    options.option(FPS),
+    options.option(FPS, metavar="N[/D]"),
     options.option(EVERY),
     click.option(
-        "--frames", type=options.FRAMES, help="Frames by number; negative numbers count from the end."
+        "--frames",
+        type=options.FRAMES,
+        help="Frames by number, from 0; negative numbers count from the end. Of a range: --start 10f --end 20f.",
     ),
     options.option(COUNT),
     click.option("--keyframes", is_flag=True, help="Key frames only; no other frame is decoded."),
     options.option(SEQUENCE_LENGTH),
     options.option(STRIDE),
-    options.option(STEP),
+    options.option(
+        STEP,
+        help="Distance between the starts of neighboring sequences, in frames; if not given, --sequence-length times "
+        "--stride.",
+    ),
     options.option(MIN_MOTION),
     click.option(
         "--start",
@@ -45,39 +54,28 @@ _FRAMES: Final = (
     ),
     click.option("--end", type=MARK, help="End of the range; a frame that begins there is left out."),
     click.option("--duration", type=MARK, help="Length of the range, instead of --end."),
-    click.option("--size", type=options.SIZE, help=options.sentence(SIZE)),
+    options.option(STREAM),
+)
+_SIZE: Final = (
+    click.option(
+        "--size",
+        type=options.SIZE,
+        help="Width and height of the images, whatever the proportions of the video.",
+    ),
     options.option(SHORT_SIDE),
     options.option(MAX_SIDE),
-    click.option("--crop", type=options.CROP, help=options.sentence(CROP)),
-)
-_WORK: Final = (
-    click.option("--pattern", help=_PATTERN_HELP),
-    options.jobs,
     click.option(
-        "--device",
-        default="auto",
-        show_default=True,
-        help="Device that decodes: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one is usable.",
+        "--crop",
+        type=options.CROP,
+        help="Left, top, width and height of the part to show, in pixels of the upright video, before it is scaled.",
     ),
-    options.option(STREAM),
-    options.option(DECODE, default="auto", show_default=True),
+)
+_FILES: Final = (
+    click.option("--pattern", help=_PATTERN_HELP),
     click.option(
         "--manifest",
         type=click.Path(dir_okay=False),
         help="Write a list of all files: .jsonl, .csv or .parquet.",
-    ),
-    click.option(
-        "--resume",
-        is_flag=True,
-        help="Continue a stopped export: keep complete files that were made with the same options.",
-    ),
-    click.option("--overwrite", is_flag=True, help="Replace existing files."),
-    click.option(
-        "--on-error",
-        type=click.Choice(["skip", "raise"]),
-        default="skip",
-        show_default=True,
-        help="After a failed input: continue with the others, or stop.",
     ),
     click.option("--contact-sheet", is_flag=True, help="Also write DIR/contact_sheet.html with thumbnails."),
     click.option(
@@ -87,19 +85,60 @@ _WORK: Final = (
         show_default=True,
         help="Columns and rows of the contact sheet.",
     ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Continue a stopped export: keep complete files that were made with the same options.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace existing files."),
     click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing."),
+)
+_EXECUTION: Final = (
+    options.jobs,
+    click.option(
+        "--device",
+        default="auto",
+        show_default=True,
+        help="Device that decodes: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one is usable.",
+    ),
+    options.option(DECODE, default="auto", show_default=True),
+    click.option(
+        "--on-error",
+        type=click.Choice(["skip", "raise"]),
+        default="skip",
+        show_default=True,
+        help="After a failed input: continue with the others, or stop.",
+    ),
     options.json_lines,
     options.cache_dir,
     options.register,
 )
 
 
-def exporting(*own: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
-    """Add the shared options to a command; its own options stand in the help between selection and execution."""
+def exporting(
+    examples: Seq[str], output: Seq[OptionAdder], own: Mapping[str, Seq[OptionAdder]]
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Make a function a command that writes files of frames.
 
-    def decorated(command: CommandT) -> CommandT:
-        for add in reversed((options.inputs, *_FRAMES, *own, *_WORK)):
-            command = add(command)
-        return command
+    Args:
+        examples: complete command lines, for the help.
+        output: the command's options for the format of the files.
+        own: its other options by heading; in the help they stand after the selection of frames and their size.
+    """
+    headings: Mapping[str, Seq[OptionAdder]] = {
+        "Output": (_OUT, *output),
+        "Frames": _FRAMES,
+        "Size": _SIZE,
+        **own,
+        "Files": _FILES,
+        "Execution": _EXECUTION,
+    }
+
+    def decorated(command: Callable[..., Any]) -> GroupedCommand:
+        for adders in reversed([*headings.values()]):
+            for add in reversed(adders):
+                command = add(command)
+        sizes = {heading: len(adders) for heading, adders in headings.items()}
+        return click.command(cls=GroupedCommand, examples=examples, headings=sizes)(options.inputs(command))
 
     return decorated

@@ -59,7 +59,7 @@ class FlowOptions(Options):
             direction=self.direction,
             backend=self.backend,
         )
-        made = FlowEncoder(
+        encoder = FlowEncoder(
             name=self.format,
             write=partial(_write, name=self.format, operator=operator, max_motion=self.max_motion),
             packed=self.format in ("npz", "mp4"),
@@ -72,7 +72,7 @@ class FlowOptions(Options):
             operator=operator,
             max_motion=self.max_motion,
         )
-        return made if self.quality is None else replace(made, quality=self.quality)
+        return encoder if self.quality is None else replace(encoder, quality=self.quality)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class FlowEncoder(Encoder):
         grid = self.operator.output_grid
         return -(-width // grid), -(-height // grid)
 
-    def form(self, device: Device, threads: int) -> EncoderSetup:
+    def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The encoder's set-up for a device; flow is computed where the frames are.
 
         Raises:
@@ -140,6 +140,6 @@ def _write(
     elif name == "jpg":
         write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
     else:
-        from ...video.film import write_film
+        from ...video.mp4_writer import write_mp4
 
-        write_film(file, [_colored(frames, operator, max_motion)])
+        write_mp4(file, [_colored(frames, operator, max_motion)])

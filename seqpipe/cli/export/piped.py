@@ -16,33 +16,31 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Final
 
-import click
 import numpy as np
 
-from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
-from ...sampling.rolling import RollingWindows
-from ...sampling.windows import Windows
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError, UnreadableSourceError
+from ...sampling.windows import RollingWindows, Windows
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.film import write_film
 from ...video.frame_stream import FramePainter, FrameStream, StreamFrame
+from ...video.mp4_writer import write_mp4
 from ..input.files import InputFile, write_whole
 from ..input.standard_input import standard_input
-from ..job.claims import refuse_collisions, reserved
-from ..job.record import OptionDigests, note
+from ..job.claims import exists_already, refuse_collisions, reserved
+from ..job.record import OptionDigests, record_options
 from ..output.manifest import Manifest, ManifestRow, manifest_exists
-from ..plan.passing import LOOK_AHEAD, SAVE_STREAM, Passage, check_passing
 from ..plan.request import ExportRequest
 from ..plan.select import no_sequence
 from ..plan.source_plan import SourcePlan, single_frame
+from ..plan.stream_selection import LOOK_AHEAD, SAVE_STREAM, StreamSelector, check_streamable
 from ..terminal.progress import progress_bar
-from .ahead import plan_beforehand
-from .films import colors_of
 from .flow import FlowEncoder
+from .flow_videos import flow_colors
 from .frames import ExportWork, stacked
 from .report import ExportReport
 from .source import Piece, write_pieces
+from .while_indexing import provisional_plan
 
 __all__ = ["check_streamed", "export_stream"]
 
@@ -62,8 +60,8 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
         "--dry-run": (options.dry_run, "how many files there will be is not known of a stream"),
         "--contact-sheet": (options.contact_sheet, "its thumbnails are spread over the whole video"),
     }
-    for name, (given, why) in refused.items():
-        if given:
+    for name, (in_use, why) in refused.items():
+        if in_use:
             raise ParameterError(
                 f"{name} requires a file: {why}", source="standard input", advice=SAVE_STREAM
             )
@@ -73,8 +71,8 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
             allowed="'cpu' or 'auto'",
             advice=SAVE_STREAM,
         )
-    check_passing(request.selection)
-    request.encoder.form(_CPU, 1)
+    check_streamable(request.selection)
+    request.encoder.setup(_CPU, 1)
     return replace(request, devices=(_CPU,))
 
 
@@ -88,24 +86,24 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
 
     Raises:
         OutputError: a file cannot be written.
-        UsageError: two files would have the same name, or one is there already.
+        UsageError: two files would have the same name, or one exists already.
         SeqpipeError: the error of the stream, with ``--on-error raise``.
     """
     options = request.options
     if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
-        raise _exists(str(request.manifest))
+        raise exists_already(request.manifest, resumable=False)
     failed: SeqpipeError | None = None
     with ExitStack() as stack:
         try:
             stream = _opened(request, stack)
-            plan = plan_beforehand(item, stream.info, request)
+            plan = provisional_plan(item, stream.info, request)
         except SeqpipeError as error:
             failed = error
         else:
             refuse_collisions([plan], request)
             stack.enter_context(reserved([plan], request))
         sources = [] if failed is not None else [item.path]
-        note(request.folder, sources, OptionDigests.of(request), anew=options.overwrite)
+        record_options(request.folder, sources, OptionDigests.of(request), replace=options.overwrite)
         manifest = stack.enter_context(closing(Manifest(request.manifest, listener=report.row)))
         if failed is None:
             with progress_bar("Exporting", None, "frames", 1) as bar:
@@ -122,6 +120,12 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
 
 def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
     selection = request.selection
+    if standard_input().is_empty:
+        raise UnreadableSourceError(
+            "it is empty (0 bytes)",
+            source="standard input",
+            advice="The program that writes into the pipe may have failed",
+        )
     return FrameStream(
         standard_input(),
         _FOREVER,
@@ -130,13 +134,6 @@ def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
         look_ahead=0 if selection.fps is None else LOOK_AHEAD,
         keys=selection.keyframes,
         threads=request.options.jobs or available_cores(),
-    )
-
-
-def _exists(path: str) -> click.UsageError:
-    return click.UsageError(
-        f"{printable(path)} exists already. Use --overwrite to replace files.",
-        click.get_current_context(silent=True),
     )
 
 
@@ -154,7 +151,7 @@ class _Export:
     """The export of one stream.
 
     Args:
-        plan: names files; all else in it is made up.
+        plan: names files; its other values are placeholders.
         stream: the video.
         work: what exports share.
     """
@@ -164,7 +161,7 @@ class _Export:
         self._request = work.request
         self._selection, self._encoder = work.request.selection, work.request.encoder
         self._painter = FramePainter(stream.info, work.request.output)
-        self._passage = Passage(self._selection, stream.info.source)
+        self._selector = StreamSelector(self._selection, stream.info.source)
         self._error: SeqpipeError | None = None
         self._files = 0
 
@@ -178,7 +175,7 @@ class _Export:
             OutputError: a file cannot be written.
         """
         if self._encoder.streamed and not self._selection.sequences:
-            self._write_film()
+            self._write_flow_video()
         else:
             write_pieces(self._pieces(), self._work, _CPU)
         return self._error or self._stream.error
@@ -186,9 +183,9 @@ class _Export:
     def _frames(self) -> Iterator[StreamFrame]:
         """The selected frames; an error ends them early, and is kept."""
         try:
-            yield from self._passage.selected(self._stream.frames(), self._stream)
+            yield from self._selector.selected(self._stream.frames(), self._stream)
         except SeqpipeError as error:
-            # of a stream that ends too early, that is what there is to say
+            # a stream that ends too early explains every later error
             self._error = self._stream.error or error
 
     def _members(self) -> Iterator[_Member]:
@@ -224,7 +221,7 @@ class _Export:
                 found += 1
                 yield [rolling.held[number] for number in clip.frames.tolist()]
         if not found and self._error is None:
-            length = self._passage.passed - (self._passage.first or 0)
+            length = self._selector.frame_count - (self._selector.first or 0)
             self._error = no_sequence(windows, self._stream.info.source, length)
 
     def _sequence_files(self, number: int, members: Seq[_Member]) -> Iterator[Piece]:
@@ -249,7 +246,7 @@ class _Export:
         content = stacked([one.sequence for one in members]) if together else members[0].sequence
         numbers = [one.number for one in members]
         plan = self._planned(members[0], numbers, sequence, position)
-        self._path(plan)  # which refuses a file that is there
+        self._path(plan)  # which refuses a file that exists
         return Piece(plan, 0, content)
 
     def _planned(
@@ -272,16 +269,16 @@ class _Export:
         """Where the one file of a plan is to be written.
 
         Raises:
-            UsageError: it is there already.
+            UsageError: it exists already.
         """
         path = self._request.folder / plan.name(0)
         # before Python 3.14, Path.exists raises without permission; writing reports that error
         if not self._request.options.overwrite and os.path.exists(path):  # noqa: PTH110
-            raise _exists(str(path))
+            raise exists_already(path, resumable=False)
         return path
 
-    def _write_film(self) -> None:
-        """Write the one film of all selected frames; none where a frame is damaged."""
+    def _write_flow_video(self) -> None:
+        """Write one flow video of all selected frames; none if a frame is damaged."""
         assert isinstance(self._encoder, FlowEncoder)
         encoder, members = self._encoder, self._two_or_more(self._members())
         first = next(members, None)
@@ -297,7 +294,7 @@ class _Export:
                 raise self._error
 
         try:
-            size = write_whole(path, lambda file: write_film(file, colors_of(sequences(), encoder)))
+            size = write_whole(path, lambda file: write_mp4(file, flow_colors(sequences(), encoder)))
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

@@ -38,6 +38,11 @@ class ExportReport:
         """Whether every output was written."""
         return not (self._counts["failed"] or self._counts["lost"])
 
+    @property
+    def has_written(self) -> bool:
+        """Whether a file was written."""
+        return bool(self._counts["done"])
+
     def row(self, row: ManifestRow) -> None:
         """Count a row of the manifest; the manifest calls this from one thread at a time."""
         self._counts[row.status] += 1
@@ -64,7 +69,9 @@ class ExportReport:
         done, lost, failed = (self._counts[status] for status in ("done", "lost", "failed"))
         counts = {"sources": sources, "done": done, "kept": kept, "lost": lost, "failed": failed}
         self.json("summary", {**counts, "seconds": round(seconds, 3), "out": out})
-        parts = [f"{done:,} files written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"]
+        parts = [
+            f"{done:,} file{'s' * (done != 1)} written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"
+        ]
         parts += [f"{kept:,} kept"] * bool(kept) + [f"{lost:,} lost"] * bool(lost)
         parts += [f"{failed:,} of {sources:,} sources failed or are cut"] * bool(failed)
         say(", ".join(parts) + ".")

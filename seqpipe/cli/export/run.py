@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import IntArray
 from ...core.interrupts import graceful
-from ...errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
@@ -21,24 +21,24 @@ from ..input.files import InputFile, find_inputs, write_whole
 from ..input.indexing import for_each_index
 from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split
-from ..job.claims import SHEET, refuse_collisions, reserved
-from ..job.record import OptionDigests, note
+from ..job.claims import SHEET, exists_already, refuse_collisions, reserved
+from ..job.record import OptionDigests, record_options
 from ..job.resume import Finished, finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
 from ..plan.request import ExportRequest, Options
 from ..plan.source_plan import SourcePlan, first_existing, make_plan
 from ..terminal.progress import progress_bar
-from .ahead import export_ahead
 from .frames import ExportWork, SourceOutcome
 from .report import ExportReport
 from .source import export_source
+from .while_indexing import export_while_indexing
 
 __all__ = ["run", "show_plans"]
 
 _DONE, _FAILED = 0, 1
-_STREAM_FAREWELL = "No file is incomplete."
-_FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
+_STREAM_INTERRUPTED = "No file is incomplete."
+_INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
 
@@ -55,22 +55,22 @@ def run(options: Options) -> int:
     found = list(find_inputs(options.paths, streamed=True))
     if any(isinstance(item, InputFile) and item.path == "-" for item in found):
         return _run_stream(options, found)
-    volumes, others = split(found)
-    if volumes and options.takes_volumes:
-        if any(isinstance(item, InputFile) for item in others):
-            raise refuse_mixture()
+    volumes, others = split(found) if options.takes_volumes else ([], found)
+    if volumes:
+        if videos := [item for item in others if isinstance(item, InputFile)]:
+            raise refuse_mixture(videos[0], volumes[0])
         from .volumes import run_volumes
 
         return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
     request = ExportRequest.of(options)
     report = ExportReport(as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request)
+        planned = _plan_all(request, others)
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
-        show_plans(plans, _look_back(plans, request), errors, request, report)
+        show_plans(plans, _existing_files(plans, request), errors, request, report)
         return _FAILED if errors else _DONE
-    with graceful(_FAREWELL):
+    with graceful(_INTERRUPTED):
         _export(request, report, others)
     return _DONE if report.all_done else _FAILED
 
@@ -96,7 +96,7 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
     (item,) = found
     assert isinstance(item, InputFile)
     try:
-        with graceful(_STREAM_FAREWELL):
+        with graceful(_STREAM_INTERRUPTED):
             export_stream(request, report, item)
     except KeyboardInterrupt:
         report.summary(sources=1, kept=0, out=options.out)
@@ -106,20 +106,24 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
 
 
 def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile | SeqpipeError]) -> None:
-    """Plan and export, ahead of the plan where that can be; the totals are reported after an interruption too."""
+    """Plan and export, a single video already while it is indexed; report totals, also of an export that fails."""
     sources, kept, options = len(found), 0, request.options
     try:
-        ahead = export_ahead(request, report, found)
-        planned = _plan_all(request) if ahead is None else [ahead.planned(request)]
+        early = export_while_indexing(request, report, found)
+        planned = _plan_all(request, found) if early is None else [early.planned(request)]
         plans = _plans_of(planned, request)
         with reserved(plans, request):
-            before = _look_back(plans, request) if ahead is None else ahead.finished(plans, request.folder)
+            before = (
+                _existing_files(plans, request) if early is None else early.finished(plans, request.folder)
+            )
             sources = len(planned)
-            kept = sum(int(files.sum()) for files in before.files) if ahead is None else 0
+            kept = sum(int(files.sum()) for files in before.files) if early is None else 0
             names = (plan.source for plan in plans)
-            note(request.folder, names, OptionDigests.of(request), anew=options.overwrite)
+            record_options(request.folder, names, OptionDigests.of(request), replace=options.overwrite)
             _export_to_manifest(planned, before, request, report)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutputError) as error:
+        if isinstance(error, OutputError) and not report.has_written:
+            raise
         report.summary(sources=sources, kept=kept, out=options.out)
         raise
     report.summary(sources=sources, kept=kept, out=options.out)
@@ -146,9 +150,9 @@ class _ExportRun:
         """Whether the first error of an input ends the run."""
         return self.request.options.on_error == "raise"
 
-    def sheet_frames(self, plan: SourcePlan, place: int) -> IntArray:
-        """Return the frames of the ``place``-th plan for the contact sheet."""
-        return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, place)
+    def sheet_frames(self, plan: SourcePlan, number: int) -> IntArray:
+        """Return the frames of the ``number``-th plan for the contact sheet."""
+        return np.empty(0, np.int64) if self.gallery is None else self.gallery.choose(plan.frames, number)
 
     def show(self, panel: Panel) -> None:
         """Add a source to the contact sheet, if there is one."""
@@ -162,9 +166,9 @@ class _ExportRun:
             SeqpipeError: that error, with ``--on-error raise``.
         """
         self.manifest.add(ManifestRow(source=source, status="failed", error=error.fact))
-        self.tell(error)
+        self.report_error(error)
 
-    def tell(self, error: SeqpipeError) -> None:
+    def report_error(self, error: SeqpipeError) -> None:
         """Report an error whose rows are in the manifest.
 
         Raises:
@@ -190,15 +194,14 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
+def _plan_all(request: ExportRequest, found: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
 
-    def plan(found: InputFile, index: PacketIndex) -> SourcePlan:
-        return make_plan(found, index, request)
+    def plan(item: InputFile, index: PacketIndex) -> SourcePlan:
+        return make_plan(item, index, request)
 
     planned: list[tuple[str, PlanOrError]] = []
-    found = list(find_inputs(options.paths))
     for source, result in for_each_index(
         found,
         plan,
@@ -213,7 +216,7 @@ def _plan_all(request: ExportRequest) -> list[tuple[str, PlanOrError]]:
     return planned
 
 
-def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
+def _existing_files(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
     """The files that an earlier run finished, with ``--resume``; else none."""
     options, manifest = request.options, request.manifest
     if options.resume:
@@ -221,14 +224,11 @@ def _look_back(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
             plans, request.folder, read_rows(manifest) if manifest else (), OptionDigests.of(request)
         )
     if not options.overwrite:
-        there = first_existing(plans, request.folder, *[SHEET] * options.contact_sheet)
-        if there is None and manifest is not None and manifest_exists(manifest):
-            there = manifest
-        if there is not None:
-            raise click.UsageError(
-                f"{printable(str(there))} exists already. Use --resume to continue, or --overwrite to replace files.",
-                click.get_current_context(),
-            )
+        existing = first_existing(plans, request.folder, *[SHEET] * options.contact_sheet)
+        if existing is None and manifest is not None and manifest_exists(manifest):
+            existing = manifest
+        if existing is not None:
+            raise exists_already(existing)
     return Finished([np.zeros(len(plan), dtype=bool) for plan in plans])
 
 
@@ -242,11 +242,11 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
     with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
         work = ExportWork(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
-        def job(place: int) -> SourceOutcome:
+        def job(number: int) -> SourceOutcome:
             try:
-                device = devices[place % len(devices)]
+                device = devices[number % len(devices)]
                 outcome = export_source(
-                    plans[place], todo[place], run.sheet_frames(plans[place], place), work, device
+                    plans[number], todo[number], run.sheet_frames(plans[number], number), work, device
                 )
             except BaseException:
                 stop.set()
@@ -282,12 +282,12 @@ def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None
         )
     run.show(Panel(plan.source, plan.facts, outcome.thumbnails, [error.fact for error in errors]))
     if outcome.error is not None:
-        run.tell(outcome.error)
+        run.report_error(outcome.error)
     if plan.cut:
         run.fail(plan.source, errors[-1])
 
 
-_SHOWN = 20
+_MOST_SHOWN = 20
 
 
 def show_plans(
@@ -313,14 +313,14 @@ def show_plans(
         first, last = plan.name(0), plan.name(len(plan) - 1)
         size = {"width": plan.width, "height": plan.height}
         report.json("plan", {"source": plan.source, "files": count, "first": first, "last": last, **size})
-        if number < _SHOWN and not request.options.as_json:
+        if number < _MOST_SHOWN and not request.options.as_json:
             names = printable(first) + (f" … {printable(last)}" if len(plan) > 1 else "")
             click.echo(f"{printable(plan.source)}: {count:,} files of {plan.width}x{plan.height}, {names}")
     estimate = _estimate(plans, counts, request)
     totals = {"sources": len(plans), "failed": len(errors), "files": sum(counts), "bytes": estimate}
     report.json("summary", totals)
     if not request.options.as_json:
-        more = f"… and {len(plans) - _SHOWN:,} more sources.\n" if len(plans) > _SHOWN else ""
+        more = f"… and {len(plans) - _MOST_SHOWN:,} more sources.\n" if len(plans) > _MOST_SHOWN else ""
         about = "" if estimate is None else f", about {estimate / 1e6:,.1f} MB,"
         click.echo(f"{more}{sum(counts):,} files{about} would be written to {request.options.out}.")
 

@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
     Attributes:
         plan: the plan that it is part of.
-        file: its number there.
+        file: its number in the plan.
         content: the frames of the file.
     """
 
@@ -59,15 +59,15 @@ def export_source(
     outcome = SourceOutcome()
     encoder = work.request.encoder
     if encoder.streamed:
-        from .films import export_films
+        from .flow_videos import export_flow_videos
 
-        return export_films(plan, todo, sheet_frames, work, device)
+        return export_flow_videos(plan, todo, sheet_frames, work, device)
     assembler = Assembler(
         plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
     )
-    host = encoder.form(device, work.threads).host
+    host = encoder.setup(device, work.threads).host
     found = _pieces(plan, sheet_frames, work, assembler, outcome, device, host=host)
-    write_pieces((Piece(plan, int(todo[place]), content) for place, content in found), work, device)
+    write_pieces((Piece(plan, int(todo[number]), content) for number, content in found), work, device)
     if not work.stop.is_set():
         record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
@@ -85,11 +85,11 @@ def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> N
         OutputError: a file cannot be written.
     """
     request = work.request
-    form = request.encoder.form(device, work.threads)
+    setup = request.encoder.setup(device, work.threads)
 
     def write(batch: Seq[Piece]) -> list[tuple[Piece, ManifestRow]]:
         rows = []
-        contents = form.contents([piece.content for piece in batch])
+        contents = setup.contents([piece.content for piece in batch])
         for piece, content in zip(batch, contents, strict=True):
             size = write_whole(request.folder / piece.plan.name(piece.file), content)
             rows.append((piece, piece.plan.row(piece.file, status="done", bytes=size)))
@@ -97,7 +97,7 @@ def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> N
 
     # A packed file is as large as its sequence, so only one at a time is kept in memory.
     long = request.selection.sequences and request.encoder.packed
-    for rows in _mapped(write, _batches(pieces, form.together), 1 if long else form.threads):
+    for rows in _mapped(write, _batches(pieces, setup.together), 1 if long else setup.threads):
         for piece, row in rows:
             work.manifest.add(row)
             work.bar.advance(piece.plan.frames.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager, nullcontext
@@ -16,27 +17,30 @@ import numpy as np
 from ...core.interrupts import graceful
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
 from ...sequence import Sequence
+from ...video.engine.engine import Engine, available_cores
 from ...volume.axes import AXES
 from ...volume.formats.write import content
-from ...volume.pictures import montage, picture, window_of, windowed
 from ...volume.reader import VolumeReader
+from ...volume.slice_images import montage, slice_image, window_of, windowed
 from ..input.files import InputFile, write_whole
-from ..job.lock import held
-from ..job.record import OptionDigests, note, read_entries, source_key
-from ..output.images import Encoder, encoder
+from ..job.claims import exists_already
+from ..job.lock import locked
+from ..job.record import OptionDigests, read_entries, record_options, source_key
+from ..output.images import Encoder, check_ending, encoder
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ..plan.pattern import Pattern
 from ..terminal.progress import progress_bar
 from .report import ExportReport
 
 if TYPE_CHECKING:
+    from ...volume.info import VolumeInfo
     from ..plan.request import Options
 
 __all__ = ["run_volumes"]
 
 _DONE, _FAILED = 0, 1
 _ARRAYS = ("npy", "npz", "nii.gz")
-_FAREWELL = "No file is incomplete; repeat the command with --resume to continue."
+_INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 _VIDEOS_ONLY = (
     *("fps", "keyframes", "sequence_length", "stride", "step", "min_motion", "start", "end", "duration"),
     *("size", "short_side", "max_side", "crop", "contact_sheet"),
@@ -82,9 +86,9 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
             if options.on_error == "raise":
                 raise
             failed.append((item.path, error))
-    _refuse_twice(jobs)
+    _refuse_collisions(jobs)
     if options.dry_run:
-        return _told(jobs, failed, options, report)
+        return _show_plans(jobs, failed, options, report)
     settings = OptionDigests.by(
         (
             options.axis,
@@ -105,13 +109,13 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
         for row in (read_rows(manifest_path) if options.resume and manifest_path else ())
         if row.output in done
     ]
-    with graceful(_FAREWELL), _held(manifest_path):
-        note(folder, (job.input.path for job in jobs), settings, anew=options.overwrite)
+    with graceful(_INTERRUPTED), _locked(manifest_path):
+        record_options(folder, (job.input.path for job in jobs), settings, replace=options.overwrite)
         manifest = Manifest(manifest_path, kept, listener=report.row)
         try:
-            for source, wrong in failed:
-                manifest.add(ManifestRow(source=source, status="failed", error=wrong.fact))
-                report.error(wrong)
+            for source, failure in failed:
+                manifest.add(ManifestRow(source=source, status="failed", error=failure.fact))
+                report.error(failure)
             _export(jobs, done, writer, options, manifest, report)
         finally:
             manifest.close()
@@ -119,17 +123,17 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
     return _DONE if report.all_done else _FAILED
 
 
-def _held(path: Path | None) -> AbstractContextManager[None]:
-    return nullcontext() if path is None else held(path, "this manifest")
+def _locked(path: Path | None) -> AbstractContextManager[None]:
+    return nullcontext() if path is None else locked(path, "this manifest")
 
 
 def _checked(options: Options) -> tuple[Encoder, Pattern]:
     """Check that the options agree, and return the encoder and the pattern of names."""
-    given = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
-    if given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    misplaced = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
+    if misplaced:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ParameterError(
-            f"{named} {'is' if len(given) == 1 else 'are'} for videos",
+            f"{names} {'is' if len(misplaced) == 1 else 'are'} for videos",
             allowed="--axis, --window, --mip, --montage, --time, --every, --frames, --num for volumes",
         )
     chosen = [name for name in ("every", "frames", "num") if getattr(options, name) is not None]
@@ -142,7 +146,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
     if options.format in _ARRAYS and (options.mip or options.montage or chosen or options.window):
         raise ParameterError(
             f"--format {options.format} writes the whole volume as it is",
-            allowed="--mip, --montage, --window and a choice of slices with jpg, png and webp",
+            allowed="--mip, --montage, --window and a choice of slices with jpg, png, tiff and webp",
         )
     if options.resume and options.overwrite:
         raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
@@ -153,12 +157,14 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
     single = options.format in _ARRAYS or options.mip or options.montage is not None
     writer = encoder(options.format, options.quality, dtype=options.dtype)
     text = options.pattern or ("{stem}.{ext}" if single else "{stem}/{index:06d}.{ext}")
+    check_ending(text, writer.name)
     return writer, Pattern(text, sequences=False)
 
 
 def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
     with VolumeReader(item.path) as reader:
-        count = len(_turned(reader, options))
+        _check_time(reader.info, options)
+        count = len(_reoriented(reader, options))
     single = options.format in _ARRAYS or options.mip or options.montage is not None
     chosen = _slices(count, options, item.path)
     slices = chosen[:1] if single else chosen
@@ -168,7 +174,7 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
                 "stem": item.stem,
                 "parent": item.parent,
                 "index": index,
-                "frame": place,
+                "frame": number,
                 "pts_ms": 0,
                 "sequence": 0,
                 "position": 0,
@@ -176,12 +182,23 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
             },
             item.path,
         )
-        for index, place in enumerate(slices)
+        for index, number in enumerate(slices)
     )
     return _Job(item, names, tuple(slices))
 
 
-def _turned(reader: VolumeReader, options: Options) -> VolumeReader:
+def _check_time(info: VolumeInfo, options: Options) -> None:
+    """Check that a 4-D volume has the time step of ``--time``."""
+    if options.time is None or info.layout != "FDHWC":
+        return
+    count = info.shape[0]
+    if not -count <= options.time < count:
+        raise ParameterError(
+            f"there is no time step {options.time}", source=info.source, allowed=f"{-count} to {count - 1}"
+        )
+
+
+def _reoriented(reader: VolumeReader, options: Options) -> VolumeReader:
     if options.format in _ARRAYS or options.axis == "stored":
         return reader
     return reader.reorient(AXES[options.axis])
@@ -193,14 +210,14 @@ def _slices(count: int, options: Options, source: str) -> list[int]:
     if number is None and options.montage and options.every is None and options.frames is None:
         number = min(count, options.montage[0] * options.montage[1])
     if number is not None:
-        return sorted({int(place) for place in (np.arange(number) + 0.5) * count / number})
+        return sorted({int(center) for center in (np.arange(number) + 0.5) * count / number})
     if options.frames is not None:
-        bad = [place for place in options.frames if not -count <= place < count]
+        bad = [number for number in options.frames if not -count <= number < count]
         if bad:
             raise ParameterError(
                 f"there is no slice {bad[0]}", source=source, allowed=f"0 to {count - 1}, or from {-count} on"
             )
-        return [place % count for place in options.frames]
+        return [number % count for number in options.frames]
     return list(range(0, count, options.every or 1))
 
 
@@ -212,43 +229,60 @@ def _export(
     manifest: Manifest,
     report: ExportReport,
 ) -> None:
+    """Export volumes in parallel, each in a thread that holds the whole volume."""
     files = sum(len(job.names) for job in jobs) - len(done)
-    with progress_bar("Exporting", files, "files", len(jobs)) as bar:
-        for job in jobs:
+    threads, stop = max(1, min(options.jobs or available_cores(), len(jobs))), threading.Event()
+    with progress_bar("Exporting", files, "files", len(jobs)) as bar, Engine(threads) as engine:
+
+        def export(job: _Job) -> SeqpipeError | None:
             try:
-                for name, place, frame in _frames(job, done, options):
-                    size = write_whole(Path(options.out) / name, partial(_write, frame, writer))
-                    rows, columns = frame.shape[-3:-1]
-                    manifest.add(
-                        ManifestRow(
-                            source=job.input.path,
-                            status="done",
-                            output=name,
-                            frame=place,
-                            length=1,
-                            width=columns,
-                            height=rows,
-                            bytes=size,
-                        )
-                    )
+                for name, number, image in _frames(job, done, options):
+                    if stop.is_set():
+                        return None
+                    size = write_whole(Path(options.out) / name, partial(_write, image, writer))
+                    manifest.add(_row(job, name, number, image, size))
                     bar.advance(1)
             except OutputError:
+                stop.set()
                 raise
             except SeqpipeError as error:
-                manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
-                if options.on_error == "raise":
-                    raise
-                report.error(error)
-            bar.finish_input()
+                return error
+            return None
+
+        try:
+            for job, error in zip(jobs, engine.map(export, jobs), strict=True):
+                if error is not None:
+                    manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
+                    if options.on_error == "raise":
+                        raise error
+                    report.error(error)
+                bar.finish_input()
+        finally:
+            stop.set()  # the engine joins its threads at the end of the block
+
+
+def _row(job: _Job, name: str, number: int, image: Sequence, size: int) -> ManifestRow:
+    """The manifest's row of a written file."""
+    height, width = image.shape[-3:-1]
+    return ManifestRow(
+        source=job.input.path,
+        status="done",
+        output=name,
+        frame=number,
+        length=1,
+        width=width,
+        height=height,
+        bytes=size,
+    )
 
 
 def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, int, Sequence]]:
     """The unfinished files of a volume: name, slice and content."""
-    todo = [(name, place) for name, place in zip(job.names, job.slices, strict=True) if name not in done]
+    todo = [(name, number) for name, number in zip(job.names, job.slices, strict=True) if name not in done]
     if not todo:
         return
     with VolumeReader(job.input.path) as reader:
-        turned = _turned(reader, options)
+        turned = _reoriented(reader, options)
         whole = (
             turned.sequence(times=options.time or 0) if turned.info.layout == "FDHWC" else turned.sequence()
         )
@@ -269,17 +303,17 @@ def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, 
             return Sequence(levels, "HWC", job.input.path)
 
         def level(part: Any) -> Any:
-            return picture(part if colors else windowed(part, window, options.dtype), spacing)
+            return slice_image(part if colors else windowed(part, window, options.dtype), spacing)
 
         if options.mip:
             yield (*todo[0], shown(level(values.max(axis=0))))
         elif options.montage is not None:
             chosen = _slices(len(values), options, job.input.path)
-            grid = montage([level(values[place]) for place in chosen], *options.montage)
+            grid = montage([level(values[number]) for number in chosen], *options.montage)
             yield (*todo[0], shown(grid))
         else:
-            for name, place in todo:
-                yield name, place, shown(level(values[place]))
+            for name, number in todo:
+                yield name, number, shown(level(values[number]))
 
 
 def _write(frame: Sequence, writer: Encoder, file: BinaryIO) -> None:
@@ -296,25 +330,23 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     Raises:
         click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given.
     """
-    there = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
+    existing = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:
-        if there and not options.overwrite:
-            first = next(iter(there.values()))
-            raise click.UsageError(
-                f"{printable(str(first))} exists already. Use --resume to continue, or --overwrite to replace files.",
-                click.get_current_context(),
-            )
+        if existing and not options.overwrite:
+            raise exists_already(next(iter(existing.values())))
         return set()
     entries = read_entries(folder)
     done = set()
     for job in jobs:
         entry = entries.get(source_key(job.input.path))
         if entry is not None and entry.is_of(settings):
-            done |= {n for n in job.names if n in there and there[n].stat().st_mtime_ns >= entry.since_ns}
+            done |= {
+                n for n in job.names if n in existing and existing[n].stat().st_mtime_ns >= entry.since_ns
+            }
     return done
 
 
-def _refuse_twice(jobs: Seq[_Job]) -> None:
+def _refuse_collisions(jobs: Seq[_Job]) -> None:
     seen: dict[str, str] = {}
     for job in jobs:
         for name in job.names:
@@ -327,7 +359,7 @@ def _refuse_twice(jobs: Seq[_Job]) -> None:
             seen[name] = job.input.path
 
 
-def _told(
+def _show_plans(
     jobs: Seq[_Job], failed: Seq[tuple[str, SeqpipeError]], options: Options, report: ExportReport
 ) -> int:
     for _, error in failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +15,15 @@ from urllib.parse import unquote, urlsplit
 
 from ...core.content import HEAD, volume_kind
 from ...core.whole_file import open_new, replacing
-from ...errors import OutputError, SeqpipeError, SourceError, UnreadableSourceError, printable
-from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video
+from ...errors import (
+    OutputError,
+    SeqpipeError,
+    SourceError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+    printable,
+)
+from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
 from ..terminal.progress import say
 
 __all__ = ["InputFile", "find_inputs", "output_errors", "temporary_path", "write_whole"]
@@ -44,7 +52,7 @@ def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[Inp
 
     Args:
         paths: as they were typed; "-" is standard input.
-        streamed: whether a pipe on standard input is given as the path "-"; else as a temporary file with its content.
+        streamed: whether a pipe on standard input becomes the path "-"; else as a temporary file with its content.
 
     Yields:
         An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
@@ -69,6 +77,8 @@ def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
         yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
+    elif glob.has_magic(path) and not os.path.lexists(path):
+        yield from _matches(path)
     else:
         yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
 
@@ -84,11 +94,28 @@ def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
         yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
 
 
+def _matches(pattern: str) -> Iterator[InputFile | SeqpipeError]:
+    """The inputs that match a pattern: quoted, for more files than a command line holds, or left as it is by the shell.
+
+    Yields:
+        The inputs, or the error that there are none.
+    """
+    paths = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  keeps the text of the path
+    for path in paths:
+        yield from _expand(path, streamed=False)
+    if not paths:
+        yield SourceNotFoundError(
+            "no file matches this pattern",
+            source=pattern,
+            advice="Check the path; ** stands for folders at any depth",
+        )
+
+
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, passed = False, SkippedFiles()
-    for root, folders, names in os.walk(folder, onerror=failures.append):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    found, skipped = False, SkippedFiles()
+    for root, folders, names in os.walk(folder, onerror=failures.append, followlinks=True):
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and not leads_back(f"{root}/{n}"))
         here = Path(root)
         if _is_series(here, names):
             found = True
@@ -101,14 +128,14 @@ def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
                 found, path = True, Path(root, name)
                 yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
             else:
-                passed.note(name)
+                skipped.note(name)
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
-    if found and passed:
-        say(f"{printable(str(folder))}: {passed} skipped: their names do not have an ending of a video.")
+    if found and skipped:
+        say(f"{printable(str(folder))}: {skipped} skipped: their names do not have an ending of a video.")
     if not found and not failures:
         yield UnreadableSourceError(
-            f"there is no video in this folder{f', only {passed}' if passed else ''}",
+            f"there is no video in this folder{f', only {skipped}' if skipped else ''}",
             source=str(folder),
             allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
             advice="Pass the files themselves if they have another ending",
@@ -152,12 +179,19 @@ def output_errors(path: Path) -> Iterator[None]:
     except SeqpipeError:
         raise
     except OSError as error:
+        # NumPy's short writes have no error number: "400 requested and 200 written"
+        reason = error.strerror or f"the disk is full or cannot be written: {error}"
         advice = "Free space or choose a writable folder; --resume then continues from here"
         if error.errno == errno.ENAMETOOLONG:
             advice = "Use shorter names, by --out or --pattern"
-        raise OutputError(
-            f"cannot write {printable(str(path))} ({error.strerror or error})", advice=advice
-        ) from error
+        elif error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR) and (taken := _file_above(path)):
+            reason, advice = f"{printable(str(taken))} is a file, not a folder", "Choose another --out"
+        raise OutputError(f"cannot write {printable(str(path))} ({reason})", advice=advice) from error
+
+
+def _file_above(path: Path) -> Path | None:
+    """The file that stands where a path needs a folder, if any."""
+    return next((folder for folder in (path, *path.parents) if folder.is_file()), None)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:

@@ -66,6 +66,12 @@ class StandardInput:
         self._looked += self._stream.read(HEAD - len(self._looked))
         return volume_kind(self._looked) is not None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the stream ends before its first byte; waits for that byte."""
+        self._looked = self._looked or self._read_some(1)
+        return not self._looked
+
     def read(self, size: int) -> bytes:
         """Read up to ``size`` bytes, as soon as some are available; b"" at the end."""
         data = self._looked[:size]

@@ -83,9 +83,11 @@ def show_volumes(infos: Seq[VolumeInfo]) -> None:
     console.print(table)
 
 
-def refuse_mixture() -> click.UsageError:
-    """The error for an export of videos together with volumes."""
+def refuse_mixture(video: InputFile, volume: InputFile) -> click.UsageError:
+    """The error for an export of videos, such as ``video``, together with volumes."""
     return click.UsageError(
-        "Videos and volumes have different options: export them with two commands.",
+        f"The inputs are videos (such as {printable(video.path)}) and volumes (such as {printable(volume.path)}), "
+        "which have different options: export them with two commands, for example with the paths 'DIR/**/*.mp4' and "
+        "'DIR/**/*.nii.gz', in quotes.",
         click.get_current_context(),
     )

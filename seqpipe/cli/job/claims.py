@@ -24,20 +24,22 @@ from ..input.files import output_errors
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan, check_collisions
-from .lock import ADVICE, WAIT_S, Lock, held
-from .record import NOTE, own_path
+from .lock import ADVICE, WAIT_S, Lock, locked
+from .record import RECORD, internal_path
 
-__all__ = ["SHEET", "claimed", "own_names", "refuse_collisions", "reserved"]
+__all__ = ["SHEET", "claimed", "exists_already", "internal_names", "refuse_collisions", "reserved"]
 
 SHEET = "contact_sheet.html"
 
 _Digests: TypeAlias = NDArray[np.uint64]
 
 
-def own_names(request: ExportRequest) -> dict[str, str]:
+def internal_names(request: ExportRequest) -> dict[str, str]:
     """The names in the output folder that an export uses for itself, with a description of each."""
     names = {
-        os.path.relpath(own_path(request.folder, NOTE), request.folder): "the note of what is in this folder"
+        os.path.relpath(
+            internal_path(request.folder, RECORD), request.folder
+        ): "the record of the options of this folder"
     }
     if request.options.contact_sheet:
         names[SHEET] = "the contact sheet"
@@ -53,9 +55,23 @@ def refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
         UsageError: two have the same name, or one has the name of a file that the export uses for itself.
     """
     try:
-        check_collisions(plans, own_names(request))
+        check_collisions(plans, internal_names(request))
     except OutputError as error:
         raise click.UsageError(str(error), click.get_current_context(silent=True)) from error
+
+
+def exists_already(path: Path, *, resumable: bool = True) -> click.UsageError:
+    """The error for a file that would be replaced unasked.
+
+    Args:
+        path: the file.
+        resumable: whether ``--resume`` is possible; it is not for standard input.
+    """
+    resume = "--resume to continue, or " if resumable else ""
+    return click.UsageError(
+        f"{printable(str(path))} exists already. Use {resume}--overwrite to replace files.",
+        click.get_current_context(silent=True),
+    )
 
 
 @contextlib.contextmanager
@@ -71,9 +87,11 @@ def reserved(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         if request.manifest is not None:
-            stack.enter_context(held(request.manifest, "this manifest"))
+            stack.enter_context(locked(request.manifest, "this manifest"))
         if request.options.contact_sheet:
-            stack.enter_context(held(own_path(request.folder, SHEET), "the contact sheet of this folder"))
+            stack.enter_context(
+                locked(internal_path(request.folder, SHEET), "the contact sheet of this folder")
+            )
         stack.enter_context(claimed(plans, request.folder, request.options.out))
         yield
 
@@ -84,38 +102,40 @@ def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
 
     Args:
         plans: the plans of the export, one per source.
-        folder: the output folder, which is made if it is not there.
+        folder: the output folder, which is created if it is missing.
         out: as it was typed, for the message.
 
     Raises:
         OutputError: another running export writes one of them, or the claim cannot be written.
     """
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]
-    claim = Lock(own_path(folder, f"{os.urandom(16).hex()}.lock"))
-    with cleanup_on_exit(claim.give_back):
+    claim = Lock(internal_path(folder, f"{os.urandom(16).hex()}.lock"))
+    with cleanup_on_exit(claim.release):
         try:
-            with held(
-                own_path(folder, "claims"),
+            with locked(
+                internal_path(folder, "claims"),
                 "the list of what is being written into this folder",
                 wait_s=WAIT_S,
             ):
                 for others in _others(folder):
                     _refuse_shared(plans, digests, others, out)
                 with output_errors(claim.path):
-                    claim.take()
+                    claim.acquire()
                     claim.path.write_bytes(np.concatenate([*digests, np.empty(0, np.uint64)]).tobytes())
             yield
         finally:
-            claim.give_back()
+            claim.release()
 
 
 def _others(folder: Path) -> Iterator[_Digests]:
     """The claims of running exports; claims of killed exports are removed."""
-    for path in folder.glob(own_path(Path(), "*.lock").name):
-        left = Lock(path)
+    for path in folder.glob(internal_path(Path(), "*.lock").name):
+        lock = Lock(path)
         with output_errors(path):
-            if left.take():
-                left.give_back()
+            if lock.acquire():
+                lock.release()
                 continue
             with contextlib.suppress(FileNotFoundError):  # the export has ended meanwhile
                 yield np.frombuffer(path.read_bytes(), np.uint64)

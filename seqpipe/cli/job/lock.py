@@ -15,7 +15,7 @@ from ...core.interrupts import cleanup_on_exit
 from ...errors import OutputError
 from ..input.files import output_errors, temporary_path
 
-__all__ = ["ADVICE", "WAIT_S", "Lock", "held"]
+__all__ = ["ADVICE", "WAIT_S", "Lock", "locked"]
 
 ADVICE: Final = "Wait for it to end, or stop it and continue with --resume"
 """Advice for errors about another running export."""
@@ -23,12 +23,12 @@ WAIT_S: Final = 30.0
 """Time limit for locks that are held for milliseconds; a suspended process would hold one for ever."""
 
 _PAUSE_S: Final = 0.005
-_WITHOUT_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_UNSUPPORTED: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 """Error numbers of file systems without locks; exports into these are not protected."""
 
 
 @contextlib.contextmanager
-def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
+def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Lock a file against other exports while the block runs.
 
     The lock is a file beside it, locked with ``flock``; the kernel releases the lock of a killed process.
@@ -42,11 +42,11 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
         OutputError: another export still holds the lock, or the lock file cannot be written.
     """
     lock = Lock(temporary_path(path, "lock"))
-    with cleanup_on_exit(lock.give_back):
+    with cleanup_on_exit(lock.release):
         try:
             with output_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                taken = lock.take(wait_s)
+                taken = lock.acquire(wait_s)
             if not taken:
                 raise OutputError(
                     f"another export is writing {what}",
@@ -55,7 +55,7 @@ def held(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
                 )
             yield
         finally:
-            lock.give_back()
+            lock.release()
 
 
 class Lock:
@@ -69,7 +69,7 @@ class Lock:
         self.path = path
         self._descriptor: int | None = None
 
-    def take(self, wait_s: float = 0.0) -> bool:
+    def acquire(self, wait_s: float = 0.0) -> bool:
         """Lock the file; False if another process or thread holds it for longer than ``wait_s``.
 
         Raises:
@@ -90,7 +90,7 @@ class Lock:
                 return False
             time.sleep(_PAUSE_S)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Remove and unlock the file, if it is locked. May be called again."""
         if self._descriptor is None:
             return
@@ -111,7 +111,7 @@ def _lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in _WITHOUT_LOCKS:
+        if error.errno not in _UNSUPPORTED:
             raise
     return True
 

@@ -18,12 +18,20 @@ from typing import Any
 
 from ..input.files import output_errors, write_whole
 from ..plan.request import ExportRequest
-from .lock import WAIT_S, held
+from .lock import WAIT_S, locked
 
-__all__ = ["NOTE", "NoteEntry", "OptionDigests", "note", "own_path", "read_entries", "source_key"]
+__all__ = [
+    "RECORD",
+    "OptionDigests",
+    "RecordEntry",
+    "internal_path",
+    "read_entries",
+    "record_options",
+    "source_key",
+]
 
-_OWN = ".seqpipe-"
-NOTE = "export.json"
+_PREFIX = ".seqpipe-"
+RECORD = "export.json"
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class OptionDigests:
         """The digests of an export's options."""
         encoder = request.encoder
         others: list[Any] = [encoder.settings] if encoder.settings else []
-        # added only where they are given, so that the digests of other exports stay as they were before these existed
+        # added only where they are in use, so that the digests of other exports stay as they were before these existed
         others += [] if request.options.stream is None else [request.options.stream]
         motion = [] if request.selection.min_motion is None else [request.selection.min_motion]
         return cls.by(
@@ -58,7 +66,7 @@ class OptionDigests:
 
 
 @dataclass(frozen=True)
-class NoteEntry:
+class RecordEntry:
     """The options that the files of one source were made with.
 
     Attributes:
@@ -77,55 +85,55 @@ class NoteEntry:
         return (self.pixels, self.frames) == (settings.pixels, settings.frames)
 
 
-def own_path(folder: Path, name: str) -> Path:
+def internal_path(folder: Path, name: str) -> Path:
     """The path of a file that seqpipe keeps for itself in an output folder."""
-    return folder / f"{_OWN}{name}"
+    return folder / f"{_PREFIX}{name}"
 
 
 def source_key(source: str) -> str:
-    """The key of a source in the note: its absolute path, its URL, or "-" for standard input."""
+    """The key of a source in the record: its absolute path, its URL, or "-" for standard input."""
     return source if source == "-" or "://" in source else os.path.abspath(source)  # noqa: PTH100  text, no lookup
 
 
-def read_entries(folder: Path) -> dict[str, NoteEntry]:
-    """The entries by source; none if the note is missing or unreadable."""
+def read_entries(folder: Path) -> dict[str, RecordEntry]:
+    """The entries by source; none if the record is missing or unreadable."""
     try:
-        found = json.loads(own_path(folder, NOTE).read_bytes())
-        return {source: NoteEntry(**values) for source, values in found.items()}
+        found = json.loads(internal_path(folder, RECORD).read_bytes())
+        return {source: RecordEntry(**values) for source, values in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def note(folder: Path, sources: Iterable[str], settings: OptionDigests, *, anew: bool) -> None:
+def record_options(folder: Path, sources: Iterable[str], settings: OptionDigests, *, replace: bool) -> None:
     """Record the options of an export before its first file is written.
 
     Args:
         folder: the output folder, which is created if it is missing.
         sources: the paths and URLs of this export.
         settings: its options.
-        anew: whether existing files are replaced although they were made with the same options.
+        replace: whether existing files are replaced although they were made with the same options.
 
     Raises:
         OutputError: the folder is not writable.
     """
-    place = own_path(folder, NOTE)
-    with held(place, "the note of what is in this folder", wait_s=WAIT_S):
+    path = internal_path(folder, RECORD)
+    with locked(path, "the record of the options of this folder", wait_s=WAIT_S):
         entries = read_entries(folder)
-        since_ns = _now_ns(place)
+        since_ns = _now_ns(path)
         for key in map(source_key, sources):
-            if anew or key not in entries or not entries[key].is_of(settings):
-                entries[key] = NoteEntry(settings.pixels, settings.frames, since_ns)
-        _write(place, entries)
+            if replace or key not in entries or not entries[key].is_of(settings):
+                entries[key] = RecordEntry(settings.pixels, settings.frames, since_ns)
+        _write(path, entries)
 
 
-def _write(place: Path, entries: Mapping[str, NoteEntry]) -> None:
+def _write(path: Path, entries: Mapping[str, RecordEntry]) -> None:
     text = json.dumps({source: asdict(entry) for source, entry in entries.items()}, indent=0)
-    write_whole(place, lambda file: file.write(text.encode("ascii")))
+    write_whole(path, lambda file: file.write(text.encode("ascii")))
 
 
-def _now_ns(place: Path) -> int:
+def _now_ns(path: Path) -> int:
     """The time by the file system's clock, which may differ from this machine's."""
-    with output_errors(place), tempfile.TemporaryFile(dir=place.parent) as file:
+    with output_errors(path), tempfile.TemporaryFile(dir=path.parent) as file:
         return os.fstat(file.fileno()).st_mtime_ns
 
 

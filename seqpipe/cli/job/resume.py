@@ -13,7 +13,7 @@ import numpy as np
 from ...array import BoolArray
 from ..output.manifest import ManifestRow, in_utf8, text_in_utf8
 from ..plan.source_plan import SourcePlan
-from .record import NoteEntry, OptionDigests, read_entries, source_key
+from .record import OptionDigests, RecordEntry, read_entries, source_key
 
 __all__ = ["Finished", "finished"]
 
@@ -34,11 +34,11 @@ class Finished:
 def finished(
     plans: Seq[SourcePlan], folder: Path, rows: Iterable[ManifestRow], settings: OptionDigests
 ) -> Finished:
-    """Compare the plans with the folder, its note and the manifest of the earlier run.
+    """Compare the plans with the folder, its record and the manifest of the earlier run.
 
     A file counts as finished if it holds what this run would write: the manifest has an identical row for it, including
-    its size, and the note records the same pixel options. A file without a row (there is no manifest, or the run was
-    killed before it wrote the row) counts as finished if the note records the same options: files become visible only
+    its size, and the record has the same pixel options. A file without a row (there is no manifest, or the run was
+    killed before it wrote the row) counts as finished if the record has the same options: files become visible only
     when complete. Rows of other sources are kept, except for files that this run writes.
 
     Args:
@@ -60,7 +60,7 @@ def finished(
     result, wanted = Finished(), list[ManifestRow]()
     for plan in plans:
         entry = entries.get(source_key(plan.source))
-        before = _Before(folder, by_output, entry, settings)
+        before = _EarlierRun(folder, by_output, entry, settings)
         result.files.append(before.finished(plan, wanted))
         for name in plan.names() if others else ():
             others.pop(text_in_utf8(name), None)
@@ -69,26 +69,26 @@ def finished(
 
 
 @dataclass(frozen=True)
-class _Before:
+class _EarlierRun:
     """The records of one source's files by an earlier run.
 
     Attributes:
         folder: the output folder.
         by_output: the rows of the manifest.
-        entry: the source's entry in the note.
+        entry: the source's entry in the record.
         settings: this run's options.
     """
 
     folder: Path
     by_output: Mapping[str, ManifestRow]
-    entry: NoteEntry | None
+    entry: RecordEntry | None
     settings: OptionDigests
 
     def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
         """Which files of a plan are finished; their rows are appended to ``rows``."""
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):
-            found = _look(self.folder / name)
+            found = _stat(self.folder / name)
             if found is None:
                 continue
             wanted = plan.row(file, status="done", bytes=found.st_size)
@@ -104,7 +104,7 @@ class _Before:
         return entry is not None and entry.is_of(self.settings) and changed_ns >= entry.since_ns
 
 
-def _look(path: Path) -> os.stat_result | None:
+def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except OSError:

@@ -84,19 +84,19 @@ class GpuJpeg:
         Returns:
             The bytes of a JPEG file for each frame; None for a frame of an unsupported type or size.
         """
-        fit = [place for place, frame in enumerate(frames) if self._fits(frame)]
+        fit = [index for index, frame in enumerate(frames) if self._fits(frame)]
         coded: list[bytes | None] = [None] * len(frames)
         if not fit:
             return coded
         try:
-            found = self._encode([frames[place] for place in fit], quality)
+            found = self._encode([frames[index] for index in fit], quality)
         except (RuntimeError, ValueError, MemoryError) as error:
             found = [None] * len(fit)
             _log.info("%s: nvImageCodec fails on cuda:%d: %s", source, self._device, error)
-        for place, content in zip(fit, found, strict=True):
-            coded[place] = content
+        for index, content in zip(fit, found, strict=True):
+            coded[index] = content
             if content is None:
-                self._refuse(frames[place], source)
+                self._refuse(frames[index], source)
         return coded
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ def _quiet() -> Iterator[None]:
     """Send what C libraries write to stderr to the log: nvImageCodec prints a warning for each missing plug-in."""
     try:
         stderr = os.dup(2)
-    except OSError:  # there is none
+    except OSError:  # the file does not exist
         yield
         return
     try:
@@ -235,8 +235,8 @@ def _quiet() -> Iterator[None]:
             finally:
                 os.dup2(stderr, 2)
                 file.seek(0)
-                if said := file.read().decode(errors="replace").strip():
-                    _log.debug("nvImageCodec: %s", said)
+                if message := file.read().decode(errors="replace").strip():
+                    _log.debug("nvImageCodec: %s", message)
     finally:
         os.close(stderr)
 

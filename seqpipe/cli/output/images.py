@@ -1,4 +1,4 @@
-"""Writers of one frame or sequence: jpg, png, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
+"""Writers of one frame or sequence: jpg, png, tiff, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ __all__ = [
     "Encoder",
     "EncoderSetup",
     "GpuEncoder",
+    "check_ending",
     "encoder",
     "thumbnail",
     "write_jpeg",
@@ -98,7 +99,7 @@ class Encoder:
         gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
-        streamed: whether a file is written while its frames are decoded, as films are.
+        streamed: whether a file is written while its frames are decoded, as flow videos are.
         color: color of the frames to encode.
         settings: further options that determine the content, recorded in the folder's note.
     """
@@ -139,7 +140,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def form(self, device: Device, threads: int) -> EncoderSetup:
+    def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The set-up for frames that are decoded for a device.
 
         Args:
@@ -222,6 +223,25 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
     return found if quality is None else replace(found, quality=quality)
 
 
+def check_ending(pattern: str, name: str) -> None:
+    """Check that a pattern's ending is not that of another format: a JPEG file named .png misleads its readers.
+
+    Args:
+        pattern: a ``--pattern``.
+        name: the format of the files.
+
+    Raises:
+        ParameterError: the ending is that of another format.
+    """
+    ending = _SYNONYMS.get(found := pattern.rpartition(".")[2].lower(), found)
+    if ending in _ENCODERS and ending != name:
+        raise ParameterError(
+            f"pattern={pattern!r} ends in .{found}, but the format is {name}",
+            allowed=f"an ending of {name}, or {{ext}}, which is the format's own",
+            advice=f"For files of that ending use --format {ending}",
+        )
+
+
 def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
     """A small JPEG of one frame, RGB or gray, ``(H, W, C)`` uint8 or uint16, at most ``width`` pixels wide."""
     import cv2
@@ -281,6 +301,13 @@ def _write_webp(sequence: Sequence, file: BinaryIO, quality: int) -> None:
     _write_cv2(sequence, file, "webp", [cv2.IMWRITE_WEBP_QUALITY, quality])
 
 
+def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    import cv2
+
+    lzw = cv2.IMWRITE_TIFF_COMPRESSION_LZW
+    _write_cv2(sequence, file, "tiff", [cv2.IMWRITE_TIFF_COMPRESSION, lzw])
+
+
 def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
     import cv2
 
@@ -315,12 +342,15 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
     for known in (
         Encoder("jpg", _write_jpg, lossy=True, largest=65_500, gpu=_jpeg_gpu),
         Encoder("png", _write_png, deep=True),
+        Encoder("tiff", _write_tiff, deep=True),
         Encoder("webp", _write_webp, lossy=True, largest=16_383),
         Encoder("npy", _write_npy, packed=True, deep=True),
         Encoder("npz", _write_npz, packed=True, deep=True),
         Encoder("nii.gz", _write_nifti, packed=True, deep=True),
     )
 }
+
+_SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg", "tif": "tiff"}
 
 FORMAT: Final = choice(
     "format",

@@ -154,7 +154,7 @@ def manifest_format(path: Path | None) -> str:
 def manifest_exists(path: Path) -> bool:
     """Whether there is a manifest, or the journal that a killed export left beside it."""
     # before Python 3.14, Path.exists raises without permission; writing reports that error
-    return any(os.path.exists(place) for place in written_by_manifest(path))  # noqa: PTH110
+    return any(os.path.exists(file) for file in written_by_manifest(path))  # noqa: PTH110
 
 
 def written_by_manifest(path: Path) -> tuple[Path, Path]:

@@ -61,15 +61,15 @@ class Gallery:
         self._panels: list[Panel] = []
         self._left_out = 0
 
-    def choose(self, frames: IntArray, place: int) -> IntArray:
+    def choose(self, frames: IntArray, number: int) -> IntArray:
         """The frames of a source to show, spread evenly over the exported ones.
 
         Args:
             frames: the frame numbers that are exported, any shape.
-            place: the source's number; sources beyond the limit of the page get no thumbnail.
+            number: the source's number; sources beyond the limit of the page get no thumbnail.
         """
         different = np.unique(frames)
-        if place >= _MOST_PICTURES:
+        if number >= _MOST_PICTURES:
             return different[:0]
         places = np.linspace(0, len(different) - 1, min(self._each, len(different)))
         chosen: IntArray = different[np.round(places).astype(np.int64)]

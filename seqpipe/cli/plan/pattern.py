@@ -25,6 +25,7 @@ FIELDS: Final[Mapping[str, str]] = {
 """The fields of a pattern and what they stand for."""
 
 _WIDEST: Final = 3  # digits of a field's width, limited to bound time and memory
+_TO_NORMALIZE: Final = frozenset({"", ".", ".."})
 _SEQUENCE_FIELDS = {"sequence", "position"}
 _SAMPLE: Final[Mapping[str, str | int]] = {
     name: "x" if name in ("stem", "parent", "ext") else 0 for name in FIELDS
@@ -78,6 +79,8 @@ class Pattern:
             OutputError: the values lead out of the output folder.
         """
         text = self.text.format_map(values)
+        if "\0" not in text and _TO_NORMALIZE.isdisjoint(text.split("/")):
+            return text  # without a path object: exports name up to millions of files
         if _escapes(text):
             raise OutputError(
                 f"the pattern {self.text!r} gives the name {text!r}, which is not below the output folder",

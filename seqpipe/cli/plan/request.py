@@ -10,7 +10,7 @@ from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import Decode, Device, parse_devices
 from ...volume.axes import SliceAxis
-from ..output.images import Encode, Encoder, encoder
+from ..output.images import Encode, Encoder, check_ending, encoder
 from ..output.manifest import manifest_format
 from ..terminal.time import Mark
 from .pattern import Pattern, default_pattern
@@ -71,7 +71,7 @@ class Options:
     @property
     def for_volumes(self) -> tuple[str, ...]:
         """The options in use that are for volumes only."""
-        given = {
+        in_use = {
             "--axis": self.axis != "axial",
             "--window": self.window is not None,
             "--mip": self.mip,
@@ -79,7 +79,7 @@ class Options:
             "--time": self.time is not None,
             "--format nii.gz": self.format == "nii.gz",
         }
-        return tuple(name for name, value in given.items() if value)
+        return tuple(name for name, value in in_use.items() if value)
 
     def encoder(self) -> Encoder:
         """The encoder that writes the files.
@@ -132,13 +132,19 @@ class ExportRequest:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
+        if options.out == "-":
+            raise ParameterError(
+                "out='-' is no folder: files are not written to standard output",
+                allowed="a folder; './-' for one of that name",
+            )
         selection = _selection(options)
         writer = options.encoder()
         for device in devices:
-            writer.form(device, 1)  # checked now, so that errors come before any work
+            writer.setup(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(
             sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
         )
+        check_ending(pattern, writer.name)
         manifest = None if options.manifest is None else Path(options.manifest)
         if manifest is not None:
             manifest_format(manifest)

@@ -53,7 +53,7 @@ class TimeRange:
             raise ParameterError(f"duration={self.duration} is nothing", allowed="more than 0")
         comparable = end is not None and (end.in_frames == self.start.in_frames or not self.start.value)
         if end is not None and comparable and not self.start.value < end.value:
-            raise ParameterError(f"end={end} is not behind start={self.start}", allowed="start < end")
+            raise ParameterError(f"end={end} is not after start={self.start}", allowed="start < end")
 
     def of(self, index: PacketIndex) -> Span:
         """The frames of one video in the range.
@@ -63,7 +63,7 @@ class TimeRange:
         """
         if not len(index):
             raise index.range_error("any frame", "")
-        first, start_s = _place(index, self.start)
+        first, start_s = _position(index, self.start)
         end, end_s = self._end(index, first, start_s)
         if first >= min(end, len(index)):
             length_s = index.end_s - float(index.timestamps[0])
@@ -79,7 +79,7 @@ class TimeRange:
             return _first_from(index, end_s), end_s
         if self.end is None:
             return len(index), None
-        end, end_s = _place(index, self.end)
+        end, end_s = _position(index, self.end)
         return end, None if self.end.in_frames else end_s
 
     def __str__(self) -> str:
@@ -122,9 +122,11 @@ class FrameSelection:
 
     def __post_init__(self) -> None:
         rules = ("fps", "every", "frames", "num", "keyframes", "sequence_length")
-        given = [f"--{name.replace('_', '-')}" for name in rules if getattr(self, name) not in (None, False)]
-        if len(given) > 1:
-            raise ParameterError(f"{' and '.join(given)} exclude one another", allowed="one of them, or none")
+        in_use = [f"--{name.replace('_', '-')}" for name in rules if getattr(self, name) not in (None, False)]
+        if len(in_use) > 1:
+            raise ParameterError(
+                f"{' and '.join(in_use)} exclude one another", allowed="one of them, or none"
+            )
         if self.sequence_length is None and {self.stride, self.step, self.min_motion} != {None}:
             raise ParameterError(
                 "--stride, --step and --min-motion belong to --sequence-length", advice="Give the length too"
@@ -231,7 +233,7 @@ def no_sequence(windows: Windows, source: str, count: int) -> FrameRangeError:
     )
 
 
-def _place(index: PacketIndex, mark: Mark) -> tuple[int, float]:
+def _position(index: PacketIndex, mark: Mark) -> tuple[int, float]:
     """A position as a frame number, which may exceed the last frame's, and in seconds of the video's clock."""
     times = index.timestamps
     if mark.in_frames:

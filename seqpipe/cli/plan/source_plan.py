@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from ..output.manifest import ManifestRow
 from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
+
+_PRINTF = re.compile(r"%(\d*d)")
+"""A number in the patterns of ffmpeg."""
 
 __all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan", "single_frame"]
 
@@ -176,7 +180,7 @@ def _files_of(
     length = frames.shape[1] - encoder.pairs
     if not length:
         raise single_frame(source)
-    # arrays hold a sequence in one file; films of flow do so without --sequence-length too
+    # arrays hold a sequence in one file; flow videos do so without --sequence-length too
     if not (encoder.packed if request.selection.sequences else encoder.streamed):
         if encoder.pairs:
             frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
@@ -205,8 +209,8 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
     """
     hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
     # Eight bytes a file: names are formatted again only where two hashes agree.
-    given = [np.array([hash(name) for name in others], np.int64), *hashes]
-    values, counts = np.unique(np.concatenate(given), return_counts=True)
+    digests = [np.array([hash(name) for name in others], np.int64), *hashes]
+    values, counts = np.unique(np.concatenate(digests), return_counts=True)
     twice = set(values[counts > 1].tolist())
     seen: dict[str, tuple[SourcePlan, int]] = {}
     for plan, column in zip(plans, hashes, strict=True):
@@ -227,8 +231,8 @@ def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path |
     """The first file of the plans, or of other names in the output folder, that exists."""
     if not _exists(folder):
         return None
-    places = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
-    return next(filter(_exists, places), None)
+    paths = (folder / name for names in (*(plan.names() for plan in plans), others) for name in names)
+    return next(filter(_exists, paths), None)
 
 
 def _exists(path: Path) -> bool:
@@ -247,8 +251,9 @@ def _facts(index: PacketIndex) -> str:
 
 def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
+    two = "two files" if first[0] is second[0] else "the files of two inputs"
     return OutputError(
-        f"the outputs of two inputs would have the name {printable(name)}: {sides[0]} and {sides[1]}",
+        f"{two} would have the name {printable(name)}: {sides[0]} and {sides[1]}",
         advice=_collision_advice(first[0], second[0]),
     )
 
@@ -258,6 +263,8 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
     begin, advice = "Give", "tell the sources apart with {parent}"
     if first is second:
         advice = "tell the frames apart with {index} or {frame}"
+        if printf := _PRINTF.search(first.pattern.text):
+            advice = f"tell the frames apart, such as {{index:{printf[1]}}} for {printf[0]}"
         advice += "" if second.sequence is None else ", and sequences with {sequence}"
     elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
         if "://" in first.source + second.source or _folder(first) == _folder(second):

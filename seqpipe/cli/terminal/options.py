@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -55,7 +56,7 @@ class _Checked(ParamType):
         try:
             return self.param.check(_number(value) if self.param.kind in (int, float) else value)
         except ParameterError as error:
-            self.fail(f"{error.fact}; allowed: {error.allowed}.", param, ctx)
+            self.fail(f"{error.fact}; allowed: {(error.allowed or '').removesuffix(' or None')}.", param, ctx)
 
 
 class _Pattern(ParamType):
@@ -71,8 +72,8 @@ class _Pattern(ParamType):
         if isinstance(value, tuple):
             return value
         with contextlib.suppress(ValueError):  # int() refuses more than 4300 digits
-            if self._form.fullmatch(value):
-                return tuple(int(number) for number in re.findall(r"-?\d+", value))
+            if self._form.fullmatch(text := "".join(value.split()).lower()):
+                return tuple(int(number) for number in re.findall(r"-?\d+", text))
         return self.fail(
             f"{value!r} does not have the form {self.name}, such as {self._example}.", param, ctx
         )
@@ -153,12 +154,8 @@ def register(command: CommandT) -> CommandT:
 
 
 def _number(value: Any) -> Any:
-    """Convert text to a number; other text is returned unchanged, for the error message."""
-    try:
-        return int(value)
-    except ValueError:
-        pass
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    """Convert text, such as 25, 12.5 or 30000/1001, to a number; other text is returned unchanged, for the message."""
+    for kind in (int, float, lambda text: float(Fraction(text))):
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            return kind(value)
+    return value

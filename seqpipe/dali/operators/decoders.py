@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...array import Array
+from ...array import Array, IntArray
+from ...core.padding import source_indices
 from ...errors import UnreadableSourceError
 from ...images import decode_image
 from ...ops import REGISTRY, Run, cast_array
 from ...pipeline.nodes import error_note
 from ...pipeline.value import Value
 from ...video.engine.workers import Workers
-from ..call import DaliCall, Row
-from ..data_node import DataNode, current
+from ..call import BORDERS, DaliCall, Row
+from ..data_node import DataNode, current, node_of
 from ..types import dtype_name
 from .images import crop
 from .random_numbers import random_window
@@ -35,9 +36,17 @@ __all__ = [
 
 
 def _decoded(
-    call: DaliCall, function: Callable[[Array, str, Run, int], Array], layout: str, summary: str
+    call: DaliCall, function: Callable[..., Array], layout: str, summary: str, *settings: DataNode
 ) -> DataNode:
-    """Return a node that calls a function on the bytes of each sample, on threads."""
+    """Return a node that calls a function for each sample, on threads.
+
+    Args:
+        call: the call of the operator.
+        function: called with the bytes, their source, the run, the number of the sample, and the sample's settings.
+        layout: layout of the results.
+        summary: the other arguments of the operator.
+        *settings: nodes of arguments.
+    """
     count = current().num_threads or len(os.sched_getaffinity(0))
     workers = Workers(count, "seqpipe-decode")
 
@@ -47,12 +56,14 @@ def _decoded(
 
         def one(number: int) -> Array:
             with error_note(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
-                return function(value[number], sources[number], run, number)
+                return function(
+                    value[number], sources[number], run, number, *(one[number] for one in values[1:])
+                )
 
         futures = [workers.submit(partial(one, number)) for number in range(len(value))]
         return Value.of([future.result() for future in futures], layout, value.sources)
 
-    made = DataNode(call.name or call.row.name, [call.input().cpu()], compute, summary=summary)
+    made = DataNode(call.name or call.row.name, [call.input().cpu(), *settings], compute, summary=summary)
     return made.gpu() if call.device == "gpu" else made
 
 
@@ -138,33 +149,65 @@ def peek_shape(call: DaliCall) -> DataNode:
 
 
 def decode_video(call: DaliCall) -> DataNode:
-    """``fn.decoders.video``: frames ``FHWC`` from the bytes of a video file."""
-    start, end, stride = call.take("start_frame"), call.take("end_frame"), int(call.take("stride", 1))
-    length, numbers = call.take("sequence_length"), call.take("frames")
-    if call.take("pad_mode", "none") != "none":
-        raise call.wrong(
-            "pad_mode", advice="Sequences of one length are made by seqpipe.readers.Video(pad_mode=…)"
-        )
-    call.done()
+    """``fn.decoders.video``: frames ``FHWC`` from the bytes of a video file; frames past its end are padded.
 
-    def one(data: Array, source: str, _: Run, __: int) -> Array:
+    ``start_frame``, ``end_frame``, ``sequence_length``, ``stride`` and ``frames`` may be nodes.
+    """
+    names = ("start_frame", "end_frame", "sequence_length", "stride", "frames")
+    given = {name: value for name in names if (value := call.take(name)) is not None}
+    mode, fill = call.take("pad_mode", "constant"), np.atleast_1d(call.take("fill_value", 0))
+    call.done()
+    if "end_frame" in given and "sequence_length" in given:
+        raise call.wrong("end_frame and sequence_length are given", allowed="one of both, or none")
+    if "frames" in given and len(given) > 1:
+        raise call.wrong("frames is given, and a range of frames", allowed="one of both")
+    mode = BORDERS.get(mode, mode)
+    if mode not in ("none", "constant", "edge", "reflect", "symmetric"):
+        allowed = "'none', 'constant', 'edge', 'repeat', 'reflect_101', 'reflect_1001'"
+        raise call.wrong(f"pad_mode={mode!r}", allowed=allowed)
+
+    def one(data: Array, source: str, _: Run, __: int, *numbers: Array) -> Array:
         from ...video.reader import VideoReader
 
+        settings = {name: np.ravel(number) for name, number in zip(given, numbers, strict=True)}
         with VideoReader(np.ascontiguousarray(data).tobytes()) as video:
-            if numbers is not None:
-                return video.frames(np.atleast_1d(numbers).tolist()).numpy()
-            last = len(video) if end is None else min(int(end), len(video))
-            wanted = range(int(start or 0), last, stride)
-            wanted = wanted if length is None else wanted[: int(length)]
-            if not wanted or (length is not None and len(wanted) < int(length)):
+            wanted = _frame_numbers(settings, len(video))
+            inside = wanted < len(video)
+            if (
+                not wanted.size
+                or not inside.any()
+                or (mode == "none" and "frames" in settings and not inside.all())
+            ):
                 raise UnreadableSourceError(
-                    f"frames from {start or 0} on, every {stride}, of a video of {len(video)}",
+                    f"frames {wanted[:1].tolist()} and further of a video of {len(video)}",
                     source=source,
-                    allowed=f"ranges with {length or 'some'} frames",
+                    allowed="numbers of frames within the video",
                 )
-            return video.frames(wanted).numpy()
+            if mode == "none":
+                return video.frames(wanted[inside].tolist()).numpy()
+            if mode == "constant":
+                frames: Array = (
+                    video.frames(np.where(inside, wanted, wanted[inside][0]).tolist()).numpy().copy()
+                )
+                frames[~inside] = cast_array(fill, frames.dtype.name)
+                return frames
+            numbers_of = source_indices(0, int(wanted.max()) + 1, len(video), mode)
+            return video.frames(numbers_of[wanted].tolist()).numpy()
 
-    return _decoded(call, one, "FHWC", f"{start} {end} {stride} {length} {numbers}")
+    return _decoded(call, one, "FHWC", f"{mode} {fill}", *(node_of(value).cpu() for value in given.values()))
+
+
+def _frame_numbers(settings: Mapping[str, Array], count: int) -> IntArray:
+    """Return the numbers of the frames that the arguments of ``fn.decoders.video`` ask for; those past the end too."""
+    if "frames" in settings:
+        numbers: IntArray = settings["frames"].astype(np.int64)
+        return np.where(numbers < 0, numbers + count, numbers)
+    start, stride = (
+        int(settings[name][0]) if name in settings else n for name, n in (("start_frame", 0), ("stride", 1))
+    )
+    if "sequence_length" in settings:
+        return start + stride * np.arange(int(settings["sequence_length"][0]))
+    return np.arange(start, int(settings["end_frame"][0]) if "end_frame" in settings else count, stride)
 
 
 def file_bytes(call: DaliCall) -> DataNode:

@@ -1,4 +1,4 @@
-"""``fn.python_function`` and ``fn.torch_python_function``: user functions as operators."""
+"""``fn.python_function``, and the same with torch tensors or DLPack capsules: user functions as operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import outputs_of
 
-__all__ = ["python_function", "torch_function"]
+__all__ = ["dlpack_function", "python_function", "torch_function"]
 
 
 def python_function(call: DaliCall) -> Any:
@@ -77,3 +77,45 @@ def torch_function(call: DaliCall) -> Any:
 
     call.args |= {"function": converted, "batch_processing": whole}
     return python_function(call)
+
+
+def dlpack_function(call: DaliCall) -> Any:
+    """``fn.dl_tensor_python_function``: as ``fn.python_function``, with DLPack capsules."""
+    function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))
+    if not callable(function):
+        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
+
+    def capsule(array: Any) -> Any:
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            array = array.copy()
+        return array.__dlpack__()
+
+    def back(found: Any) -> Any:
+        if isinstance(found, (list, tuple)):
+            return type(found)(back(one) for one in found)
+        return np.from_dlpack(found if hasattr(found, "__dlpack__") else _Capsule(found))
+
+    def converted(*given: Any) -> Any:
+        capsules = [[capsule(a) for a in one] if isinstance(one, list) else capsule(one) for one in given]
+        return back(function(*capsules))
+
+    call.inputs = [one.cpu() for one in call.inputs]
+    call.args |= {"function": converted, "batch_processing": whole}
+    return python_function(call)
+
+
+class _Capsule:
+    """A DLPack capsule of an array in main memory, as an object that NumPy accepts.
+
+    Args:
+        capsule: the capsule.
+    """
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU

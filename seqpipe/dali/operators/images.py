@@ -102,8 +102,17 @@ def _resized_node(call: DaliCall, size: Any) -> DataNode:
         return resized(value, {**settings, "size": sides})
 
     if depth is None and not (isinstance(size, list) and len(size) > 2):
-        return native(call, call.row.to or call.row.name, instead=volumes)  # type: ignore[no-any-return]
-    names = ("resize_y", "resize_x", "mode", "interp_type", "antialias", "dtype", "roi_start")
+        return native(call, call.row.to or call.row.name, instead=volumes, compat="dali")  # type: ignore[no-any-return]
+    names = (
+        "resize_y",
+        "resize_x",
+        "mode",
+        "interp_type",
+        "antialias",
+        "dtype",
+        "roi_start",
+        "subpixel_scale",
+    )
     given = {"resize_z": depth, **{name: call.take(name) for name in names}}
     call.done()
     nodes = {name: node_of(one).cpu() for name, one in given.items() if isinstance(one, NativeNode)}
@@ -145,7 +154,7 @@ def random_resized_crop(call: DaliCall) -> DataNode:
     size = call.args.get("size")
     if size is not None and not isinstance(size, NativeNode) and np.size(size) == 1:
         call.args["size"] = (int(np.ravel(size)[0]),) * 2
-    return native(call)  # type: ignore[no-any-return]
+    return native(call, compat="dali")  # type: ignore[no-any-return]
 
 
 def _sizes(values: list[Value], _: Run) -> Value:
@@ -213,10 +222,15 @@ def _ordered(value: Value, layout: str) -> Value:
 
 
 def resize_crop_mirror(call: DaliCall) -> Any:
-    """``fn.resize_crop_mirror``."""
+    """``fn.resize_crop_mirror``: ``mirror`` is 1 for left to right, 2 for top to bottom, 3 for both."""
     if sides := window_sides(call):
         call.args["crop"] = tuple(sides)
-    return resize(call)
+    mirror = call.args.get("mirror")
+    if isinstance(mirror, NativeNode) or mirror not in (2, 3):
+        return resize(call)
+    call.args["mirror"] = bool(mirror & 1)
+    made = resize(call)
+    return DataNode("mirror", [made], partial(_mirrored, "H"), device=made.device, summary="H")
 
 
 def erase(call: DaliCall) -> DataNode:

@@ -80,7 +80,7 @@ def started(call: DaliCall, dataset: Any) -> list[Any]:
     pads = bool(call.take("pad_last_batch", False))
     call.done()
     source = Indexed(dataset, pipe.batch_size, "pad" if pads else "fill")
-    pipe.register(call.name, source)
+    pipe.register_source(call.name, source)
     return list(nodes_of(source, plain=False))
 
 
@@ -113,7 +113,7 @@ def video_reader(call: DaliCall) -> Any:
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
-    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu() is not None
+    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu_index() is not None
     reader = Video(
         **listed,
         **order_of(call, -1),
@@ -123,7 +123,7 @@ def video_reader(call: DaliCall) -> Any:
         pad_mode=pad_mode,
         fill_value=call.take("fill_value", 0),
         color="RGB" if image_type is None else image_type.name,
-        device=f"cuda:{pipe.gpu()}" if wants_gpu else "cpu",
+        device=f"cuda:{pipe.gpu_index()}" if wants_gpu else "cpu",
         threads=pipe.num_threads,
         on_error="raise",
     )
@@ -154,7 +154,7 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
     """Return the arguments of :class:`seqpipe.readers.Video` that select files, and whether there are labels."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
-    by_frame = bool(call.take("file_list_frame_num", False))
+    by_frame = bool(call.take("file_list_frame_num", False)) | (call.take("file_list_format") == "frames")
     if sum(one is not None for one in (names, root, table)) != 1:
         raise call.wrong("which videos?", allowed="exactly one of filenames, file_root and file_list")
     if names is not None:
@@ -225,7 +225,7 @@ def video_resize_reader(call: DaliCall) -> Any:
         ),
         *("interp_type", "antialias", "mag_filter", "min_filter", "roi_start", "roi_end", "roi_relative"),
     )
-    options = {name: call.args.pop(name) for name in wanted if name in call.args}
+    options = {"subpixel_scale": True, **{name: call.args.pop(name) for name in wanted if name in call.args}}
     made = video_reader(call)
     first, *rest = made if isinstance(made, tuple) else (made,)
 
@@ -433,7 +433,8 @@ def external_source(call: DaliCall) -> Any:
     form = external_spec(
         f"external_source {name!r}", call.take("num_outputs"), kind, layout, call.take("ndim")
     )
-    batch = call.take("batch", not parallel)
+    by_batch = not parallel or not callable(source)  # iterables give batches, also with parallel=True
+    batch = call.take("batch", by_batch)
     copies = not call.take("no_copy", False)
     repeats, infos, cycle = (
         bool(call.take("repeat_last", False)),
@@ -462,7 +463,7 @@ def external_source(call: DaliCall) -> Any:
             )
         else:
             made = External(source, form, pipe.batch_size, copies=copies, **options)
-    pipe.register(name, made)
+    pipe.register_source(name, made)
     nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(made, plain=False)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]

@@ -88,6 +88,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
             roi_start=tuple(starts),
             roi_end=tuple(ends),
             dtype=part.dtype.name if exact else "float32",
+            compat="dali",
             **options,
         )
         return op(namespace(part).ascontiguousarray(image), layout=layout)
@@ -100,7 +101,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
 
 
 def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> tuple[list[int], list[float]]:
-    """Return the sides of the result, and the scale of each axis before sides were rounded."""
+    """Return the sides of the result, and the scale of each axis: by default before sides were rounded."""
     mode = settings.get("mode") or "default"
     wanted: list[float] = [0.0] * 3
     for name, extreme in (("resize_shorter", min), ("resize_longer", max)):
@@ -129,6 +130,8 @@ def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> 
         other = 1.0 if mode == "stretch" else math.prod(known) ** (1 / len(known))
         scales = [scale if scale > 0 else other for scale in scales]
     sides = [max(1, math.floor(extent * scale + 0.5)) for extent, scale in zip(shape, scales, strict=True)]
+    if not settings.get("subpixel_scale", True):
+        scales = [side / extent for side, extent in zip(sides, shape, strict=True)]
     return sides, scales
 
 
@@ -143,12 +146,14 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
         settings: arguments of ``fn.gaussian_blur`` by name; those that are nodes as their values.
 
     Returns:
-        The result; None for images with one sigma, which the operator itself blurs.
+        The result; None for images with one sigma, or one for each frame, which the operator itself blurs.
 
     Raises:
         ParameterError: sigma or window_size has another number of values than the samples have axes.
     """
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+        return None
     numbers = [
         [_setting_of(settings, name, n) for name in ("sigma", "window_size")] for n in range(len(value))
     ]

@@ -105,7 +105,7 @@ class DALIIterator(ABC, Iterator[list[Any]]):
     def _take_over(self, pipe: Pipeline) -> None:
         cut = _CUT.get(self._policy)
         if self._reader is not None:
-            reader = pipe.reader(self._reader)
+            reader = pipe.source_of_reader(self._reader)
             pipe.drive("an iterator", self._reader, cut or ("pad" if reader.last_batch == "pad" else "fill"))
         else:
             pipe.drive("an iterator")
@@ -138,7 +138,7 @@ class DALIIterator(ABC, Iterator[list[Any]]):
             TypeError: the size is unknown.
         """
         if self._reader is not None:
-            return self._pipes[0].reader(self._reader).batches(0)
+            return self._pipes[0].source_of_reader(self._reader).batches(0)
         if self._size < 0:
             raise TypeError("the number of batches is unknown: give size= or reader_name=")
         return self._count()

@@ -12,7 +12,7 @@ from ...array import Array
 from ...core.kernel import load_cupy
 from ...errors import BackendError, ParameterError
 from ..grid import grid_of
-from ..pairs import LUMA, Found, Pairs
+from ..pairs import LUMA, PairFlows, Pairs
 from ..values import FIXED_ONE
 from .abi import COST, HINT, INPUT, OUTPUT
 from .library import ADVICE, api
@@ -93,7 +93,7 @@ def _device_of(frames: Array) -> int:
     return 0 if isinstance(frames, np.ndarray) else int(frames.device.id)
 
 
-def flow_on_gpu(pairs: Pairs) -> Found:
+def flow_on_gpu(pairs: Pairs) -> PairFlows:
     """Compute the flow of pairs that :func:`check_engine` accepted.
 
     Args:
@@ -109,7 +109,7 @@ def flow_on_gpu(pairs: Pairs) -> Found:
     device = _device_of(pairs.frames)
     with cupy.cuda.Device(device):
         cupy.cuda.runtime.free(0)  # creates the context
-        found = Found.empty(pairs, cupy)
+        result = PairFlows.empty(pairs, cupy)
         height, width = pairs.size
         kind = EngineKind(
             device,
@@ -122,8 +122,8 @@ def flow_on_gpu(pairs: Pairs) -> Found:
             hint_grid=_hint_grid(pairs),
         )
         with POOL.session(kind) as session:
-            _EngineRun(cupy, session, pairs, found).all()
-        return found
+            _EngineRun(cupy, session, pairs, result).all()
+        return result
 
 
 def _hint_grid(pairs: Pairs) -> int:
@@ -140,8 +140,8 @@ class _EngineRun:
     more buffers than these need is written next, so no buffer is written while the engine uses it.
     """
 
-    def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, found: Found) -> None:
-        self._cupy, self._session, self._pairs, self._found = cupy, session, pairs, found
+    def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, result: PairFlows) -> None:
+        self._cupy, self._session, self._pairs, self._result = cupy, session, pairs, result
         # frames of the pairs in flight, of the next pair, and second frames that are first frames of later pairs
         self._most_in_flight = _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE else _IN_FLIGHT
         later = min(pairs.stride, max(0, pairs.count - pairs.stride))
@@ -165,7 +165,7 @@ class _EngineRun:
                 if known:
                     self._enqueue(sample, pair, temporal=previous_known and pairs.settings.temporal_hints)
                 else:
-                    self._found.set_unknown(sample, pair)
+                    self._result.set_unknown(sample, pair)
                 previous_known = known
         session.last = session.outputs.record()
         current.wait_event(session.last)
@@ -200,7 +200,7 @@ class _EngineRun:
     def _execute(
         self, sample: int, pair: int, buffers: tuple[Buffer, ...], *, forward: bool, temporal: bool
     ) -> None:
-        session, found, settings = self._session, self._found, self._pairs.settings
+        session, result, settings = self._session, self._result, self._pairs.settings
         both, count = (
             session.kind.both,
             2 * self._most_in_flight,
@@ -217,9 +217,9 @@ class _EngineRun:
         hint = self._hint(sample, pair, turn, known=hinted) if session.kind.hint_grid else None
         first, second = buffers
         session.execute(first, second, (flow, backward, cost, backward_cost), hint=hint, temporal=temporal)
-        own = (found.forward, found.cost) if forward else (found.backward, found.backward_cost)
+        own = (result.forward, result.cost) if forward else (result.backward, result.backward_cost)
         targets = [(own[0], flow), (own[1], cost)]
-        targets += [(found.backward, backward), (found.backward_cost, backward_cost)]
+        targets += [(result.backward, backward), (result.backward_cost, backward_cost)]
         with session.outputs:
             for field, buffer in targets:
                 if field is not None and buffer is not None:

@@ -7,18 +7,21 @@ from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from ...array import Array
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
-from ..call.inputs import as_array, error_source, like_container, like_library
+from ..call.inputs import as_array, check_type, error_source, like_container, like_library
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import MOVED_DTYPES
+from ..core.types import Type
 
-__all__ = ["VOXEL", "AddsAxis", "Arrays", "HeldArray", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
+__all__ = ["VOXEL", "AddsAxis", "ArrayOperand", "Arrays", "OnAxes", "Shaping", "axes_from_0", "check_letter"]
 
 X = TypeVar("X")
 
@@ -26,7 +29,7 @@ VOXEL: Final = {"D": 0, "F": 0, "H": 1, "W": 2}
 """Column of an affine for each spatial axis."""
 
 
-class HeldArray(NamedTuple):
+class ArrayOperand(NamedTuple):
     """An array of a call.
 
     Attributes:
@@ -66,8 +69,8 @@ class Arrays(Declaration, register=False):
     per_frame: ClassVar[bool] = False  # type: ignore[misc]  # likewise
     seed: ClassVar[int] = 0  # type: ignore[misc]  # likewise
 
-    def held(self, value: Any, layout: str | None = None) -> HeldArray:
-        """Return the held array for a value.
+    def as_operand(self, value: Any, layout: str | None = None) -> ArrayOperand:
+        """Return the operand array for a value.
 
         Raises:
             ParameterError: the operator does not accept the value.
@@ -77,7 +80,7 @@ class Arrays(Declaration, register=False):
                 raise ParameterError(
                     f"layout={layout!r} of what has the layout {value.layout}", source=self.name
                 )
-            return HeldArray(value, value.data, value.layout, int(isinstance(value, Batch)))
+            return ArrayOperand(value, value.data, value.layout, int(isinstance(value, Batch)))
         array = as_array(self, value)
         if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
             raise ParameterError(
@@ -85,35 +88,41 @@ class Arrays(Declaration, register=False):
             )
         with error_source(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
-        return HeldArray(value, array, letters, int(letters.startswith("N")))
+        return ArrayOperand(value, array, letters, int(letters.startswith("N")))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return super().result_types(given)
 
     def axes_of(
-        self, held: HeldArray, axes: Seq[int] | None, names: str | None, what: str = "axes"
+        self, operand: ArrayOperand, axes: Seq[int] | None, names: str | None, what: str = "axes"
     ) -> tuple[int, ...]:
         """Return axes of the array, from their numbers within a sample or their letters; all axes if neither is given.
 
         Raises:
             ParameterError: there is no such axis, or an axis is repeated.
         """
-        count = held.array.ndim - held.first
+        count = operand.array.ndim - operand.first
         if names is not None:
-            letters = held.names if "D" in names else held.names.replace("D", "F")
+            letters = operand.names if "D" in names else operand.names.replace("D", "F")
             if not letters or any(name not in letters for name in names):
                 raise ParameterError(
-                    f"axis_names={names!r} of an array of layout {held.names or 'unknown'}",
+                    f"axis_names={names!r} of an array of layout {operand.names or 'unknown'}",
                     source=self.name,
                     allowed="letters of the layout",
-                    advice="" if held.letters else "Pass the layout of arrays",
+                    advice="" if operand.letters else "Pass the layout of arrays",
                 )
-            found = tuple(letters.index(name) for name in names)
+            result = tuple(letters.index(name) for name in names)
         else:
-            given = range(count) if axes is None else axes
-            return tuple(held.first + axis for axis in axes_from_0(self, given, count, what))
-        if len(set(found)) < len(found):
+            numbers = range(count) if axes is None else axes
+            return tuple(operand.first + axis for axis in axes_from_0(self, numbers, count, what))
+        if len(set(result)) < len(result):
             raise _repeated(self, "axis_names", names)
-        return found
+        return result
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a sequence with other axes.
 
         Raises:
@@ -121,7 +130,7 @@ class Arrays(Declaration, register=False):
         """
         if letters not in LAYOUTS or letters[0] == "N":
             raise ParameterError(
-                f"a sequence of layout {given.layout} would have the layout {letters or 'unknown'}",
+                f"a sequence of layout {source.layout} would have the layout {letters or 'unknown'}",
                 source=self.name,
                 allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
                 advice="Pass the array of the sequence",
@@ -129,14 +138,14 @@ class Arrays(Declaration, register=False):
         frames = frame_axis(letters)
         count = 1 if frames is None else data.shape[frames]
         for name in ("frames", "timestamps"):
-            clock = known.get(name, getattr(given, name))
+            clock = known.get(name, getattr(source, name))
             if clock is not None and len(clock) != count:
                 raise ParameterError(
                     f"{len(clock)} {name} for {count} frames",
                     source=self.name,
                     advice="Pass the array of the sequence, or a sequence without them",
                 )
-        return replace(given, data=data, layout=letters, **known)
+        return replace(source, data=data, layout=letters, **known)
 
 
 def check_letter(op: Arrays, axis_name: str | None) -> None:
@@ -171,34 +180,44 @@ class AddsAxis(Arrays, register=False):
         super().__post_init__()
         check_letter(self, self.axis_name)
 
-    def new_axis(self, held: HeldArray, axis: int) -> tuple[int, str]:
+    def new_axis(self, operand: ArrayOperand, axis: int) -> tuple[int, str]:
         """Return the position of the new axis and the layout of the result, empty if it is unknown.
 
         Raises:
             ParameterError: there is no such position.
         """
-        count = int(held.array.ndim) - held.first + 1
+        count = int(operand.array.ndim) - operand.first + 1
         if not -count <= axis < count:
             raise ParameterError(
                 f"axis={axis} of a result with {count} axes",
                 source=self.name,
                 allowed=f"{-count} to {count - 1}",
             )
-        place, letters = held.first + axis % count, held.letters
+        position, letters = operand.first + axis % count, operand.letters
         known = letters and self.axis_name
-        return place, f"{letters[:place]}{self.axis_name}{letters[place:]}" if known else ""
+        return position, f"{letters[:position]}{self.axis_name}{letters[position:]}" if known else ""
 
 
 class Shaping(Arrays, register=False):
     """Base of operators that change the axes of arrays; they define :meth:`shaped`."""
 
     @abstractmethod
-    def shaped(self, held: HeldArray) -> tuple[Array, str]:
+    def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return an array with its new axes, as a view if possible, and its layout, empty if it is unknown."""
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the array with its new axes."""
-        return self.shaped(self.held(x))[0]
+        return self.shaped(self.as_operand(x))[0]
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; with the new axes if layout and shape are known."""
+        unknown, first = super().result_types(given), given[0]
+        letters = f"N{first.layout}"
+        if not first.layout or not first.shape or None in first.shape or letters not in LAYOUTS:
+            return unknown
+        shadow = np.broadcast_to(np.zeros((), first.dtype or "uint8"), (1, *first.shape))  # type: ignore[arg-type]  # None is not among them
+        shaped, after = self.shaped(self.as_operand(shadow, letters))
+        return (replace(first, layout=after.removeprefix("N") or None, shape=tuple(shaped.shape[1:])),)
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None) -> X:
@@ -216,15 +235,15 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            made: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            found: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
             parts = [Shaping.__call__(self, one) for one in value.sequences]
-            made = Batch.of(parts, labels=value.labels, indices=value.indices)
+            found = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
-            held = self.held(value, layout)
-            with on_device_of(held.array):
-                made = self.wrap_result(value, *self.shaped(held))
-        result: X = made
+            operand = self.as_operand(value, layout)
+            with on_device_of(operand.array):
+                found = self.wrap_result(value, *self.shaped(operand))
+        result: X = found
         return result
 
     def wrap_result(self, value: Any, array: Array, letters: str) -> Any:
@@ -268,11 +287,11 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
                 source=op.name,
                 allowed=f"{-count} to {count - 1}" if count else "none",
             )
-    found = tuple(axis % count for axis in axes)
-    if len(set(found)) < len(found):
+    result = tuple(axis % count for axis in axes)
+    if len(set(result)) < len(result):
         raise _repeated(op, what, tuple(axes))
-    return found
+    return result
 
 
-def _repeated(op: Declaration, what: str, given: Any) -> ParameterError:
-    return ParameterError(f"{what}={given!r} has an axis twice", source=op.name, allowed="each once")
+def _repeated(op: Declaration, what: str, axes: Any) -> ParameterError:
+    return ParameterError(f"{what}={axes!r} has an axis twice", source=op.name, allowed="each once")

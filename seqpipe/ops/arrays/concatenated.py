@@ -31,11 +31,11 @@ def concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
     """
     library = namespace(parts[0])
     if library is not np:
-        found: Array = library.empty(shape, parts[0].dtype)
-        if concatenated_by_kernel(parts, axis, found):
-            return found
-    made: Array = (library.stack if len(shape) > parts[0].ndim else library.concatenate)(parts, axis)
-    return made
+        out: Array = library.empty(shape, parts[0].dtype)
+        if concatenated_by_kernel(parts, axis, out):
+            return out
+    result: Array = (library.stack if len(shape) > parts[0].ndim else library.concatenate)(parts, axis)
+    return result
 
 
 def concatenated_by_kernel(
@@ -61,7 +61,7 @@ def concatenated_by_kernel(
     if out.nbytes // element > _MOST:
         return False
     # short rows of one length are pixels of one row; others are rows of pixels with one value
-    most, least = (found(lengths) // element for found in (max, min))
+    most, least = (extreme(lengths) // element for extreme in (max, min))
     channels, as_image = (
         (most, np.s_[None, None, None]) if most == least <= 4 else (1, np.s_[None, None, ..., None])
     )

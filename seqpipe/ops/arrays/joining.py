@@ -15,7 +15,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import like_library
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
-from .base import VOXEL, AddsAxis, Arrays, HeldArray, check_letter
+from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
 from .concatenated import concatenated
 
 __all__ = ["Cat", "Stack"]
@@ -25,12 +25,12 @@ class _Joining(Arrays, register=False):
     """Base of operators that combine several arrays into one."""
 
     @abstractmethod
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Return the array, its layout, empty if it is unknown, and the axis along which the parts lie."""
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the combined array."""
-        return self.joined([self.held(one) for one in x])[0]
+        return self.joined([self.as_operand(one) for one in x])[0]
 
     @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
@@ -46,42 +46,44 @@ class _Joining(Arrays, register=False):
         Raises:
             ParameterError: the arguments differ in kind, dtype or axes, or there is no such axis.
         """
-        given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
-        kinds = {next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in given}
+        parts_given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
+        kinds = {
+            next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in parts_given
+        }
         if len(kinds) != 1:
             raise ParameterError(
-                f"{len(given)} arrays, of {len(kinds)} kinds",
+                f"{len(parts_given)} arrays, of {len(kinds)} kinds",
                 source=self.name,
                 allowed="one or more; arrays, Sequences or Batches",
             )
         if kinds == {Batch}:
-            return self._batches(given)
-        parts = [self.held(one, layout) for one in given]
+            return self._batches(parts_given)
+        parts = [self.as_operand(one, layout) for one in parts_given]
         self._check(parts)
         with on_device_of(parts[0].array):
             array, letters, axis = self.joined(parts)
         if kinds == {Sequence}:
-            return self._sequences(given, array, letters, axis)
-        return like_library(given[0], array)
+            return self._sequences(parts_given, array, letters, axis)
+        return like_library(parts_given[0], array)
 
-    def _batches(self, given: Seq[Batch]) -> Batch:
-        if len({len(batch) for batch in given}) > 1:
+    def _batches(self, batches: Seq[Batch]) -> Batch:
+        if len({len(batch) for batch in batches}) > 1:
             raise ParameterError(
-                f"batches of {[len(batch) for batch in given]} samples",
+                f"batches of {[len(batch) for batch in batches]} samples",
                 source=self.name,
                 allowed="as many in each",
             )
-        if any(batch.mask is not None for batch in given):
+        if any(batch.mask is not None for batch in batches):
             raise ParameterError(
                 "batches with masks",
                 source=self.name,
                 allowed="batches without",
                 advice="Remove them by dataclasses.replace(batch, mask=None), and combine the masks separately",
             )
-        made = [self(*parts) for parts in zip(*given, strict=True)]
-        return Batch.of(made, labels=given[0].labels, indices=given[0].indices)
+        samples = [self(*parts) for parts in zip(*batches, strict=True)]
+        return Batch.of(samples, labels=batches[0].labels, indices=batches[0].indices)
 
-    def _check(self, parts: Seq[HeldArray]) -> None:
+    def _check(self, parts: Seq[ArrayOperand]) -> None:
         for what, found in (
             ("types", {part.array.dtype.name for part in parts}),
             ("layouts", {part.letters for part in parts}),
@@ -95,26 +97,26 @@ class _Joining(Arrays, register=False):
                     allowed="one for all",
                 )
 
-    def _sequences(self, given: Seq[Sequence], array: Array, letters: str, axis: int) -> Any:
+    def _sequences(self, sequences: Seq[Sequence], array: Array, letters: str, axis: int) -> Any:
         if letters.startswith("N"):
-            return Batch.of(given)
+            return Batch.of(sequences)
         known: dict[str, Any] = {}
         along = letters[axis : axis + 1]
         if along in ("F", "D"):
             for name in ("frames", "timestamps"):
-                clocks = [getattr(one, name) for one in given]
+                clocks = [getattr(one, name) for one in sequences]
                 known[name] = None if any(clock is None for clock in clocks) else np.concatenate(clocks)
-        if any(one.affine is not None for one in given):
-            self._check_affines(given, along, axis)
-        return self.sequence(given[0], array, letters, **known)
+        if any(one.affine is not None for one in sequences):
+            self._check_affines(sequences, along, axis)
+        return self.sequence(sequences[0], array, letters, **known)
 
-    def _check_affines(self, given: Seq[Sequence], along: str, axis: int) -> None:
+    def _check_affines(self, volumes: Seq[Sequence], along: str, axis: int) -> None:
         """Check that each volume starts where the one before it ends; along channels, that all have one position."""
-        first, at = given[0].affine, 0
-        for one in given:
+        first, offset = volumes[0].affine, 0
+        for one in volumes:
             step = np.eye(4)
             if along in VOXEL:
-                step[VOXEL[along], 3] = at
+                step[VOXEL[along], 3] = offset
             if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
                 what = "start where the one before them ends" if along in VOXEL else "have one position"
                 raise ParameterError(
@@ -122,7 +124,7 @@ class _Joining(Arrays, register=False):
                     source=self.name,
                     advice="Pass them without their affines",
                 )
-            at += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
+            offset += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
 
 
 class Stack(AddsAxis, _Joining):
@@ -138,7 +140,7 @@ class Stack(AddsAxis, _Joining):
         ({"axis": 0.5}, "axis=0.5 is not valid; allowed: a whole number"),
     )
 
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Stack the arrays along the new axis."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
@@ -180,7 +182,7 @@ class Cat(_Joining):
         at_most_one(self, "axis", "axis_name")
         check_letter(self, self.axis_name)
 
-    def joined(self, parts: Seq[HeldArray]) -> tuple[Array, str, int]:
+    def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:
         """Concatenate the arrays."""
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]
@@ -191,7 +193,7 @@ class Cat(_Joining):
                 allowed=f"one extent for all but axis {axis}",
             )
         extent = sum(shape[axis] for shape in shapes)
-        made = concatenated(
+        array = concatenated(
             [part.array for part in parts], axis, (*shapes[0][:axis], extent, *shapes[0][axis + 1 :])
         )
-        return made, parts[0].letters, axis
+        return array, parts[0].letters, axis

@@ -10,7 +10,7 @@ from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..core.deferred import or_node
 from ..core.parameters import ANY, param
-from .base import VOXEL, HeldArray, OnAxes, Shaping
+from .base import VOXEL, ArrayOperand, OnAxes, Shaping
 
 __all__ = ["Reshape", "Squeeze", "Transpose"]
 
@@ -40,14 +40,18 @@ class Transpose(Shaping):
         ({"transpose_layout": 2}, "transpose_layout=2 is not valid; allowed: True or False"),
     )
 
-    def shaped(self, held: HeldArray) -> tuple[Array, str]:
+    def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return a view with permuted axes."""
-        order, letters = self._order(held)
-        return held.array.transpose(order), letters
+        order, letters = self._order(operand)
+        return operand.array.transpose(order), letters
 
     def wrap_result(self, value: Any, array: Array, letters: str) -> Any:
         """See :meth:`Shaping.wrap_result`."""
-        if isinstance(value, Batch) and value.mask is not None and self._moved(self.held(value), letters):
+        if (
+            isinstance(value, Batch)
+            and value.mask is not None
+            and self._moved(self.as_operand(value), letters)
+        ):
             raise ParameterError(
                 "pixels with other axes than the batch's mask",
                 source=self.name,
@@ -55,59 +59,66 @@ class Transpose(Shaping):
             )
         return super().wrap_result(value, array, letters)
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a sequence with permuted axes and metadata.
 
         Raises:
             ParameterError: a sequence cannot have such axes, or its metadata does not fit them.
         """
-        moved = self._moved(HeldArray(given, given.data, given.layout, 0), letters)
-        if set(moved) & {"D", "F"} and (given.frames is not None or given.timestamps is not None):
+        moved = self._moved(ArrayOperand(source, source.data, source.layout, 0), letters)
+        if set(moved) & {"D", "F"} and (source.frames is not None or source.timestamps is not None):
             raise ParameterError(
                 f"frames would be along another axis, {moved}, than frame numbers and timestamps",
                 source=self.name,
                 advice="Pass the array of the sequence",
             )
-        if given.affine is not None and moved:
-            known["affine"] = self._turned(given.affine, moved)
-        return super().sequence(given, data, letters, **known)
+        if source.affine is not None and moved:
+            known["affine"] = self._turned(source.affine, moved)
+        return super().sequence(source, data, letters, **known)
 
-    def _order(self, held: HeldArray) -> tuple[tuple[int, ...], str]:
+    def _order(self, operand: ArrayOperand) -> tuple[tuple[int, ...], str]:
         """Return the input axis of each axis of the result, and the layout of the result."""
-        first = tuple(range(held.first))
-        wanted = self.output_layout
-        if wanted is not None and (held.first or isinstance(held.value, Sequence)):
-            wanted = wanted.removeprefix("N")  # the axis of samples stays first
-        if self.perm is None and wanted is not None:
-            own = held.names[held.first :]
-            if sorted(own) != sorted(wanted):
+        layout = self.output_layout
+        if layout is not None and (operand.first or isinstance(operand.value, Sequence)):
+            layout = layout.removeprefix("N")  # the axis of samples stays first
+        axes = self._axes_by_layout(operand, layout) if self.perm is None and layout is not None else None
+        names = operand.names if axes is not None else operand.letters
+        if axes is None:
+            count = operand.array.ndim - operand.first
+            perm = tuple(reversed(range(count))) if self.perm is None else self.perm
+            axes = self.axes_of(operand, perm, None, "perm")
+            if len(axes) != count or (layout is not None and len(layout) != count):
                 raise ParameterError(
-                    f"output_layout={self.output_layout!r} of an array of layout {held.names or 'unknown'}",
+                    f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
                     source=self.name,
-                    allowed="the same letters",
-                    advice="" if held.letters else "Pass the layout of arrays",
+                    allowed=f"{count} numbers, and as many letters",
                 )
-            return (*first, *(held.first + own.index(letter) for letter in wanted)), held.names[
-                : held.first
-            ] + wanted
-        count = held.array.ndim - held.first
-        perm = tuple(reversed(range(count))) if self.perm is None else self.perm
-        order = self.axes_of(held, perm, None, "perm")
-        if len(order) != count or (wanted is not None and len(wanted) != count):
-            raise ParameterError(
-                f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
-                source=self.name,
-                allowed=f"{count} numbers, and as many letters",
-            )
-        letters = held.letters[held.first :]
-        if letters and self.transpose_layout:
-            letters = "".join(held.letters[axis] for axis in order)
-        return (*first, *order), held.letters[: held.first] + (letters if wanted is None else wanted)
+        if layout is None:
+            layout = operand.letters[operand.first :]
+            if layout and self.transpose_layout:
+                layout = "".join(operand.letters[axis] for axis in axes)
+        return (*range(operand.first), *axes), names[: operand.first] + layout
 
-    def _moved(self, held: HeldArray, letters: str) -> dict[str, str]:
+    def _axes_by_layout(self, operand: ArrayOperand, layout: str) -> tuple[int, ...]:
+        """Return the input axis of each letter of a layout.
+
+        Raises:
+            ParameterError: the letters are not those of the input.
+        """
+        own = operand.names[operand.first :]
+        if sorted(own) != sorted(layout):
+            raise ParameterError(
+                f"output_layout={self.output_layout!r} of an array of layout {operand.names or 'unknown'}",
+                source=self.name,
+                allowed="the same letters",
+                advice="" if operand.letters else "Pass the layout of arrays",
+            )
+        return tuple(operand.first + own.index(letter) for letter in layout)
+
+    def _moved(self, operand: ArrayOperand, letters: str) -> dict[str, str]:
         """Return the letters that now name another axis, each with the axis's former letter."""
-        order, _ = self._order(held)
-        pairs = zip(letters, (held.letters[axis] for axis in order), strict=True)
+        order, _ = self._order(operand)
+        pairs = zip(letters, (operand.letters[axis] for axis in order), strict=True)
         return {new: old for new, old in pairs if new != old}
 
     def _turned(self, affine: FloatArray, moved: dict[str, str]) -> FloatArray:
@@ -190,56 +201,56 @@ class Reshape(Shaping):
         """
         return super().__call__(x)
 
-    def shaped(self, held: HeldArray) -> tuple[Array, str]:
+    def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return the reshaped array."""
-        extents = self._extents(held.samples)
-        count = prod(held.samples)
+        extents = self._extents(operand.samples)
+        count = prod(operand.samples)
         if -1 in extents:
             rest = -prod(extents)
             extents = [count // rest if rest and n == -1 else n for n in extents]
         if prod(extents) != count or min(extents, default=0) < 0:
             raise ParameterError(
-                f"{count} values of shape {held.samples} for the shape {tuple(extents)}",
+                f"{count} values of shape {operand.samples} for the shape {tuple(extents)}",
                 source=self.name,
                 allowed="as many values",
             )
-        letters = held.letters[held.first :] if len(extents) == len(held.samples) else ""
+        letters = operand.letters[operand.first :] if len(extents) == len(operand.samples) else ""
         if self.layout is not None:
-            letters = self.layout.removeprefix("N") if held.first else self.layout
+            letters = self.layout.removeprefix("N") if operand.first else self.layout
             if len(set(letters)) != len(extents) or len(letters) != len(extents):
                 raise ParameterError(
                     f"layout={self.layout!r} of {len(extents)} axes",
                     source=self.name,
                     allowed="one letter for each",
                 )
-        shape = (*held.array.shape[: held.first], *extents)
-        return held.array.reshape(shape), held.letters[: held.first] + letters
+        shape = (*operand.array.shape[: operand.first], *extents)
+        return operand.array.reshape(shape), operand.letters[: operand.first] + letters
 
-    def sequence(self, given: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, letters: str, **known: Any) -> Sequence:
         """Return a reshaped sequence.
 
         Raises:
             ParameterError: a sequence cannot have the axes.
         """
-        if given.affine is not None and data.shape != given.data.shape:
+        if source.affine is not None and data.shape != source.data.shape:
             raise ParameterError(
                 f"another shape, {tuple(data.shape)}, of a volume with an affine",
                 source=self.name,
                 advice="Pass the array without its affine",
             )
-        return super().sequence(given, data, letters, **known)
+        return super().sequence(source, data, letters, **known)
 
-    def _extents(self, given: tuple[int, ...]) -> list[int]:
+    def _extents(self, shape: tuple[int, ...]) -> list[int]:
         if self.shape is not None:
             return list(self.shape)
-        source = range(len(given)) if self.src_dims is None else self.src_dims
-        if max(source, default=-1) >= len(given):
+        source = range(len(shape)) if self.src_dims is None else self.src_dims
+        if max(source, default=-1) >= len(shape):
             raise ParameterError(
-                f"src_dims={self.src_dims} of {len(given)} axes",
+                f"src_dims={self.src_dims} of {len(shape)} axes",
                 source=self.name,
-                allowed=f"-1 to {len(given) - 1}",
+                allowed=f"-1 to {len(shape) - 1}",
             )
-        extents = [1 if axis < 0 else given[axis] for axis in source]
+        extents = [1 if axis < 0 else shape[axis] for axis in source]
         if self.rel_shape is None:
             return extents
         if len(self.rel_shape) > len(extents):
@@ -269,15 +280,15 @@ class Squeeze(OnAxes, Shaping):
         if self.axes is None and self.axis_names is None:
             raise ParameterError("no axes are given", source=self.name, allowed="axes or axis_names")
 
-    def shaped(self, held: HeldArray) -> tuple[Array, str]:
+    def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return a view without the axes."""
-        axes = self.axes_of(held, self.axes, self.axis_names)
-        lengths = [held.array.shape[axis] for axis in axes]
+        axes = self.axes_of(operand, self.axes, self.axis_names)
+        lengths = [operand.array.shape[axis] for axis in axes]
         if any(length != 1 for length in lengths):
             raise ParameterError(
-                f"axes of {lengths} values, of an array of shape {tuple(held.array.shape)}",
+                f"axes of {lengths} values, of an array of shape {tuple(operand.array.shape)}",
                 source=self.name,
                 allowed="axes with one value each",
             )
-        letters = "".join(letter for axis, letter in enumerate(held.letters) if axis not in axes)
-        return held.array.squeeze(axes), letters
+        letters = "".join(letter for axis, letter in enumerate(operand.letters) if axis not in axes)
+        return operand.array.squeeze(axes), letters

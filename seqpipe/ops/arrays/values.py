@@ -83,9 +83,9 @@ class LookupTable(Op):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.values is None or len(self.values) > _KEYS:
-            given = "no" if self.values is None else len(self.values)
+            count = "no" if self.values is None else len(self.values)
             raise ParameterError(
-                f"{given} values are given", source=self.name, allowed=f"from 1 to {_KEYS} values"
+                f"{count} values are given", source=self.name, allowed=f"from 1 to {_KEYS} values"
             )
         keys = range(len(self.values)) if self.keys is None else self.keys
         if len(keys) != len(self.values):

@@ -18,7 +18,7 @@ from ...parts import Image, Labels, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
-from ..call.inputs import CallInput, as_array, as_input, like_container, like_library
+from ..call.inputs import CallInput, as_array, as_input, check_value_type, like_container, like_library
 from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.deferred import or_node
@@ -26,6 +26,7 @@ from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
 from ..core.rounding import put
 from ..core.spec import Backend
+from ..core.types import Type
 from ..core.views import view_of
 from ..cuda.kernel import Item, run_kernel, widened, with_fields
 
@@ -97,6 +98,11 @@ class Mixing(Declaration, register=False):
     def results(self, node: DataNode) -> Mixed:
         """Return a node for the data, and one for the labels."""
         return Mixed(*parts_of(node, Mixed._fields))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        check_value_type(self, given[0])
+        return given[0], Type("labels", "", "float32", given[0].device)
 
     def mixed(
         self,
@@ -175,8 +181,8 @@ class Mixing(Declaration, register=False):
                 for n, p in enumerate(values_of_each(block.rows))
             ]
             changed["mask"] = namespace(batch.mask).stack(masks)
-        found = self._labels(batch.labels if labels is None else labels, block, len(batch))
-        return Mixed(replace(batch, **changed), found)
+        result = self._labels(batch.labels if labels is None else labels, block, len(batch))
+        return Mixed(replace(batch, **changed), result)
 
     def _list(
         self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
@@ -184,8 +190,8 @@ class Mixing(Declaration, register=False):
         if x and all(isinstance(one, Mapping) for one in x):
             return self._samples(x, labels, layout, index, options)
         if x and all(isinstance(one, Sequence) for one in x):
-            data, found = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
-            return Mixed(like_container(x, list(data.sequences)), found)
+            data, result = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
+            return Mixed(like_container(x, list(data.sequences)), result)
         out, block = self._stacked(x, layout, index, options)
         mixed = [like_library(one, data) for one, data in zip(x, out, strict=True)]
         return Mixed(like_container(x, mixed), self._labels(labels, block, len(x)))
@@ -214,12 +220,12 @@ class Mixing(Declaration, register=False):
         every = {name: [as_part(sample[name]) for sample in x] for name in x[0]}
         block: Block | None = None
         letters = ""
-        made: dict[str, list[Part]] = {}
+        mixed: dict[str, list[Part]] = {}
         for name, parts in every.items():
             if isinstance(parts[0], Image):
                 letters = self._letters(parts[0], layout)
                 out, block = self._stacked([part.array for part in parts], letters, index, options)
-                made[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
+                mixed[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
         if block is None:
             raise ParameterError(
                 f"samples of {', '.join(every)}", source=self.name, allowed="one image at least"
@@ -228,11 +234,11 @@ class Mixing(Declaration, register=False):
         for name, parts in every.items():
             if isinstance(parts[0], Labels):
                 own = voxels if parts[0].array.ndim == len(voxels) else letters
-                made[name] = [self._voxels(parts[n], parts[n - 1], own, p) for n, p in enumerate(rows)]
+                mixed[name] = [self._voxels(parts[n], parts[n - 1], own, p) for n, p in enumerate(rows)]
         samples = [
             Sample(
                 {
-                    name: made[name][n] if isinstance(sample[name], Part) else made[name][n].data
+                    name: mixed[name][n] if isinstance(sample[name], Part) else mixed[name][n].data
                     for name in every
                 },
                 getattr(sample, "history", ()),
@@ -385,8 +391,8 @@ class Mixing(Declaration, register=False):
         if isinstance(values, np.ndarray):
             self._check_numbers(values)
         classes = namespace(values).arange(self.num_classes)
-        found: Array = (values[:, None] == classes).astype(np.float32)
-        return found
+        result: Array = (values[:, None] == classes).astype(np.float32)
+        return result
 
     def _check_numbers(self, values: npt.NDArray[Any]) -> None:
         most = (self.num_classes or 0) - 1

@@ -199,18 +199,18 @@ class CutMix3d(CutMix, function_name="cutmix3d"):
 def _spans(ratio: float, center: Seq[float], sides: Seq[int]) -> list[tuple[int, int]]:
     """Return first index and end of a box around a center along each side, clipped to the image."""
     part = 0.5 * (1 - ratio) ** (1 / len(sides))
-    return [_span(part, place, side) for place, side in zip(center, sides, strict=True)]
+    return [_span(part, position, side) for position, side in zip(center, sides, strict=True)]
 
 
-def _span(part: float, place: float, side: int) -> tuple[int, int]:
+def _span(part: float, position: float, side: int) -> tuple[int, int]:
     """Return first index and end along one side; ``part`` is half of the box relative to the side."""
-    reach, middle = math.floor(part * side), min(math.floor(place * side), side - 1)
+    reach, middle = math.floor(part * side), min(math.floor(position * side), side - 1)
     return max(middle - reach, 0), min(middle + reach, side)
 
 
 def _within(box: npt.NDArray[Any]) -> tuple[slice, ...]:
     """Return the index of a box in an array ``(F, H, W, …)``, with all frames if the box has none."""
-    corners = [int(place) for place in box.tolist()]
+    corners = [int(corner) for corner in box.tolist()]
     half = len(corners) // 2
     spans = [slice(first, end) for first, end in zip(corners[:half], corners[half:], strict=True)]
     return (*[slice(None)] * (3 - half), *spans)

@@ -95,9 +95,9 @@ def _run_through_main_memory(op: Declaration, items: Seq[Item], block: Block) ->
     The reference of an operator with a kernel may not support CuPy arrays.
     """
     for item in items:
-        made = Item(to_numpy(item.x), np.empty(item.out.shape, item.out.dtype), item.sample)
-        run_on_host(op, made, block, fast=False)
-        item.out[...] = namespace(item.out).asarray(made.out)
+        host_item = Item(to_numpy(item.x), np.empty(item.out.shape, item.out.dtype), item.sample)
+        run_on_host(op, host_item, block, fast=False)
+        item.out[...] = namespace(item.out).asarray(host_item.out)
 
 
 def check_backend(backend: Backend | None, source: str) -> None:
@@ -166,8 +166,8 @@ def run_on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> Non
     """
     form, count = op.cpu if fast else op.reference, item.x.shape[0]
 
-    def compute(place: int) -> None:
-        x, out, sample = item.x[place], item.out[place], item.sample + place
+    def compute(number: int) -> None:
+        x, out, sample = item.x[number], item.out[number], item.sample + number
         if block.constants:
             run_form(op, form, x, out, block.constants[sample].p, fast=fast)
             return
@@ -240,11 +240,11 @@ def run_same_shape(op: Declaration, form: BackendForm, x: Array, p: SimpleNamesp
         out = namespace(x).empty(x.shape, x.dtype)
         run_form(op, form, x, out, p, fast=fast)
         return out
-    made = _compute(op, form, x, x.dtype, p, fast=fast)
-    if made.dtype == x.dtype:
-        return made
+    result = _compute(op, form, x, x.dtype, p, fast=fast)
+    if result.dtype == x.dtype:
+        return result
     out = namespace(x).empty(x.shape, x.dtype)
-    put(out, made)
+    put(out, result)
     return out
 
 
@@ -277,23 +277,23 @@ def _read_only(x: Array) -> Array:
     return x
 
 
-def _write(op: Declaration, out: Array, made: Any) -> None:
+def _write(op: Declaration, out: Array, values: Any) -> None:
     """Write what an implementation returned, after a check: NumPy would broadcast wrong shapes.
 
     Raises:
         ParameterError: the result is not an array of the library of the images, has another shape, or holds neither
             floats nor values of the dtype of the result.
     """
-    fits = type(made) is type(out) and made.shape == out.shape
-    if not (fits and (made.dtype.kind == "f" or made.dtype == out.dtype)):
-        alike = type(made) is type(out)
-        kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (type(made), type(out))]
+    fits = type(values) is type(out) and values.shape == out.shape
+    if not (fits and (values.dtype.kind == "f" or values.dtype == out.dtype)):
+        alike = type(values) is type(out)
+        kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (type(values), type(out))]
         raise ParameterError(
-            f"it returns {f'{made.dtype} of shape {made.shape}' if alike else f'a {kinds[0]}'}",
+            f"it returns {f'{values.dtype} of shape {values.shape}' if alike else f'a {kinds[0]}'}",
             source=op.name,
             allowed=f"a {kinds[1]} of shape {out.shape}, of floats or {out.dtype}",
         )
-    put(out, made)
+    put(out, values)
 
 
 def _by_table(
@@ -313,8 +313,8 @@ def apply_table(x: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[Any
     import cv2
 
     lines = x.reshape(-1, x.shape[-2] * x.shape[-1])
-    found: npt.NDArray[Any] = cv2.LUT(lines, table).reshape(x.shape)
-    return found
+    result: npt.NDArray[Any] = cv2.LUT(lines, table).reshape(x.shape)
+    return result
 
 
 def _vectors_on_device(p: SimpleNamespace, library: ModuleType) -> SimpleNamespace:

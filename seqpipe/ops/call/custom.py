@@ -74,9 +74,9 @@ def _defined(parameters: dict[str, Any], function: Callable[..., Array]) -> Call
     cls = kind("".join(part.title() for part in name.split("_")), (Op,), body, function_name=name)
     # a block's rows hold these; strings and values common to all samples are attributes of the operator
     drawn = {q.name for q in cls.drawable}
-    made: Any = function_of(name)
-    made.__module__ = function.__module__
-    return made  # type: ignore[no-any-return]  # a function, to which attributes are added
+    result: Any = function_of(name)
+    result.__module__ = function.__module__
+    return result  # type: ignore[no-any-return]  # a function, to which attributes are added
 
 
 def _signature_of(function: Any) -> tuple[str, list[str]]:

@@ -209,9 +209,9 @@ def _extent(op: Declaration, part: CallInput, block: Block, sample: int) -> tupl
 
 def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) -> tuple[int, int, int]:
     """Return the one extent of samples with varying parameters; raise an error if they differ."""
-    found = block.extents(op, range(sample, sample + part.form.samples), part.form.spec)
-    if len(found) > 1:
-        extents = sorted(found)
+    result = block.extents(op, range(sample, sample + part.form.samples), part.form.spec)
+    if len(result) > 1:
+        extents = sorted(result)
         sizes = sorted({extent[1:] for extent in extents})
         what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
         raise ParameterError(
@@ -219,7 +219,7 @@ def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) 
             source=op.name,
             advice=as_list(op),
         )
-    return found.pop()
+    return result.pop()
 
 
 def as_list(op: Declaration) -> str:
@@ -283,13 +283,13 @@ def _indices(op: Declaration, parts: Seq[CallInput], index: Any) -> Seq[int]:
         return indices_of(op, index, count)
     own = indices_of(op, index, sum(1 if part.view.is_series else part.samples for part in parts))
     numbers = iter(own)
-    found: list[int] = []
+    result: list[int] = []
     for part in parts:
         several = (
             [next(numbers)] * part.samples if part.view.is_series else list(islice(numbers, part.samples))
         )
-        found += several
-    return found
+        result += several
+    return result
 
 
 def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:

@@ -74,35 +74,36 @@ def function_of(name: str) -> Callable[..., Any]:
         if name in _groups or functions(name):
             return _groups.setdefault(name, Group(name))  # type: ignore[return-value]  # of functions
         group, _, last = name.rpartition(".")
-        place = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
+        module = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
         known = functions(group)
         near = suggestion(last, known)
         raise AttributeError(
-            f"module {place!r} has no attribute {last!r}; it has {', '.join(known)}{near and f'. {near}'}"
+            f"module {module!r} has no attribute {last!r}; it has {', '.join(known)}{near and f'. {near}'}"
         )
     kept = _functions.get(name)
     if kept is None or kept.op is not cls:
-        kept = _functions[name] = _made(name, cls)
+        kept = _functions[name] = _create(name, cls)
     return kept  # type: ignore[no-any-return]  # a function, to which an attribute is added
 
 
-def _made(name: str, cls: Any) -> Any:
+def _create(name: str, cls: Any) -> Any:
+    """Return the function of an operator, with its signature and documentation."""
     inputs, keywords = call_of(cls)
     by_name = [option.name for option in keywords]
     several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
     most = sys.maxsize if several else len(inputs)
 
-    def function(*given: Any, **arguments: Any) -> Any:
+    def function(*positional: Any, **arguments: Any) -> Any:
         options = {key: arguments.pop(key) for key in by_name if key in arguments}
-        if len(given) > most > 0:
-            shown = "…" if hasattr(given[most], "shape") else repr(given[most])
+        if len(positional) > most > 0:
+            shown = "…" if hasattr(positional[most], "shape") else repr(positional[most])
             raise ParameterError(
-                f"{len(given)} positional arguments",
+                f"{len(positional)} positional arguments",
                 source=name,
                 allowed=f"{', '.join(q.name for q in inputs)} by position, parameters by keyword",
                 advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
             )
-        return _operator(cls, arguments)(*given, **options)
+        return _operator(cls, arguments)(*positional, **options)
 
     parameters = cls.__signature__.parameters.values()
     described: Any = function

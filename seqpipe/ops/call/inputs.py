@@ -13,9 +13,11 @@ from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
+from ..core.blocks import constant_of
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
 from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec
+from ..core.types import Type
 from ..core.views import View, view_of
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "check_not_empty",
     "check_size",
     "check_type",
+    "check_value_type",
     "error_source",
     "has_fast_form",
     "like_container",
@@ -174,7 +177,7 @@ def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
     if not array.size:
         raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
-    if not op.traits.keeps_frames and 1 not in view.places:
+    if not op.traits.keeps_frames and 1 not in view.positions:
         raise ParameterError(
             f"images of layout {letters}, which has no frames",
             source=op.name,
@@ -218,6 +221,29 @@ def check_type(op: Declaration, dtype: str) -> None:
             raise _wrong_type(dtype, op.traits.dtypes)
 
 
+def check_value_type(op: Declaration, given: Type) -> None:
+    """Check that an operator on images accepts the values of a graph's node, as far as their type is known.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if given.kind not in ("images", "unknown", "flow", "labels"):
+        raise ParameterError(f"{given}", source=op.name, allowed=f"{op.traits.takes}")
+    letters = given.layout
+    if letters is not None and not ("H" in letters and "W" in letters):
+        raise ParameterError(
+            f"{given}, without rows and columns", source=op.name, allowed="layouts with H and W, such as FHWC"
+        )
+    if letters is not None and not op.traits.keeps_frames and not set(letters) & {"F", "D"}:
+        raise ParameterError(f"{given}, without frames", source=op.name, allowed="layouts with F or D")
+    if given.dtype is not None:
+        check_type(op, given.dtype)
+    if given.spec is not None and not op.looks_at_values:
+        check(op, given.spec)
+        if op.is_constant and not op.nodes:
+            constant_of(op, given.spec)
+
+
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
     if not op.traits.channels_from:
         return ParameterError(
@@ -250,7 +276,7 @@ def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> in
         ParameterError: its layout has no axis for several channels.
     """
     channels = op.result_channels(spec.channels)
-    if channels > 1 and 4 not in view.places:
+    if channels > 1 and 4 not in view.positions:
         raise ParameterError(
             f"a result with {channels} values a pixel, of layout {layout}",
             source=op.name,

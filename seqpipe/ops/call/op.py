@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..core.blocks import constant_of
 from ..core.declaration import Declaration
 from ..core.deferred import node_of
 from ..core.nodes import DataNode
+from ..core.types import Type
 from ..core.value_map import ValueMap
 from .dispatch import apply
+from .inputs import check_value_type
 
 __all__ = ["Op"]
 
@@ -30,6 +35,29 @@ class Op(Declaration, register=False):
     def value_map(self) -> ValueMap | None:
         """Return the affine map of values of an operator whose trait ``converted`` has ``"levels"``."""
         return None
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first = given[0]
+        check_value_type(self, first)
+        sides: dict[str, int | None] = {}
+        if (count := first.side("C")) is not None:
+            sides["C"] = self.result_channels(count)
+        if not (self.traits.keeps_size and self.traits.keeps_frames):
+            frames, rows, columns = self._extent_of(first)
+            sides |= {} if self.traits.keeps_frames else {"D" if "D" in (first.layout or "") else "F": frames}
+            sides |= {} if self.traits.keeps_size else {"H": rows, "W": columns}
+        dtype = None if first.dtype is None else self.result_dtype(first.dtype)
+        layout = None if first.layout is None else self.result_layout(first.layout)
+        return (replace(first.resized(layout, sides), kind="images", dtype=dtype),)
+
+    def _extent_of(self, given: Type) -> tuple[int | None, int | None, int | None]:
+        """Return frames, rows and columns of the results; None if they are sampled or unknown."""
+        if self.nodes:
+            return None, None, None
+        if given.spec is not None and self.is_constant and not self.looks_at_values:
+            return constant_of(self, given.spec).extent
+        return (None, *(self.fixed_size or (None, None)))
 
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
         """Apply the operator to images, a sequence, a volume or a batch.

@@ -51,10 +51,10 @@ class Ranged(Op, register=False):
         if wanted is None or not self.looks_at_values:
             return specs
         if part.view.is_series:
-            found = [limits_of(part.nfhwc, wanted)] * len(specs)
+            result = [limits_of(part.nfhwc, wanted)] * len(specs)
         else:
-            found = [limits_of(one, wanted) for one in part.nfhwc]
-        return [spec._replace(limits=limits) for spec, limits in zip(specs, found, strict=True)]
+            result = [limits_of(one, wanted) for one in part.nfhwc]
+        return [spec._replace(limits=limits) for spec, limits in zip(specs, result, strict=True)]
 
     def intensities(self, spec: Spec, dtype: str = "") -> Intensities:
         """Return the range for a sample; see :func:`seqpipe.ops.core.intensity.intensities`."""

@@ -69,21 +69,21 @@ class ColorSpaceConversion(ColorMatrix):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given, becomes = _CHANNELS[self.image_type], _CHANNELS[self.output_type]
+        before, after = _CHANNELS[self.image_type], _CHANNELS[self.output_type]
         if self.image_type == self.output_type:
             raise ParameterError(
                 f"image_type and output_type are both {self.image_type!r}",
                 source=self.name,
                 allowed="different ones",
             )
-        if self.p < 1 and given != becomes:
+        if self.p < 1 and before != after:
             raise ParameterError(
-                f"p={self.p} of a conversion from {given} values to {becomes}",
+                f"p={self.p} of a conversion from {before} values to {after}",
                 source=self.name,
                 allowed="1",
                 advice="Use grayscale, which keeps three values",
             )
-        self.override_traits(channels=(given,))
+        self.override_traits(channels=(before,))
 
     def result_channels(self, channels: int) -> int:  # noqa: ARG002  a parameter states it
         """Return the number of channels of ``output_type``."""
@@ -104,10 +104,10 @@ class ColorSpaceConversion(ColorMatrix):
 
 
 @lru_cache(maxsize=32)
-def _between(given: str, becomes: str) -> tuple[FloatArray, FloatArray]:
+def _between(source: str, target: str) -> tuple[FloatArray, FloatArray]:
     """Return the matrix from one space to another, and the offset relative to the range."""
-    (to, added), (back, before) = _of_rgb(becomes), _of_rgb(given)
-    inverse = np.linalg.inv(back) if given != "GRAY" else np.outer(np.ones(3), [1.0, 0.0, 0.0])
+    (to, added), (back, before) = _of_rgb(target), _of_rgb(source)
+    inverse = np.linalg.inv(back) if source != "GRAY" else np.outer(np.ones(3), [1.0, 0.0, 0.0])
     matrix = to @ inverse
     matrix[np.abs(matrix) < 1e-9] = 0  # rounding errors of the inverse
     return matrix, added - matrix @ before

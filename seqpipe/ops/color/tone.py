@@ -64,9 +64,9 @@ class AutoContrast(Ranged):
         values = np.arange(256, dtype=np.float32).reshape(1, 256, 1, 1)
         for frame, into in zip(np.ascontiguousarray(x), out, strict=True):
             ends = [cv2.minMaxLoc(plane)[:2] for plane in cv2.split(frame)]
-            held = np.stack([values.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
+            tables = np.stack([values.clip(*pair) for pair in ends], axis=-1).reshape(1, 256, 1, -1)
             table = np.empty((256, 1, x.shape[-1]), np.uint8)
-            put(table, self.reference(held, p)[0])
+            put(table, self.reference(tables, p)[0])
             into[...] = cv2.LUT(frame, table).reshape(frame.shape)
         return out
 
@@ -83,9 +83,9 @@ class AutoContrast(Ranged):
         planes /= reach
         if p.least:
             planes += p.least
-        made = np.empty(planes.shape, x.dtype)
-        put(made, planes)
-        return np.ascontiguousarray(made.swapaxes(1, 2)).reshape(x.shape)
+        result = np.empty(planes.shape, x.dtype)
+        put(result, planes)
+        return np.ascontiguousarray(result.swapaxes(1, 2)).reshape(x.shape)
 
     body = Body(
         "surveyed",

@@ -34,6 +34,7 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, parts_of
 from ..core.occurrences import Occurrences
 from ..core.spec import Backend
+from ..core.types import Type
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
@@ -112,10 +113,10 @@ class Chain(Deferrable):
     @classmethod
     def part(cls, ops: Seq[Any], fuse: ChainFuse = "exact") -> Chain:
         """Return a chain of members whose occurrences are already set; arguments as for a chain."""
-        found = object.__new__(cls)
-        object.__setattr__(found, "ops", tuple(ops))
-        object.__setattr__(found, "fuse", fuse)
-        return found
+        result = object.__new__(cls)
+        object.__setattr__(result, "ops", tuple(ops))
+        object.__setattr__(result, "fuse", fuse)
+        return result
 
     def __repr__(self) -> str:
         fuse = "" if self.fuse == "exact" else f", fuse={self.fuse!r}"
@@ -200,8 +201,8 @@ class Chain(Deferrable):
                 raise ValueError(f"there is no fuse={fuse!r}")
             return Chain.part(members, fuse)
 
-        found: Chain = chain_of_json(text, build)
-        return found
+        result: Chain = chain_of_json(text, build)
+        return result
 
     def rebuilt(self, operators: Seq[Any]) -> Chain:
         """Return the same chain with other operators, as many as :attr:`operators`."""
@@ -210,9 +211,16 @@ class Chain(Deferrable):
 
     def results(self, node: DataNode) -> Any:
         """Return a node, one for data and one for labels if there are labels, or one for each of several values."""
-        if len(getattr(node, "given", ())) > 1:
+        if len(getattr(node, "args", ())) > 1:
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first, *labels = given
+        for member in self.ops:
+            first = member.result_types((first,))[0]
+        return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -284,19 +292,19 @@ class Chain(Deferrable):
     @cached_property
     def _segments(self) -> list[Any]:
         """Consecutive operators on images as a line, those on volumes as a chain, and other members alone."""
-        found: list[Any] = []
+        result: list[Any] = []
         for member in self.ops:
-            last = found[-1] if found else None
+            last = result[-1] if result else None
             before: tuple[Any, ...] = ()
             if isinstance(member, Op):
                 before = last.ops if isinstance(last, _Line) else ()
-                found[len(found) - bool(before) :] = [_Line((*before, member), self.fuse)]
+                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
             elif isinstance(member, Volumetric):
                 before = last.ops if isinstance(last, VolumeChain) else ()
-                found[len(found) - bool(before) :] = [VolumeChain((*before, member))]
+                result[len(result) - bool(before) :] = [VolumeChain((*before, member))]
             else:
-                found.append(member)
-        return found
+                result.append(member)
+        return result
 
     def passes(self) -> list[Any]:
         """Return the members, with operators that are composed into one mapping as one."""
@@ -353,16 +361,16 @@ class _Line:
     @cached_property
     def steps(self) -> list[_Step]:
         """The operators in groups that one kernel runs."""
-        found: list[Composed | tuple[Op, ...]] = []
+        result: list[Composed | tuple[Op, ...]] = []
         for part in self.passes():
-            last = found[-1] if found else ()
+            last = result[-1] if result else ()
             if isinstance(part, Composed):
-                found.append(part)
+                result.append(part)
             elif isinstance(last, tuple) and last and can_follow(part) and can_lead(last[-1]):
-                found[-1] = (*last, part)
+                result[-1] = (*last, part)
             else:
-                found.append((part,))
-        return found
+                result.append((part,))
+        return result
 
     def run(
         self, x: Any, options: Mapping[str, Any], execution: dict[str, Any], *, last: bool
@@ -442,8 +450,8 @@ def _returns_several(one: Any) -> bool:
     """Return whether a member returns several values, so that no member can follow it."""
     if isinstance(one, (Op, Mixing, Chain, Member)):
         return isinstance(one, Chain) and _returns_several(one.ops[-1])
-    found = one.results(DataNode())  # type: ignore[abstract]  # only the number of nodes matters
-    return isinstance(found, tuple) and len(found) > 1
+    result = one.results(DataNode())  # type: ignore[abstract]  # only the number of nodes matters
+    return isinstance(result, tuple) and len(result) > 1
 
 
 def _follower(members: Seq[Any], op: Any) -> str:
@@ -485,19 +493,19 @@ def _run_member(
             return replace(mixed.data, labels=mixed.labels), None, layout
         return mixed.data, mixed.labels, layout
     if isinstance(member, Chain):
-        found = member(x, labels, **options, **execution)
-        data, labels = found if labels is not None else (found, None)
+        result = member(x, labels, **options, **execution)
+        data, labels = result if labels is not None else (result, None)
         return data, labels, _layout_after((member,), data, layout)
     if isinstance(member, Member):
-        found = member.run(x, CallOptions(**options, **execution))
-        return found, labels, _layout_after((member,), found, layout)
+        result = member.run(x, CallOptions(**options, **execution))
+        return result, labels, _layout_after((member,), result, layout)
     if isinstance(member, VolumeChain):
         return member(x, **options, **execution), labels, layout
-    given: Any = None if _has_layout(x) else layout_of(x, layout)
-    found = member(x, layout=given)
-    if isinstance(found, tuple) and len(found) == 1 and isinstance(member, ElementExtract):
-        (found,) = found
-    return found, labels, None if given is None else _letters_after(member, x, found, given)
+    array_layout: Any = None if _has_layout(x) else layout_of(x, layout)
+    result = member(x, layout=array_layout)
+    if isinstance(result, tuple) and len(result) == 1 and isinstance(member, ElementExtract):
+        (result,) = result
+    return result, labels, None if array_layout is None else _letters_after(member, x, result, array_layout)
 
 
 def _has_layout(x: Any) -> bool:
@@ -506,16 +514,16 @@ def _has_layout(x: Any) -> bool:
     return isinstance(first, (Sequence, Batch))
 
 
-def _letters_after(member: Any, x: Any, found: Any, layout: str) -> str | None:
+def _letters_after(member: Any, x: Any, result: Any, layout: str) -> str | None:
     """Return the layout of the result of an operator on arrays or sequences; None if it is unknown."""
     if isinstance(member, ElementExtract):
         return layout.replace("F", "")
     first = x[0] if isinstance(x, (list, tuple)) else x
-    made = found[0] if isinstance(found, (list, tuple)) else found
+    first_result = result[0] if isinstance(result, (list, tuple)) else result
     if hasattr(member, "shaped"):
-        letters: str = member.shaped(member.held(_placeholder(first), layout))[1]
+        letters: str = member.shaped(member.as_operand(_placeholder(first), layout))[1]
         return letters or None
-    return layout if getattr(made, "ndim", -1) == len(layout) else None
+    return layout if getattr(first_result, "ndim", -1) == len(layout) else None
 
 
 def _placeholder(array: Array) -> Array:
@@ -582,6 +590,6 @@ def _run_fused_batch(
         return None
     stacked = work.results(device)[0]
     pairs = zip(batch.sequences, stacked, strict=True)
-    sequences = tuple(work.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
+    sequences = tuple(work.sequence(sequence, data, n) for n, (sequence, data) in enumerate(pairs))
     mask = None if batch.mask is None else work.mask(batch.mask)
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)

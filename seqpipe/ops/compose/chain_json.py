@@ -29,8 +29,8 @@ def state_of_member(member: Any) -> dict[str, Any]:
             allowed="operators and chains",
             advice="Serialize a seqpipe.pipeline.Graph of it instead",
         )
-    found: dict[str, Any] = json.loads(member.to_json())
-    return found
+    result: dict[str, Any] = json.loads(member.to_json())
+    return result
 
 
 def chain_of_json(text: str, build: Callable[[Seq[Any], str], Any]) -> Any:

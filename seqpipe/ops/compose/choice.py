@@ -18,6 +18,7 @@ from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
 from ..core.traits import Traits
+from ..core.types import Type
 from .chain import Chain
 from .member import Member
 from .samples import count_of, merged, reference_of, selected
@@ -156,9 +157,9 @@ class SomeOf(Member):
         return self if occurrence == self.occurrence else self._with(occurrence=occurrence)
 
     def _with(self, **changed: Any) -> SomeOf:
-        made = object.__new__(type(self))
-        made.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)}, **changed)
-        return made
+        other = object.__new__(type(self))
+        other.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)}, **changed)
+        return other
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -173,16 +174,38 @@ class SomeOf(Member):
 
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
-        found = {layout if one is None else one.result_layout(layout) for one in self.parts}
-        found |= {layout} if self.p < 1 or self.n[0] == 0 else set()
-        if len(found) > 1:
+        result = {layout if one is None else one.result_layout(layout) for one in self.parts}
+        result |= {layout} if self.p < 1 or self.n[0] == 0 else set()
+        if len(result) > 1:
             raise ParameterError(
-                f"parts return the layouts {', '.join(sorted(found))}",
+                f"parts return the layouts {', '.join(sorted(result))}",
                 source=self.name,
                 allowed="one layout",
                 advice="Put operators that change the layout after the choice",
             )
-        return found.pop()
+        return result.pop()
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; the common type of the results of all parts.
+
+        Raises:
+            ParameterError: parts return different layouts or dtypes.
+        """
+        first = given[0]
+        result = [first if line is None else line.result_types((first,))[0] for line in self.parts]
+        if self.p < 1 or self.n[0] == 0:
+            result.append(first)
+        for what in ("layout", "dtype"):
+            several = {value for one in result if (value := getattr(one, what)) is not None}
+            if len(several) > 1:
+                raise ParameterError(
+                    f"parts return different {what}s, {', '.join(sorted(several))}",
+                    source=self.name,
+                    allowed=f"one {what} for all",
+                    advice="Put the operator that changes it after the choice",
+                )
+        shapes = {one.shape for one in result}
+        return (replace(result[0], shape=shapes.pop() if len(shapes) == 1 else None),)
 
     # ------------------------------------------------------------------ sampling and calls
 
@@ -193,18 +216,18 @@ class SomeOf(Member):
             epoch: the epoch.
             indices: indices of the samples within their dataset.
         """
-        place = stream_index(epoch, "epoch", self.name)
+        checked_epoch = stream_index(epoch, "epoch", self.name)
         stream_name = f"{self.name}#{self.occurrence}" if self.occurrence else self.name
-        return [self._draw(rng) for rng in streams(self.seed, stream_name, place, indices)]
+        return [self._draw(rng) for rng in streams(self.seed, stream_name, checked_epoch, indices)]
 
     def _draw(self, rng: np.random.Generator) -> tuple[int, ...]:
-        acts, place = rng.random(2)
+        acts, number = rng.random(2)
         if acts >= self.p:
             return ()
         least, most = self.n
-        count = least + min(int(place * (most - least + 1)), most - least)
-        found = rng.choice(len(self.parts), size=count, replace=False, p=self._probabilities)
-        return tuple(sorted(found.tolist()))
+        count = least + min(int(number * (most - least + 1)), most - least)
+        result = rng.choice(len(self.parts), size=count, replace=False, p=self._probabilities)
+        return tuple(sorted(result.tolist()))
 
     @cached_property
     def _probabilities(self) -> Any:
@@ -225,34 +248,34 @@ class SomeOf(Member):
             same = replace(options, index=indices if count is not None else indices[0])
             return self._run_parts(drawn[0], x, same)
         groups: dict[tuple[int, ...], list[int]] = {}
-        for place, numbers in enumerate(drawn):
-            groups.setdefault(numbers, []).append(place)
-        made = []
-        for numbers, places in groups.items():
-            own = replace(options, index=[indices[place] for place in places])
-            made.append((places, self._run_parts(numbers, selected(x, places), own, places)))
-        return merged(x, made, self.name)
+        for position, numbers in enumerate(drawn):
+            groups.setdefault(numbers, []).append(position)
+        results = []
+        for numbers, positions in groups.items():
+            own = replace(options, index=[indices[position] for position in positions])
+            results.append((positions, self._run_parts(numbers, selected(x, positions), own, positions)))
+        return merged(x, results, self.name)
 
     def _run_parts(
         self,
         numbers: tuple[int, ...],
         x: Any,
         options: CallOptions,
-        places: Seq[int] | None = None,
+        positions: Seq[int] | None = None,
     ) -> Any:
-        """Apply parts to samples; ``places`` are their positions in the batch, None for the whole batch."""
+        """Apply parts to samples; ``positions`` are their positions in the batch, None for the whole batch."""
         for line in (self.parts[number] for number in numbers):
             if line is not None:
                 own = (
                     line
-                    if places is None
-                    else line.rebuilt([_for_samples(op, places) for op in line.operators])
+                    if positions is None
+                    else line.rebuilt([_for_samples(op, positions) for op in line.operators])
                 )
                 x = own(x, **vars(options))
         return x
 
 
-def _for_samples(op: Any, places: Seq[int]) -> Any:
+def _for_samples(op: Any, positions: Seq[int]) -> Any:
     """Return an operator with the values of some samples for its array parameters."""
     tabled = getattr(op, "tabled", ())
     if not tabled:
@@ -262,9 +285,9 @@ def _for_samples(op: Any, places: Seq[int]) -> Any:
         values = unframed(settings[q.name]).values
         by_frame = isinstance(settings[q.name], PerFrame)
         if not by_frame:
-            settings[q.name] = values[list(places)]
+            settings[q.name] = values[list(positions)]
         elif values.ndim - bool(q.size) > 1:  # else the values for frames apply to all samples
-            settings[q.name] = PerFrame(values[list(places)])
+            settings[q.name] = PerFrame(values[list(positions)])
     return type(op)(**settings).with_occurrence(op.occurrence)
 
 

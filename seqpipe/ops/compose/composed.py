@@ -113,20 +113,20 @@ def _common(one: Interpolated, other: Interpolated) -> Interpolated | None:
 def _matrices(calls: Seq[BoundCall]) -> Any:
     """Return the product of the mappings as the parameter ``matrix``, for each sample or for each frame."""
     specs, by_frame = calls[0].specs, any(call.block.step for call in calls)
-    found: list[npt.NDArray[Any]] = []
+    result: list[npt.NDArray[Any]] = []
     for sample, spec in enumerate(specs):
         product: npt.NDArray[Any] = np.eye(3)[None]
         for call in calls:
             op: Any = call.op
             rows = call.block.of(sample, spec.frames)
             product = product @ op.mappings(rows, call.specs[sample]).matrices
-        found.append(np.broadcast_to(product, (spec.frames if by_frame else 1, 3, 3)).reshape(-1, 9))
+        result.append(np.broadcast_to(product, (spec.frames if by_frame else 1, 3, 3)).reshape(-1, 9))
     if not by_frame:
-        return np.concatenate(found)
-    if len({len(part) for part in found}) > 1:
+        return np.concatenate(result)
+    if len({len(part) for part in result}) > 1:
         raise ParameterError(
             "different mappings for frames, in sequences of different lengths",
             source=" → ".join(call.op.name for call in calls),
             advice="Pass the sequences one by one, or fuse='exact'",
         )
-    return per_frame(np.stack(found))
+    return per_frame(np.stack(result))

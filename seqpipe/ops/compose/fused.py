@@ -108,11 +108,11 @@ class Fused(NamedTuple):
             sample += part.samples
         return results
 
-    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return the result of a sequence: its pixels with the sequence's metadata, transformed."""
         for call in self.calls:
-            given = call.sequence(given, data, sample)
-        return given
+            source = call.sequence(source, data, sample)
+        return source
 
     def mask(self, mask: Array) -> Array:
         """Apply the motion of the images to masks ``(N, F, H, W)``."""
@@ -176,8 +176,8 @@ def _matrices(call: BoundCall, begin: int, end: int) -> FloatArray:
         return block.constant.moved_by(op, spec)
     if block.constants:
         return np.concatenate([one.moved_by(op, spec) for one in block.constants[begin:end]])
-    found: FloatArray = op.mappings(block.of_all(begin, end, spec.frames), spec).matrices  # type: ignore[attr-defined]  # of geometry
-    return found
+    result: FloatArray = op.mappings(block.of_all(begin, end, spec.frames), spec).matrices  # type: ignore[attr-defined]  # of geometry
+    return result
 
 
 def _after(moves: FloatArray, later: FloatArray) -> FloatArray:
@@ -220,8 +220,8 @@ def fused(
         if specs[0].dtype not in TYPES:
             return None
         calls.append(calls[-1].then(op, specs, epoch, index))
-    made = result_specs(calls[-1])
-    return Fused(calls, made, layout) if made[0].dtype in TYPES else None
+    result = result_specs(calls[-1])
+    return Fused(calls, result, layout) if result[0].dtype in TYPES else None
 
 
 def result_specs(call: BoundCall) -> list[Spec]:
@@ -231,12 +231,12 @@ def result_specs(call: BoundCall) -> list[Spec]:
         extents = call.block.extents(op, range(len(specs)), specs[0])
         if len(extents) == 1:
             return [_result_spec(op, specs[0], extents.pop(), None)] * len(specs)
-    made = []
+    result = []
     for sample, spec in enumerate(specs):
         rows = call.block.of(sample, spec.frames)
         spacing = op.moved_spacing(rows, spec) if isinstance(op, Geometry) else spec.spacing
-        made.append(_result_spec(op, spec, op.extent(rows, spec), spacing))
-    return made
+        result.append(_result_spec(op, spec, op.extent(rows, spec), spacing))
+    return result
 
 
 def _result_spec(op: Declaration, spec: Spec, extent: tuple[int, int, int], spacing: Any) -> Spec:
@@ -284,7 +284,7 @@ class _Kernel(NamedTuple):
 def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, channels: int) -> _Kernel:
     """Return the kernel for operators with the dtypes of their results, and an input dtype."""
     source, row = _source(steps)
-    found = tuple(
+    result = tuple(
         _KernelStep(
             f"step{number}", np.dtype((np.void, op.kernel_dtype().itemsize)), _moves(op), _changes(op)
         )
@@ -293,10 +293,10 @@ def _kernel_of(steps: tuple[tuple[type[Declaration], str], ...], dtype: str, cha
     defines = {
         "IN": TYPES[dtype],
         "OUT": TYPES[steps[-1][1]],
-        "MOVES": int(any(step.moves for step in found)),
+        "MOVES": int(any(step.moves for step in result)),
         "CHANNELS": channels,
     }
-    return _Kernel(source, defines, row, found, _resamples(steps[0][0]))
+    return _Kernel(source, defines, row, result, _resamples(steps[0][0]))
 
 
 @lru_cache(maxsize=256)

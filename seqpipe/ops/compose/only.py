@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from ...core.param import check_list
 from ...errors import ParameterError
@@ -13,6 +13,7 @@ from ...parts import Image, Sample, as_part
 from ..call.op import Op
 from ..core.call_options import CallOptions
 from ..core.nodes import Named
+from ..core.types import Type
 from ..geometry.base import Geometry
 from .chain import Chain
 from .choice import SomeOf
@@ -71,9 +72,9 @@ class Only(Member):
 
     def rebuilt(self, operators: Seq[Any]) -> Only:
         """Return the same object with other operators."""
-        made = object.__new__(Only)
-        made.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
-        return made
+        other = object.__new__(Only)
+        other.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
+        return other
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -92,6 +93,14 @@ class Only(Member):
                 allowed="operators that keep it",
             )
         return layout
+
+    def result_types(self, given: Seq[Type]) -> NoReturn:
+        """Refuse values that are not samples of several parts, whose calls are :class:`Sampled`.
+
+        Raises:
+            ParameterError: always.
+        """
+        raise self.sample_error(f"{given[0]}")
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
@@ -113,15 +122,15 @@ class Only(Member):
         before = x if isinstance(x, Sample) else Sample(x)
         return before.with_parts({**x, **changed}, lambda: changed.history)
 
-    def sample_error(self, given: str) -> ParameterError:
+    def sample_error(self, received: str) -> ParameterError:
         """Return the error for an input that is not a sample of several parts.
 
         Args:
-            given: description of the input.
+            received: description of the input.
         """
         names = ", ".join(f"{name!r}: …" for name in self.images)
         return ParameterError(
-            f"it acts on {', '.join(self.images)} of a sample, not on: {given}",
+            f"it acts on {', '.join(self.images)} of a sample, not on: {received}",
             source=self.name,
             allowed=f"a sample of several parts, such as {{{names}}}",
         )

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...core.kernel import KernelDevice
@@ -25,12 +26,14 @@ from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import cast_coordinates
 from ..core.spec import MOVED_DTYPES, Backend, Spec
+from ..core.types import Type
 from ..core.views import view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map
 from ..geometry.vote import voted
 from ..motion.moved import moved_flow
+from .composed import Composed
 from .samples import layout_of
 
 __all__ = ["Sampled", "apply_to_sample"]
@@ -56,8 +59,8 @@ class Sampled(Deferrable):
     @property
     def operators(self) -> tuple[Any, ...]:
         """See :attr:`Deferrable.operators`."""
-        found: tuple[Any, ...] = self.target.operators
-        return found
+        result: tuple[Any, ...] = self.target.operators
+        return result
 
     @property
     def title(self) -> str:
@@ -71,6 +74,10 @@ class Sampled(Deferrable):
     def results(self, node: DataNode) -> dict[str, Any]:
         """Return a node for each part."""
         return self._sample(parts_of(node, self.parts))
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  parts have unknown types
+        """See :meth:`Deferrable.result_types`; one for each part."""
+        return (Type(),) * len(self.parts)
 
     def _sample(self, values: Seq[Any]) -> dict[str, Any]:
         pairs = zip(self.parts.items(), values, strict=True)
@@ -97,8 +104,8 @@ class Sampled(Deferrable):
             device: device that kernels run on.
         """
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
-        found = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
-        return tuple(one.data if isinstance(one, Part) else one for one in found.values())
+        result = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
+        return tuple(one.data if isinstance(one, Part) else one for one in result.values())
 
 
 @handles_samples
@@ -146,30 +153,39 @@ def apply_to_sample(
         options = {name: value for name, value in arguments.items() if value is not None}
         return Sampled(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
-    first = next((one for one in parts.values() if isinstance(one, Image)), None)
-    if first is None:
+    _check_has_image(parts, target.title)
+    context = _Context(epoch, index, {"backend": backend, "device": device})
+    result = sample if isinstance(sample, Sample) else Sample({})
+    for step in target.passes() if hasattr(target, "passes") else (target,):
+        op = (
+            step.operator(_reference(parts).data, layout, epoch, index)
+            if isinstance(step, Composed)
+            else step
+        )
+        if isinstance(op, Declaration):
+            call = _SampleCall.of(op, parts, layout, context)
+            result = result.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
+            parts, layout = call.results()
+        else:
+            moved, layout = _run_member(op, parts, layout, context)
+            parts, result = dict(moved), result.with_parts({}, *moved.history)
+    bare = {name for name, value in sample.items() if not isinstance(value, Part)}
+    return result.with_parts({name: one.data if name in bare else one for name, one in parts.items()})
+
+
+def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
+    """Check that a sample has an image.
+
+    Raises:
+        ParameterError: it has none.
+    """
+    if not any(isinstance(one, Image) for one in parts.values()):
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
         raise ParameterError(
             f"a sample of {kinds or 'no parts'}",
-            source=target.title,
+            source=source,
             allowed="one image at least, whose shape the sampled parameters depend on",
         )
-    context = _Context(epoch, index, {"backend": backend, "device": device})
-    made = sample if isinstance(sample, Sample) else Sample({})
-    for step in target.passes() if hasattr(target, "passes") else (target,):
-        if not hasattr(step, "operator") and not isinstance(step, Declaration):
-            moved, layout = _run_member(step, parts, layout, context)
-            parts, made = dict(moved), made.with_parts({}, *moved.history)
-            continue
-        op = (
-            step.operator(_reference(parts).data, layout, epoch, index) if hasattr(step, "operator") else step
-        )
-        call = _SampleCall.of(op, parts, layout, context)
-        made = made.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
-        parts, layout = call.results()
-    bare = {name for name, value in sample.items() if not isinstance(value, Part)}
-    found = {name: one.data if name in bare else one for name, one in parts.items()}
-    return made.with_parts(found)
 
 
 def _run_member(
@@ -284,9 +300,9 @@ class _SampleCall(NamedTuple):
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
                 self._check_grid(name, part.data)
-        found = {name: part.with_data(by_kind[type(part)](name, part)) for name, part in self.parts.items()}
+        result = {name: part.with_data(by_kind[type(part)](name, part)) for name, part in self.parts.items()}
         after = self.op.result_layout(self.letters)
-        return found, (self.layout if after == self.letters else after)
+        return result, (self.layout if after == self.letters else after)
 
     def _check_grid(self, name: str, data: Sequence) -> None:
         """Check that a part has the grid of the first image.
@@ -372,20 +388,20 @@ class _SampleCall(NamedTuple):
         )
         if part.interp == "nearest" or not interpolates or isinstance(op, Canvas):
             return op.moved_mask(nfhwc, call.specs, call.block)
-        found = []
+        result = []
         for sample, x in enumerate(nfhwc):
             spec = call.specs[sample]
             maps = op.mappings(call.block.of(sample, spec.frames), spec).each()
             if len(maps) == 1:
-                found.append(voted(x, maps[0]))
+                result.append(voted(x, maps[0]))
             else:
                 frames = [voted(x[n : n + 1], one) for n, one in enumerate(maps)]
-                found.append(namespace(x).concatenate(frames))
-        return namespace(nfhwc).stack(found)
+                result.append(namespace(x).concatenate(frames))
+        return namespace(nfhwc).stack(result)
 
-    def _sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def _sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return labels as a sequence with transformed metadata."""
-        return replace(given, data=data, **self.call.metadata(given, sample))
+        return replace(source, data=data, **self.call.metadata(source, sample))
 
     # ------------------------------------------------------------------ boxes, points and flow
 
@@ -398,18 +414,22 @@ class _SampleCall(NamedTuple):
                 where = f"{device_of(array)} for images on {device_of(image.array)}"
                 raise ParameterError(f"{name}, flow on {where}", source=self.op.name)
             spec = self.call.specs[sample]
-            made = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
-            return replace(value, data=made) if isinstance(value, Sequence) else like_library(value, made)
+            moved_array = moved_flow(self.op, array, self.call.block.of(sample, spec.frames), spec)
+            return (
+                replace(value, data=moved_array)
+                if isinstance(value, Sequence)
+                else like_library(value, moved_array)
+            )
 
         if not image.view.batched:
             return moved(0, flow)
         self._check_samples(name, "flow", flow)
-        made = [moved(sample, one) for sample, one in enumerate(flow)]
+        result = [moved(sample, one) for sample, one in enumerate(flow)]
         if isinstance(flow, Batch):
-            return Batch.of(made, labels=flow.labels, indices=flow.indices)
+            return Batch.of(result, labels=flow.labels, indices=flow.indices)
         if isinstance(flow, (list, tuple)):
-            return like_container(flow, made)
-        parts = [as_array(self.op, one) for one in made]
+            return like_container(flow, result)
+        parts = [as_array(self.op, one) for one in result]
         return like_library(flow, namespace(parts[0]).stack(parts))
 
     def _check_samples(self, name: str, what: str, value: Any) -> None:
@@ -473,15 +493,8 @@ class _SampleCall(NamedTuple):
         rows = self.call.block.of(sample, spec.frames)
         values = to_numpy(array).astype(np.float64)
         if not self.op.traits.keeps_frames:
-            order = np.asarray(self.op.frame_order(rows, spec))
-            steps = order[1:] - order[:-1]
-            if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
-                raise ParameterError(
-                    f"{name} in a volume whose slices become {order.tolist()}, which are not evenly spaced",
-                    source=self.op.name,
-                    advice="Rearrange the slices before, or leave out this part",
-                )
-            values[:, ::3] = (values[:, ::3] - order[0]) / steps[0]
+            first, step = self._slice_order(name, rows, spec)
+            values[:, ::3] = (values[:, ::3] - first) / step
         elif isinstance(self.op, Geometry):
             mappings = self.op.mappings(rows, spec).each()
             if len(mappings) > 1:
@@ -496,6 +509,22 @@ class _SampleCall(NamedTuple):
                 [np.minimum(values[:, :3], values[:, 3:]), np.maximum(values[:, :3], values[:, 3:])], axis=1
             )
         return cast_coordinates(values, array.dtype)
+
+    def _slice_order(self, name: str, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
+        """Return the first slice of the input that the result shows, and the step to the next.
+
+        Raises:
+            ParameterError: the slices are not evenly spaced.
+        """
+        order = np.asarray(self.op.frame_order(rows, spec))
+        steps = order[1:] - order[:-1]
+        if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
+            raise ParameterError(
+                f"{name} in a volume whose slices become {order.tolist()}, which are not evenly spaced",
+                source=self.op.name,
+                advice="Rearrange the slices before, or leave out this part",
+            )
+        return order[0], steps[0]
 
 
 def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:

@@ -48,15 +48,15 @@ def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Plan
     Raises:
         ParameterError: an operator does not accept its input.
     """
-    found = []
+    result = []
     current = list(specs)
     for op in ops:
         for spec in dict.fromkeys(current):
             check(op, spec)
         call = BoundCall(op, (), current, resolve(op, current, epoch, indices_of(op, index, len(current))))
-        found.append(Planned(op, current, _mappings(call)))
+        result.append(Planned(op, current, _mappings(call)))
         current = result_specs(call)
-    return found
+    return result
 
 
 def _mappings(call: BoundCall) -> list[Mapping]:

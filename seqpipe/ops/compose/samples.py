@@ -42,29 +42,29 @@ def count_of(x: Any, layout: str | None) -> int | None:
     return len(x) if letters.startswith("N") and not isinstance(x, Sequence) else None
 
 
-def selected(x: Any, places: Seq[int]) -> Any:
+def selected(x: Any, positions: Seq[int]) -> Any:
     """Return some samples of a batch, in the form of the batch.
 
     Args:
         x: a batch of several samples, as :func:`count_of` counts them.
-        places: positions of the samples.
+        positions: positions of the samples.
     """
     if isinstance(x, Mapping):
-        return {name: selected(value, places) for name, value in x.items()}
+        return {name: selected(value, positions) for name, value in x.items()}
     if isinstance(x, Part):
-        return x.with_data(selected(x.data, places))
+        return x.with_data(selected(x.data, positions))
     if isinstance(x, (list, tuple)):
-        return [x[place] for place in places]
+        return [x[position] for position in positions]
     if not isinstance(x, Batch):
-        return x[list(places)]
+        return x[list(positions)]
     known = {
-        name: None if (values := getattr(x, name)) is None else values[list(places)]
+        name: None if (values := getattr(x, name)) is None else values[list(positions)]
         for name in ("labels", "indices", "mask")
     }
-    sequences = [x.sequences[place] for place in places]
+    sequences = [x.sequences[position] for position in positions]
     if x.stacked is None:
         return Batch(tuple(sequences), **known)
-    stacked = x.stacked[list(places)]
+    stacked = x.stacked[list(positions)]
     views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
     return Batch(views, stacked=stacked, **known)
 
@@ -83,19 +83,21 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
     pairs = list(parts)
     if isinstance(whole, Mapping):
         found = {
-            name: merged(value, [(places, made[name]) for places, made in pairs], source)
+            name: merged(value, [(positions, result[name]) for positions, result in pairs], source)
             for name, value in whole.items()
         }
         return Sample(found, getattr(whole, "history", ()))
     if isinstance(whole, Metadata):
         return whole
     if isinstance(whole, Part):
-        return whole.with_data(merged(whole.data, [(places, made.data) for places, made in pairs], source))
+        return whole.with_data(
+            merged(whole.data, [(positions, result.data) for positions, result in pairs], source)
+        )
     if isinstance(whole, Batch):
         return _batch(whole, pairs)
     if isinstance(whole, (list, tuple)):
         return like_container(whole, _in_order(pairs))
-    kinds = {(tuple(made.shape[1:]), str(made.dtype)) for _, made in pairs}
+    kinds = {(tuple(result.shape[1:]), str(result.dtype)) for _, result in pairs}
     if len(kinds) > 1:
         listed = " and ".join(f"{dtype} {shape}" for shape, dtype in sorted(kinds))
         raise ParameterError(
@@ -108,21 +110,25 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
 
 
 def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
-    found = {place: one for places, made in pairs for place, one in zip(places, made, strict=True)}
-    return [found[place] for place in sorted(found)]
+    found = {
+        position: one for positions, result in pairs for position, one in zip(positions, result, strict=True)
+    }
+    return [found[position] for position in sorted(found)]
 
 
 def _array(pairs: Seq[tuple[Seq[int], Array]]) -> Array:
     first = pairs[0][1]
-    out = namespace(first).empty((sum(len(places) for places, _ in pairs), *first.shape[1:]), first.dtype)
-    for places, made in pairs:
-        out[list(places)] = made
+    out = namespace(first).empty(
+        (sum(len(positions) for positions, _ in pairs), *first.shape[1:]), first.dtype
+    )
+    for positions, result in pairs:
+        out[list(positions)] = result
     return out
 
 
 def _batch(whole: Batch, pairs: Seq[tuple[Seq[int], Batch]]) -> Batch:
     sequences = _in_order(pairs)
-    masks = [(places, made.mask) for places, made in pairs if made.mask is not None]
+    masks = [(positions, result.mask) for positions, result in pairs if result.mask is not None]
     alike = {tuple(mask.shape[1:]) for _, mask in masks}
     known: dict[str, Any] = {"labels": whole.labels, "indices": whole.indices}
     if masks and len(alike) == 1:

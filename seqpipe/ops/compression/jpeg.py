@@ -96,13 +96,13 @@ class JpegCompressionDistortion(Op):
             parts = (x[:, top : top + _ROWS].astype(np.float32) for top in starts)
             return np.concatenate([self.reference(part, p) for part in parts], axis=1)
         is_uint8 = x.dtype == np.uint8
-        given = np.ascontiguousarray(
+        frames = np.ascontiguousarray(
             x if is_uint8 else _to_8_bits(x.astype(np.float32) * p.scale).astype(np.uint8)
         )
-        found = np.empty_like(given)
+        result = np.empty_like(frames)
         steps = p.steps.astype(np.uint8)
-        native.seqpipe_jpeg(given.ctypes.data, *given.shape[:3], buffer_of(steps), buffer_of(found))
-        return found if is_uint8 else found.astype(np.float32) / p.scale
+        native.seqpipe_jpeg(frames.ctypes.data, *frames.shape[:3], buffer_of(steps), buffer_of(result))
+        return result if is_uint8 else result.astype(np.float32) / p.scale
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -111,10 +111,10 @@ class JpegCompressionDistortion(Op):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows suffice
         """Return the kernel rows."""
-        made = np.zeros(len(rows), self.kernel_dtype())
-        made["acts"], made["scale"] = rows["acts"], rows["scale"]
-        made["steps"] = rows["steps"].astype(np.uint8).view("<i4")
-        return made
+        result = np.zeros(len(rows), self.kernel_dtype())
+        result["acts"], result["scale"] = rows["acts"], rows["scale"]
+        result["steps"] = rows["steps"].astype(np.uint8).view("<i4")
+        return result
 
     body = Body("jpeg", numbers=lambda: _weights().ravel().tolist())
 
@@ -157,14 +157,14 @@ def _squeezed(x: Array, steps: Array) -> Array:
     apart = (
         (x - 128).reshape(frames, height // 8, 8, width // 8, 8).transpose(4, 2, 0, 1, 3).reshape(8, 8, -1)
     )
-    found = _frequencies(_frequencies(apart, -_KEPT).swapaxes(0, 1), _KEPT)
+    result = _frequencies(_frequencies(apart, -_KEPT).swapaxes(0, 1), _KEPT)
     step = steps.reshape(8, 8, 1)
     # coefficients are scaled by 8, and halves are rounded away from 0
-    sizes = (np.abs(found) + 4 * step) // (8 * step) * step
-    found = np.where(found < 0, -sizes, sizes)
-    found = _places(_places(found, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
-    found = found.reshape(8, 8, frames, height // 8, width // 8).transpose(2, 3, 1, 4, 0).reshape(x.shape)
-    return (found + 128).clip(0, 255)
+    sizes = (np.abs(result) + 4 * step) // (8 * step) * step
+    result = np.where(result < 0, -sizes, sizes)
+    result = _values_of(_values_of(result, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
+    result = result.reshape(8, 8, frames, height // 8, width // 8).transpose(2, 3, 1, 4, 0).reshape(x.shape)
+    return (result + 128).clip(0, 255)
 
 
 def _frequencies(x: Array, passed: int) -> Array:
@@ -195,15 +195,15 @@ def _weights() -> Array:
     return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _KEPT), -_KEPT)
 
 
-def _places(x: Array, bits: int) -> Array:
+def _values_of(x: Array, bits: int) -> Array:
     """Compute the inverse transform as ``jpeg_idct_islow`` does, which removes ``bits`` bits."""
     common = (x[2] + x[6]) * 4433
     low, high = common - x[6] * 15137, common + x[2] * 6270
     sums, differences = (x[0] + x[4]) << _BITS, (x[0] - x[4]) << _BITS
     even = sums + high, differences + low, differences - low, sums - high
     odd = _odd(x[7], x[5], x[3], x[1])[::-1]
-    found = [even[k] + odd[k] for k in range(4)] + [even[k] - odd[k] for k in (3, 2, 1, 0)]
-    return np.stack([_rounded(value, bits) for value in found])
+    result = [even[k] + odd[k] for k in range(4)] + [even[k] - odd[k] for k in (3, 2, 1, 0)]
+    return np.stack([_rounded(value, bits) for value in result])
 
 
 def _odd(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, ...]:

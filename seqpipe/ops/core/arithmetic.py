@@ -85,10 +85,10 @@ def _quotient(xp: Any, before: Array, behind: Array) -> Array:
     """Divide integers, truncated towards 0; floats divide exactly, as in DALI."""
     if before.dtype.kind == "f":
         return xp.true_divide(before, behind)
-    found = xp.floor_divide(before, behind)
+    result = xp.floor_divide(before, behind)
     if before.dtype.kind == "u":
-        return found
-    return found + ((found * behind != before) & ((before < 0) != (behind < 0))).astype(found.dtype)
+        return result
+    return result + ((result * behind != before) & ((before < 0) != (behind < 0))).astype(result.dtype)
 
 
 _UFUNCS: Final = {
@@ -127,8 +127,8 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
     function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
     with np.errstate(all="ignore"):  # an integer divided by 0 is 0
-        found: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
-    return found.astype(kind, copy=False)
+        result: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
+    return result.astype(kind, copy=False)
 
 
 def cast_array(array: Array, kind: str) -> Array:
@@ -144,9 +144,9 @@ def cast_array(array: Array, kind: str) -> Array:
         if array.dtype.kind == "f":
             wide = xp.rint(array.astype(np.float64))
             low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
-            found = xp.where(wide < bounds.min, low, high)
-            found = xp.nan_to_num(found, nan=0.0)
-            return xp.where(wide >= float(bounds.max), bounds.max, found.astype(target)).astype(target)
+            result = xp.where(wide < bounds.min, low, high)
+            result = xp.nan_to_num(result, nan=0.0)
+            return xp.where(wide >= float(bounds.max), bounds.max, result.astype(target)).astype(target)
         own = np.iinfo(array.dtype)
         if own.min < bounds.min:
             array = xp.maximum(array, max(own.min, bounds.min))

@@ -136,10 +136,10 @@ class Block(NamedTuple):
         """Return a block for samples for which nothing varies."""
         if samples == 1 and constant.alone is not None:
             return constant.alone
-        found = cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
+        result = cls(constant.rows, (0,) * samples, 0, (constant,) * samples, constant)
         if samples == 1:
-            constant.alone = found
-        return found
+            constant.alone = result
+        return result
 
     @classmethod
     def of_constants(cls, constants: tuple[ConstantRows, ...]) -> Block:
@@ -191,12 +191,15 @@ def _constants_of(
         spec: the samples.
         samples: their number.
     """
-    *others, last = numbers if op.p < 1 else (*numbers, None)
-    acts = (True,) * samples if last is None else [number < op.p for number in last]
     if not isinstance(op, InSteps):
+        acts = [number < op.p for number in numbers[0]]
         cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}
         return tuple([cached[one] for one in acts])
-    every = zip(*others, strict=True) if others else ((),) * samples
+    drawn, acts = numbers, [True] * samples
+    if op.p < 1:
+        *drawn, last = numbers
+        acts = [number < op.p for number in last]
+    every = zip(*drawn, strict=True) if drawn else ((),) * samples
     return tuple(
         [_of_outcome(op, op.outcome(own), one, spec[:3]) for own, one in zip(every, acts, strict=True)]
     )

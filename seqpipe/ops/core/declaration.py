@@ -35,6 +35,7 @@ from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
 from .spec import Spec
 from .traits import Arguments, Takes, Traits, collected
+from .types import Type
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
@@ -122,7 +123,7 @@ class Declaration(Settings, ABC):
                 )
             REGISTRY[cls.name] = cls
 
-    def __new__(cls, *positional: Any, **given: Any) -> Self:  # noqa: D102 - arguments are the parameters
+    def __new__(cls, *positional: Any, **arguments: Any) -> Self:  # noqa: D102 - arguments are the parameters
         if positional:
             raise ParameterError(
                 f"{cls.__name__} does not accept the positional argument {positional[0]!r}",
@@ -131,7 +132,7 @@ class Declaration(Settings, ABC):
                 advice=f"{cls.__name__}({cls.parameters[0].name}={positional[0]!r})",
             )
         known = [parameter.name for parameter in cls.parameters]
-        for name in given:
+        for name in arguments:
             if name not in known:
                 raise ParameterError(
                     f"there is no parameter {name!r}",
@@ -139,9 +140,9 @@ class Declaration(Settings, ABC):
                     allowed=", ".join(known),
                     advice=suggestion(name, known),
                 )
-        made = super().__new__(cls)
-        made.__dict__["_bare"] = not given.keys() - {*COMMON}
-        return made
+        op = super().__new__(cls)
+        op.__dict__["_bare"] = not arguments.keys() - {*COMMON}
+        return op
 
     def __post_init__(self) -> None:
         for parameter in self.parameters:
@@ -225,6 +226,10 @@ class Declaration(Settings, ABC):
     def result_dtype(self, dtype: str) -> str:
         """Return the dtype of the result."""
         return dtype
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`; a value on the same device."""
+        return (Type(device=given[0].device),)
 
     def result_layout(self, layout: str) -> str:
         """Return the layout of the result, which has the same axes."""
@@ -317,13 +322,13 @@ class Declaration(Settings, ABC):
     @cached_property
     def distributions(self) -> tuple[tuple[Parameter, Distribution, bool], ...]:
         """Sampled parameters: parameter, distribution, and whether there is a value for each frame."""
-        found = []
+        result = []
         for q in self.drawable:
             value = getattr(self, q.name)
             by_frame = (self.per_frame and q.by_frame) or isinstance(value, PerFrame)
             if isinstance(drawn := unframed(value), Distribution):
-                found.append((q, drawn, by_frame))
-        return tuple(found)
+                result.append((q, drawn, by_frame))
+        return tuple(result)
 
     @cached_property
     def tabled(self) -> tuple[Parameter, ...]:

@@ -19,6 +19,7 @@ from ...errors import ParameterError
 from .distributions import PerFrame, unframed
 from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Run, numbers_of
 from .occurrences import Occurrences
+from .types import Type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,6 +75,17 @@ class Deferrable(ABC):
         """Return the node of a call, or a node for each of several results."""
         return node
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  for overrides
+        """Return the types of the results of a call in a graph; unknown ones unless a class overrides this.
+
+        Args:
+            given: types of the positional arguments, one or more.
+
+        Raises:
+            ParameterError: such values are not accepted.
+        """
+        return (Type(),)
+
     def expression(self, name: Named) -> str:
         """Return the expression that creates it, without the arguments of its call.
 
@@ -114,18 +126,18 @@ class DeferredCall(DataNode):
 
     Attributes:
         target: the operator or chain that is called.
-        given: positional arguments, with nodes.
+        args: positional arguments, with nodes.
         options: keyword arguments, with nodes.
     """
 
     target: Deferrable
-    given: tuple[Any, ...]
+    args: tuple[Any, ...]
     options: Mapping[str, Any]
 
     @cached_property
     def inputs(self) -> tuple[DataNode, ...]:
         """The nodes among the arguments."""
-        return tuple(v for v in (*self.given, *self.options.values()) if isinstance(v, DataNode))
+        return tuple(v for v in (*self.args, *self.options.values()) if isinstance(v, DataNode))
 
     @cached_property
     def operands(self) -> tuple[DataNode, ...]:
@@ -141,8 +153,8 @@ class DeferredCall(DataNode):
     @property
     def applies(self) -> Any:
         """See :meth:`DataNode.applies`; none where a layout is given, which may differ from that of the operand."""
-        first, given = getattr(self.target, "ops", (self.target,))[0], self.given  # of a chain, or itself
-        alone = len(self.operands) == len(given) == 1 and given[0] is self.operands[0]
+        first, args = getattr(self.target, "ops", (self.target,))[0], self.args  # of a chain, or itself
+        alone = len(self.operands) == len(args) == 1 and args[0] is self.operands[0]
         known = first is self.target.operators[0] and first.traits.takes == "images"
         return first if alone and known and not self.options.get("layout") else None
 
@@ -158,20 +170,22 @@ class DeferredCall(DataNode):
 
     def written(self, name: Named) -> str:
         """See :meth:`DataNode.written`."""
-        given = [_named(value, name) for value in self.given]
-        given += [f"{key}={_named(value, name)}" for key, value in self.options.items() if value is not None]
+        arguments = [_named(value, name) for value in self.args]
+        arguments += [
+            f"{key}={_named(value, name)}" for key, value in self.options.items() if value is not None
+        ]
         if self.target.operators[0] is not self.target:
-            return f"{self.target.expression(name)}({', '.join(given)})"
+            return f"{self.target.expression(name)}({', '.join(arguments)})"
         own = written(self.target, name)
-        return f"{self.label}({', '.join([*given, own] if own else given)})"
+        return f"{self.label}({', '.join([*arguments, own] if own else arguments)})"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:
+    def value(self, operands: Seq[Any], run: Run) -> Any:
         """See :meth:`DataNode.value`."""
         count = len(self.inputs)
         with naming_nodes(self.target.operators):
-            target: Any = self.target.bound(given[count:])
-            values = iter(given[:count])
-            positional = [next(values) if isinstance(v, DataNode) else v for v in self.given]
+            target: Any = self.target.bound(operands[count:])
+            values = iter(operands[:count])
+            positional = [next(values) if isinstance(v, DataNode) else v for v in self.args]
             keywords = {k: next(values) if isinstance(v, DataNode) else v for k, v in self.options.items()}
             accepted = _graph_arguments(getattr(type(target), target.call_method))
             options = {name: getattr(run, name) for name in accepted}
@@ -206,40 +220,40 @@ def or_node(call: F) -> F:
     """Defer a call of a :class:`Deferrable` that has nodes among its arguments or parameters."""
 
     @wraps(call)
-    def wrapper(self: Any, *given: Any, **options: Any) -> Any:
-        if self.accepts_samples and given and isinstance(given[0], Mapping):
-            return call(self, *given, **options)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.accepts_samples and args and isinstance(args[0], Mapping):
+            return call(self, *args, **kwargs)
         if not self.pending:
-            for value in chain(given, options.values()) if options else given:
+            for value in chain(args, kwargs.values()) if kwargs else args:
                 if isinstance(value, DataNode):
                     break
             else:
-                return call(self, *given, **options)
-        return node_of(call, self, given, options)
+                return call(self, *args, **kwargs)
+        return node_of(call, self, args, kwargs)
 
     return cast(F, wrapper)
 
 
-def node_of(call: Any, target: Deferrable, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def node_of(call: Any, target: Deferrable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the node of a deferred call.
 
     Args:
         call: the function that is called.
         target: its first argument.
-        given: the other positional arguments.
-        options: the keyword arguments.
+        args: the other positional arguments.
+        kwargs: the keyword arguments.
 
     Raises:
         ParameterError: an argument belongs to the call of the graph.
     """
     for name in GRAPH_ARGUMENTS:
-        if name in options:
+        if name in kwargs:
             raise ParameterError(
                 f"{name} is an argument of a call that returns a node",
                 source=target.title,
-                advice=f"Pass it to the graph: graph(…, {name}={options[name]!r})",
+                advice=f"Pass it to the graph: graph(…, {name}={kwargs[name]!r})",
             )
-    if isinstance(options.get("layout"), DataNode):
+    if isinstance(kwargs.get("layout"), DataNode):
         raise ParameterError("layout is a node", source=target.title, allowed="a string, or None")
-    bound = inspect.signature(call).bind(target, *given, **options)
+    bound = inspect.signature(call).bind(target, *args, **kwargs)
     return target.results(DeferredCall(target, bound.args[1:], bound.kwargs))

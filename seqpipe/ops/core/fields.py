@@ -40,7 +40,7 @@ _RESERVED: Final = frozenset({"acts", "cls", "occurrence", "op", "self"})
 
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
     """Return the parameters of a dataclass with their names; those of the class come before those of its bases."""
-    found = []
+    result = []
     for entry in dataclasses.fields(cls):
         whole = entry.metadata.get(KEY)
         if whole is None:
@@ -52,8 +52,8 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
             n for n, base in enumerate(cls.__mro__) if entry.name in vars(base).get("__annotations__", {})
         )
         named = dataclasses.replace(whole, param=dataclasses.replace(whole.param, name=entry.name))
-        found.append((depth, named))
-    return tuple(parameter for _, parameter in sorted(found, key=lambda pair: pair[0]))
+        result.append((depth, named))
+    return tuple(parameter for _, parameter in sorted(result, key=lambda pair: pair[0]))
 
 
 @lru_cache(maxsize=512)
@@ -104,15 +104,15 @@ def documented(cls: Any) -> str:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return the most similar known name as advice; empty if none is similar."""
     near = {known_name.lower(): known_name for known_name in known}
-    found = get_close_matches(name.lower(), near, n=1, cutoff=0.7)
-    return f"Perhaps {near[found[0]]!r} is meant" if found else ""
+    result = get_close_matches(name.lower(), near, n=1, cutoff=0.7)
+    return f"Perhaps {near[result[0]]!r} is meant" if result else ""
 
 
 def usage_hint(op: Any) -> str:
     """Return advice for an operator that changes nothing: its last example, or its own parameters."""
-    given = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
+    arguments = ", ".join(f"{name}={value!r}" for name, value in (op.traits.examples or ({},))[-1].items())
     own = " or ".join(q.name for q in op.parameters if q.name not in COMMON)
-    return f"try {type(op).__name__}({given})" if given else f"give {own}"
+    return f"try {type(op).__name__}({arguments})" if arguments else f"give {own}"
 
 
 def check_names(cls: Any) -> None:
@@ -126,9 +126,9 @@ def check_names(cls: Any) -> None:
     """
     derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
-    taken = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
+    reserved = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
     for q in cls.parameters:
-        if q.name in taken:
+        if q.name in reserved:
             raise name_taken(cls, q.name)
 
 

@@ -61,9 +61,9 @@ class DataNode:  # no ABC: isinstance() of an ABC takes ten times as long for ot
     where: str
 
     def __new__(cls, *_: Any, **__: Any) -> DataNode:  # noqa: D102  not in __init__, which dataclasses generate
-        made = super().__new__(cls)
-        made.__dict__["where"] = user_line()
-        return made
+        node = super().__new__(cls)
+        node.__dict__["where"] = user_line()
+        return node
 
     # NumPy scalars then defer arithmetic to nodes, on either side
     __array_ufunc__: ClassVar[None] = None
@@ -110,11 +110,11 @@ class DataNode:  # no ABC: isinstance() of an ABC takes ten times as long for ot
         """
 
     @abstractmethod
-    def value(self, given: Seq[Any], run: Run) -> Any:
+    def value(self, operands: Seq[Any], run: Run) -> Any:
         """Compute the value.
 
         Args:
-            given: values of the operands.
+            operands: values of the operands.
             run: the batch to compute it for.
 
         Raises:
@@ -218,12 +218,12 @@ class NodeOutput(DataNode):
 
     Attributes:
         whole: the node.
-        place: position of the value.
+        number: position of the value.
         name: name of the value.
     """
 
     whole: DataNode
-    place: int
+    number: int
     name: str
 
     @property
@@ -240,14 +240,14 @@ class NodeOutput(DataNode):
         """See :meth:`DataNode.written`."""
         return f"{name(self.whole)}.{self.name}"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operand matters
+    def value(self, operands: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operand matters
         """See :meth:`DataNode.value`."""
-        return given[0][self.place]
+        return operands[0][self.number]
 
 
 def parts_of(whole: DataNode, names: Iterable[str]) -> tuple[NodeOutput, ...]:
     """Return the values of a node, by their names in order."""
-    return tuple(NodeOutput(whole, place, name) for place, name in enumerate(names))
+    return tuple(NodeOutput(whole, number, name) for number, name in enumerate(names))
 
 
 _SIGNS: Final = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")
@@ -296,9 +296,9 @@ class Computed(DataNode):
         before, behind = (name(part) if isinstance(part, DataNode) else f"{part!r}" for part in self.parts)
         return f"{before} {self.sign} {behind}"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operands matter
+    def value(self, operands: Seq[Any], run: Run) -> Any:  # noqa: ARG002  only the operands matter
         """See :meth:`DataNode.value`."""
-        values = iter(given)
+        values = iter(operands)
         parts = [next(values) if isinstance(part, DataNode) else part for part in self.parts]
         try:
             numbers: list[Any] = [part if isinstance(part, Real) else numbers_of(part) for part in parts]

@@ -77,5 +77,5 @@ def cast_coordinates(values: Array, dtype: np.dtype[Any]) -> Array:
         if most > bounds.max:  # 64-bit maxima round up to one more
             most = math.nextafter(most, 0.0)
         values = np.rint(np.fmin(np.fmax(values, bounds.min), most))
-    made: Array = values.astype(dtype)
-    return made
+    result: Array = values.astype(dtype)
+    return result

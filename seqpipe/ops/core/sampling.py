@@ -53,22 +53,22 @@ class InSteps(Declaration, register=False):
 
     def values_of_outcome(self, outcome: Outcome) -> dict[str, tuple[float, ...]]:
         """Return the outcome by field name, each vector padded with -1."""
-        found = {}
+        result = {}
         for entry, values in zip(self.traits.derived, outcome, strict=True):
             name, length = entry if isinstance(entry, tuple) else (entry, 1)
-            found[name] = (*values, *[-1.0] * (length - len(values)))
-        return found
+            result[name] = (*values, *[-1.0] * (length - len(values)))
+        return result
 
     def sample(self, rng: np.random.Generator | BatchGenerator, spec: Spec) -> dict[str, Any]:
         """Sample the outcome of the steps, then the distributions."""
-        found: dict[str, Any]
+        result: dict[str, Any]
         if isinstance(rng, BatchGenerator):
             every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
-            found = {name: np.array([one[name] for one in every]) for name in every[0]}
+            result = {name: np.array([one[name] for one in every]) for name in every[0]}
         else:
-            found = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
+            result = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
         generator: Any = rng
-        return {**found, **super().sample(generator, spec)}
+        return {**result, **super().sample(generator, spec)}
 
 
 def steps_of(op: Declaration) -> Steps | None:

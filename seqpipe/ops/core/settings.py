@@ -51,8 +51,8 @@ class Settings(Deferrable):
 
     def rebuilt(self, operators: Seq[Any]) -> Self:
         """Return the one operator."""
-        (made,) = operators
-        return made  # type: ignore[no-any-return]  # of this class
+        (op,) = operators
+        return op  # type: ignore[no-any-return]  # of this class
 
     @property
     def has_seed(self) -> bool:
@@ -68,12 +68,12 @@ class Settings(Deferrable):
         """Return the same operator with another occurrence."""
         if occurrence == self.occurrence:
             return self
-        made = object.__new__(type(self))
+        other = object.__new__(type(self))
         # includes its caches, which hold nothing sampled
-        made.__dict__.update(
+        other.__dict__.update(
             self.__dict__, stream_name=f"{self.name}#{occurrence}" if occurrence else self.name
         )
-        return made
+        return other
 
     def settings(self) -> dict[str, Any]:
         """Return the normalized value of every parameter."""
@@ -82,8 +82,8 @@ class Settings(Deferrable):
     @cached_property
     def nodes(self) -> dict[str, DataNode]:
         """Nodes among the parameters, by parameter name."""
-        found = {name: unframed(value) for name, value in self.settings().items()}
-        return {name: value for name, value in found.items() if isinstance(value, DataNode)}
+        result = {name: unframed(value) for name, value in self.settings().items()}
+        return {name: value for name, value in result.items() if isinstance(value, DataNode)}
 
     def changed(self) -> dict[str, Any]:
         """Return the parameters that differ from their defaults."""
@@ -94,8 +94,8 @@ class Settings(Deferrable):
         }
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
-        return f"{type(self).__name__}({given})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        return f"{type(self).__name__}({arguments})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.settings(), self.occurrence)

@@ -125,10 +125,10 @@ def collected(cls: Any, *, new_reference: bool) -> Any:
     anew += _STATED_WITH_REFERENCE if new_reference else ()
     stated = {name: defaults[name] for name in anew if name in defaults}
     setattr(cls, _STATED, {**stated, **own, "is_builtin": cls.__module__.startswith("seqpipe.")})
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        found.update(base.__dict__.get(_STATED, {}))
-    return kind(**found)
+        result.update(base.__dict__.get(_STATED, {}))
+    return kind(**result)
 
 
 def _is_parameter(value: Any) -> bool:

@@ -20,7 +20,7 @@ class View(NamedTuple):
     Attributes:
         axes: the array's axes in the order N, F, H, W, C; None if they are in this order already.
         extend: index that adds the missing axes; None if none is missing.
-        places: position of each of the array's axes among the five.
+        positions: position of each of the array's axes among the five.
         shape: function that selects the shape in the layout from the lengths of the five axes.
         batched: whether the layout has N.
         is_volume: whether the layout has D.
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
     axes: tuple[int, ...] | None
     extend: tuple[Any, ...] | None
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     shape: Callable[[tuple[int, ...]], tuple[int, ...]]
     batched: bool
     is_volume: bool = False
@@ -42,8 +42,8 @@ class View(NamedTuple):
 
     def window(self, rows: slice, columns: slice) -> tuple[slice, ...]:
         """Some rows and columns of an array, as an index."""
-        cut = [slice(None)] * len(self.places)
-        cut[self.places.index(2)], cut[self.places.index(3)] = rows, columns
+        cut = [slice(None)] * len(self.positions)
+        cut[self.positions.index(2)], cut[self.positions.index(3)] = rows, columns
         return tuple(cut)
 
 
@@ -64,13 +64,13 @@ def view_of(layout: str, ndim: int) -> View:
         )
     letters = (known.replace("F", "N") if is_series else known).replace("D", "F")
     axes = tuple(letters.index(letter) for letter in "NFHWC" if letter in letters)
-    places = tuple("NFHWC".index(letter) for letter in letters)
+    positions = tuple("NFHWC".index(letter) for letter in letters)
     extend = tuple(slice(None) if letter in letters else None for letter in "NFHWC")
     return View(
         None if axes == tuple(range(ndim)) else axes,
         None if ndim == len(extend) else extend,
-        places,
-        itemgetter(*places),
+        positions,
+        itemgetter(*positions),
         "N" in known,
         "D" in known,
         is_series,

@@ -59,7 +59,7 @@ struct Banded {
         Matrix across[SEEN][LANES], down[2][LANES];
     };
     template <int COUNT>
-    static __device__ __forceinline__ void take_own(const Matrix (&from)[COUNT][LANES], Matrix (&to)[COUNT]) {
+    static __device__ __forceinline__ void load_values(const Matrix (&from)[COUNT][LANES], Matrix (&to)[COUNT]) {
 #pragma unroll
         for (int k = 0; k < COUNT; k++) to[k] = from[k][threadIdx.x % LANES];
     }
@@ -146,18 +146,18 @@ struct Banded {
     }
 
     // Writes the words of the lines from `line` on.
-    __device__ __forceinline__ void give(const Known& known, const Strip& strip, int line, int turn) {
+    __device__ __forceinline__ void store_lines(const ImageInfo& info, const Strip& strip, int line, int turn) {
         constexpr int BESIDE = WIDTH / 4, AT_ONCE = LANES / BESIDE;
         const unsigned* const aside = seen[turn].words;
-        if (!known.quick)
-            return give_apart<HIGH, WIDTH>(known, strip, line, [&](int k, int x, Real) {
-                return value_of<IN>(((const One*)(aside + k * PITCH))[x]);
+        if (!info.aligned)
+            return store_unaligned<HIGH, WIDTH>(info, strip, line, [&](int k, int x, Real) {
+                return value_of<IN>(((const SharedValue*)(aside + k * PITCH))[x]);
             });
         __syncwarp();
         const int y = threadIdx.x % LANES / BESIDE, x = threadIdx.x % BESIDE, own = strip.left + 4 * x;
-        const int lines = line >= 0 && own < known.made.length ? strip.tall - line - y : 0;
-        const Address step = AT_ONCE * known.made.line;
-        Address to = known.made.beside_at(strip.channel, strip.top + line + y, own);
+        const int lines = line >= 0 && own < info.output.length ? strip.tall - line - y : 0;
+        const Address step = AT_ONCE * info.output.line;
+        Address to = info.output.contiguous_at(strip.channel, strip.top + line + y, own);
         unsigned words[HIGH / AT_ONCE];
 #pragma unroll
         for (int k = 0; k < HIGH / AT_ONCE; k++) words[k] = aside[(y + k * AT_ONCE) * PITCH + x];
@@ -166,7 +166,7 @@ struct Banded {
             if (k * AT_ONCE < lines) *(unsigned*)to = words[k];
     }
 
-    __device__ __forceinline__ void make(const Known& known, const Row& of_image, const Bands& bands, const Strip& own) {
+    __device__ __forceinline__ void make(const ImageInfo& info, const Row& of_image, const Bands& bands, const Strip& own) {
         const Row row = of_image;
         const Real lifted = Real(WHOLE) / row.steps;  // a sum with it is rounded to steps
         unsigned centers[TILES][2] = {};  // of a thread's two lines: the lower one of a step is the upper one of the next
@@ -177,14 +177,14 @@ struct Banded {
         __syncwarp();
         strip = own;
         __syncwarp();
-        seen[0].ask(known, strip, strip.top - REACH);
+        seen[0].prefetch(info, strip, strip.top - REACH);
 #pragma unroll 1
         for (int line = -HIGH; line < strip.tall; line += HIGH, turn ^= 1) {
             const int first = strip.top + line + REACH;
-            seen[turn].wait(known, strip, first);
-            if (line + HIGH < strip.tall) seen[turn ^ 1].ask(known, strip, first + HIGH);
+            seen[turn].wait(info, strip, first);
+            if (line + HIGH < strip.tall) seen[turn ^ 1].prefetch(info, strip, first + HIGH);
             Matrix across[SEEN];
-            take_own(bands.across, across);
+            load_values(bands.across, across);
             const unsigned* const words = seen[turn].line(line_of_thread()) + pair_of_thread();
             Bytes given[2][SEEN];
 #pragma unroll
@@ -203,23 +203,23 @@ struct Banded {
                 }
                 unsigned found[2];
                 Matrix down[2];
-                take_own(bands.down, down);
+                load_values(bands.down, down);
                 sum_columns(down, before.halves, now.halves, row, centers[tile], found);
                 keeper.of(kept, tile) = now, centers[tile][0] = center[8 * PITCH];
                 put(turn, tile, found);
             }
-            give(known, strip, line, turn);
+            store_lines(info, strip, line, turn);
         }
     }
 };
 
 KERNEL(BANDED_BLOCKS, banded) {
-    for_image<Banded, BANDED_BLOCKS * 2>(job, 3, [](const Image& image, const Known& known, Banded& here) {
+    for_image<Banded, BANDED_BLOCKS * 2>(job, 3, [](const Image& image, const ImageInfo& info, Banded& here) {
         __shared__ Banded::Bands bands;
-        if (!image.row.acts) return leave(known);
+        if (!image.row.acts) return copy_strips(info);
         for_strips<Banded::HIGH, Banded::HIGH, Banded::WIDTH>(
-            known, [&] { Banded::make_bands(image.row, bands); },
-            [&](const Strip& strip) { here.make(known, image.row, bands, strip); });
+            info, [&] { Banded::make_bands(image.row, bands); },
+            [&](const Strip& strip) { here.make(info, image.row, bands, strip); });
     });
 }
 #endif

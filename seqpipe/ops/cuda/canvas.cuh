@@ -22,9 +22,9 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-struct Way {
-    static constexpr bool straight = true;
-    __device__ __forceinline__ explicit Way(const Image&) {}
+struct RunSource {
+    static constexpr bool by_runs = true;
+    __device__ __forceinline__ explicit RunSource(const Image&) {}
 };
 
 __device__ __forceinline__ void fill(const Row& row, Run& run) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void fill(const Row& row, Run& run) {
     }
 }
 
-__device__ __forceinline__ bool fetch(const Image& image, const Way&, int y, int x, Run& run) {
+__device__ __forceinline__ bool fetch(const Image& image, const RunSource&, int y, int x, Run& run) {
     const Row& row = image.row;
     const int from_y = bordered(row.top + y, image.item.in_height, row.border), from_x = row.left + x;
     if (from_y >= 0 && from_x >= 0 && from_x + RUN <= image.item.in_width) {

@@ -134,19 +134,19 @@ __device__ __forceinline__ unsigned fourth_bytes(unsigned first, unsigned second
 #endif
 }
 
-// One way of the transform for two blocks beside each other, as far as a thread is concerned.
-template <bool BACK> struct Way {
+// The forward or the inverse (BACK) transform of two neighboring blocks: the part of one thread.
+template <bool BACK> struct Transform {
     static constexpr int LOWER_FIRST = LOWER[BACK][0] + LARGER, LOWER_SECOND = LOWER[BACK][1];
     Weights left, upper, lower;
     Begin first, above, below;
 
-    __device__ __forceinline__ explicit Way(const Cosine& cosine) {
+    __device__ __forceinline__ explicit Transform(const Cosine& cosine) {
         const int lane = threadIdx.x % LANES;
         left = cosine.weights[BACK][0][lane], upper = cosine.weights[BACK][1][lane], lower = cosine.weights[BACK][2][lane];
         first = cosine.begins[BACK][0][lane], above = cosine.begins[BACK][1][lane], below = cosine.begins[BACK][2][lane];
     }
 
-    // Halves are two values of a block. What comes out, by frequencies or places, is four numbers for two of a block.
+    // `halves` are two values of a block. The results are four numbers for two frequencies, or two pixels, of a block.
     __device__ __forceinline__ void make(const unsigned (&halves)[2], unsigned (&to)[4]) const {
         unsigned bytes[4];
 #pragma unroll

@@ -1,21 +1,7 @@
 // Random numbers for noise: `philox`, `uniform`, `normal` and `poisson` compute them from counters and random bits, equal bit
 // for bit to philox.py, normal_numbers.py and poisson_numbers.py. All threads of a block must call `find_lines` before
 // `normal`.
-struct Random {
-    unsigned words[4];
-};
-
-__device__ __forceinline__ Random philox(unsigned counter, unsigned frame, unsigned low, unsigned high) {
-    unsigned a = counter, b = 0, c = frame, d = 0;
-#pragma unroll
-    for (int round = 0; round < 7; round++) {
-        const unsigned long long first = 0xD2511F53ull * a, second = 0xCD9E8D57ull * c;
-        a = (unsigned)(second >> 32) ^ b ^ low, b = (unsigned)second;
-        c = (unsigned)(first >> 32) ^ d ^ high, d = (unsigned)first;
-        low += 0x9E3779B9u, high += 0xBB67AE85u;
-    }
-    return {{a, b, c, d}};
-}
+#include "philox.cuh"
 
 __device__ __forceinline__ Real uniform(unsigned bits) {
     return (Real((float)(bits >> 8)) + 0.5f) * 5.9604644775390625e-8f;

@@ -62,7 +62,7 @@ __device__ __forceinline__ void count_levels(const Image& image, int channel, un
     const auto add = [own](int k, unsigned level) {
         atomicAdd(own + (k * LEVELS + level) * COPIES + threadIdx.x % COPIES, 1u);
     };
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, contiguous(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);

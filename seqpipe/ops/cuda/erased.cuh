@@ -17,7 +17,7 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, CHANNELS); }
 
 // Which pixels of four are within: the lowest bit is for the first. Those from `wrapped` on lie in the next line.
 __device__ __forceinline__ unsigned erased(const Row& row, int y, int x, int width) {
@@ -40,14 +40,14 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     const unsigned inside = image.row.acts ? erased(image.row, y, x, width) : 0;
     if (inside) {
         Real values[FOUR * CHANNELS];
-        words.give(values);
+        words.unpack(values);
 #pragma unroll
         for (int k = 0; k < FOUR * CHANNELS; k++)
             if (inside >> k / CHANNELS & 1u) values[k] = image.row.levels[k % CHANNELS];
-        words.take(values);
+        words.pack(values);
     }
     words.write(image.out, four);
 }
 #endif
 
-FOR_EVERY_FOUR(nothing, together, make_four, make)
+FOR_EVERY_FOUR(no_op, contiguous, make_four, make)

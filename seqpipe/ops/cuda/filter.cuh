@@ -7,7 +7,7 @@ constexpr int WAVES = 1;
 #include "window.cuh"
 
 template <int SIDE> struct Near {
-    static constexpr int REACH = SIDE / 2 * STEP, LEAD = (REACH + EACH - 1) / EACH * EACH, COUNT = OWN + 2 * REACH;
+    static constexpr int REACH = SIDE / 2 * STEP, LEAD = (REACH + EACH - 1) / EACH * EACH, COUNT = PER_LANE + 2 * REACH;
     typedef typename Typed<OUT>::T Made;
     static constexpr int ROWS = rows_of(2 * Seen<1, LEAD, REACH>::PITCH * sizeof(unsigned) + STRIP * sizeof(Made));
     static constexpr int FIRST = LEAD - REACH, BEGIN = FIRST / EACH, END = (FIRST + COUNT - 1) / EACH + 1;
@@ -20,8 +20,8 @@ template <int SIDE> struct Near {
     // What a line adds to the sums of a thread's own values: the first weights to that of the line SIDE / 2 below.
     template <int LENGTH>
     __device__ __forceinline__ void add_line(const unsigned* from, int line, const By (&weights)[SIDE * SIDE],
-                                             Real (&running)[OWN][LENGTH]) const {
-        from += threadIdx.x % LANES * (OWN / EACH);
+                                             Real (&running)[PER_LANE][LENGTH]) const {
+        from += threadIdx.x % LANES * (PER_LANE / EACH);
         unsigned words[END];
         Real values[COUNT];
 #pragma unroll
@@ -31,75 +31,75 @@ template <int SIDE> struct Near {
 #pragma unroll
         for (int k = 0; k < SIDE * SIDE; k++)
 #pragma unroll
-            for (int own = 0; own < OWN; own++) {
+            for (int own = 0; own < PER_LANE; own++) {
                 Real& sum = running[own][line + SIDE - 1 - k / SIDE];
                 const Real part = product(values[own + k % SIDE * STEP], weights[k]);
                 sum = k ? sum + part : part;
             }
     }
 
-    __device__ __forceinline__ void make(const Known& known, const Row& of_image, const Strip& strip) {
-        const unsigned lines = strip.own() < known.made.length ? strip.tall : 0;
+    __device__ __forceinline__ void make(const ImageInfo& info, const Row& of_image, const Strip& strip) {
+        const unsigned lines = strip.first_value() < info.output.length ? strip.tall : 0;
         By weights[SIDE * SIDE];
-        Real running[OWN][SIDE - 1 + ROWS];
+        Real running[PER_LANE][SIDE - 1 + ROWS];
 #pragma unroll
         for (int k = 0; k < SIDE * SIDE; k++) weights[k] = By(of_image.weights[k]);
 #pragma unroll
-        for (int k = 0; k < OWN * (SIDE - 1); k++) running[k % OWN][k / OWN] = 0.0f;
+        for (int k = 0; k < PER_LANE * (SIDE - 1); k++) running[k % PER_LANE][k / PER_LANE] = 0.0f;
         int turn = 0;
         __syncwarp();
-        seen[turn].ask(known, strip, strip.top - SIDE / 2);
+        seen[turn].prefetch(info, strip, strip.top - SIDE / 2);
 #pragma unroll 1
         for (int line = 1 - SIDE; line < strip.tall; line += ROWS, turn ^= 1) {
             const int first = strip.top + line + SIDE / 2;
-            seen[turn].wait(known, strip, first);
-            if (line + ROWS < strip.tall) seen[turn ^ 1].ask(known, strip, first + ROWS);
-            Address to = known.made.beside_at(strip.channel, strip.top + line, strip.own());
-            const bool quick = known.quick;
-            const Address step = known.made.line;
+            seen[turn].wait(info, strip, first);
+            if (line + ROWS < strip.tall) seen[turn ^ 1].prefetch(info, strip, first + ROWS);
+            Address to = info.output.contiguous_at(strip.channel, strip.top + line, strip.first_value());
+            const bool aligned = info.aligned;
+            const Address step = info.output.line;
 #pragma unroll
             for (int k = 0; k < ROWS; k++, to += step) {
                 add_line(seen[turn].line(k), k, weights, running);
                 if ((unsigned)(line + k) >= lines) continue;
-                const Real values[OWN] = {running[0][k], running[1][k], running[2][k], running[3][k]};
-                if (opaque(quick))
-                    give_own(to, values);
+                const Real values[PER_LANE] = {running[0][k], running[1][k], running[2][k], running[3][k]};
+                if (opaque(aligned))
+                    store_values(to, values);
                 else
 #pragma unroll
-                    for (int i = 0; i < OWN; i++) aside[k][strip.own() - strip.left + i] = of_bits<OUT>(rounded_bits<OUT>(values[i]));
+                    for (int i = 0; i < PER_LANE; i++) aside[k][strip.first_value() - strip.left + i] = of_bits<OUT>(rounded_bits<OUT>(values[i]));
             }
-            if (!quick)
-                give_apart<ROWS>(known, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
+            if (!aligned)
+                store_unaligned<ROWS>(info, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
 #pragma unroll
-            for (int k = 0; k < OWN * (SIDE - 1); k++) running[k % OWN][k / OWN] = running[k % OWN][k / OWN + ROWS];
+            for (int k = 0; k < PER_LANE * (SIDE - 1); k++) running[k % PER_LANE][k / PER_LANE] = running[k % PER_LANE][k / PER_LANE + ROWS];
         }
     }
 };
-template <int SIDE> __device__ __forceinline__ void make_near(const Image& image, const Known& known, Room& room) {
+template <int SIDE> __device__ __forceinline__ void make_near(const Image& image, const ImageInfo& info, WarpMemory& memory) {
     typedef Near<SIDE> Here;
     static_assert(sizeof(Here) <= BYTES, "fits");
-    Here& here = *(Here*)&room;
-    for_strips<Here::ROWS, SIDE - 1>(known, [&](const Strip& strip) { here.make(known, image.row, strip); });
+    Here& here = *(Here*)&memory;
+    for_strips<Here::ROWS, SIDE - 1>(info, [&](const Strip& strip) { here.make(info, image.row, strip); });
 }
 
 KERNEL(MANY_REGISTERS ? 2 : 3, few) {
-    for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
+    for_image(job, 0, [](const Image& image, const ImageInfo& info, WarpMemory& memory) {
         if (image.row.acts)
-            make_near<3>(image, known, room);
+            make_near<3>(image, info, memory);
         else
-            leave(known);
+            copy_strips(info);
     });
 }
 
 KERNEL(2, near) {
-    for_image(job, 1, [](const Image& image, const Known& known, Room& room) { make_near<5>(image, known, room); });
+    for_image(job, 1, [](const Image& image, const ImageInfo& info, WarpMemory& memory) { make_near<5>(image, info, memory); });
 }
 
 constexpr int MOST_WEIGHTS = sizeof(Row::weights) / sizeof(Real), MOST_SIDE = TOGETHER == 4 ? 17 : 25;
 constexpr int HIGH = 32, ROOM = HIGH + MOST_SIDE - 1, PITCH = ROOM | 1, PLANE = PITCH * (BROAD + MOST_SIDE - 1);
 constexpr int SHARE = BROAD / GROUPS;  // columns of a thread
 
-// Where a window is larger: each value is read for each result.
+// For larger windows: each value is read again for each result.
 __device__ __forceinline__ Real far_sum(const Image& image, int y, int x, Address channel) {
     const Row& row = image.row;
     const int columns = row.window[1], count = row.window[0] * columns, border = (int)row.edge.v;
@@ -107,8 +107,8 @@ __device__ __forceinline__ Real far_sum(const Image& image, int y, int x, Addres
     for (int k = 0; k < count; k++) {
         const int line = bordered(y + k / columns - row.anchor[0], image.item.in_height, border);
         const int column = bordered(x + k % columns - row.anchor[1], image.item.in_width, border);
-        const bool known = line >= 0 && column >= 0;
-        sum = sum + (known ? load<IN>(image.from(line, column) + channel) : row.beyond) * row.weights[k];
+        const bool inside = line >= 0 && column >= 0;
+        sum = sum + (inside ? load<IN>(image.from(line, column) + channel) : row.beyond) * row.weights[k];
     }
     return sum;
 }
@@ -117,7 +117,7 @@ __device__ __forceinline__ void make_tile(const Image& image, int channel, Tile 
     const Row& row = image.row;
     const int rows = row.window[0], columns = row.window[1];
     const Tile seen = {tile.top - row.anchor[0], tile.left - row.anchor[1], tile.tall + rows - 1, tile.wide + columns - 1};
-    take<TOGETHER, PITCH, PLANE, ROOM>(image, channel, seen, values, [](Real value) { return value; });
+    load_tile<TOGETHER, PITCH, PLANE, ROOM>(image, channel, seen, values, [](Real value) { return value; });
     const int y = threadIdx.x % LANES, x = threadIdx.x / LANES * SHARE;
     Real sums[TOGETHER][SHARE];
     if (y < tile.tall && x < tile.wide)
@@ -133,7 +133,7 @@ __device__ __forceinline__ void make_tile(const Image& image, int channel, Tile 
 #pragma unroll
         for (int i = 0; i < SHARE; i++) values[k * PLANE + (x + i) * PITCH + y] = sums[k][i];
     __syncthreads();
-    give<TOGETHER, PITCH, PLANE>(image, channel, tile, values, [](Real value) { return value; });
+    store_tile<TOGETHER, PITCH, PLANE>(image, channel, tile, values, [](Real value) { return value; });
 }
 
 __device__ __forceinline__ void make_far(const Image& image, int channel, Tile tile) {

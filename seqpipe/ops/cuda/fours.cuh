@@ -13,14 +13,14 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
         store<OUT>(out + (Address)(channel * image.item.out_strides[4]), pixel[channel]);
 }
 
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, CHANNELS); }
 
 __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     Words<IN, CHANNELS> given;
     Words<OUT, CHANNELS> made;
     Real values[FOUR * CHANNELS];
     given.read(image.in, four);
-    given.give(values);
+    given.unpack(values);
 #pragma unroll
     for (int number = 0; number < FOUR; number++) {
         Real pixel[CHANNELS];
@@ -30,8 +30,8 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++) values[number * CHANNELS + channel] = pixel[channel];
     }
-    made.take(values);
+    made.pack(values);
     made.write(image.out, four);
 }
 
-FOR_EVERY_FOUR(nothing, together, make_four, make)
+FOR_EVERY_FOUR(no_op, contiguous, make_four, make)

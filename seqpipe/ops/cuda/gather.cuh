@@ -7,8 +7,8 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Real* m = image.row.matrix;
     const Real divisor = m[6] * column + m[7] * line + m[8];
     // pixel i reaches from i to i + 1
-    const int from_x = (int)floorf(place_at(m, column, line, divisor).v);
-    const int from_y = (int)floorf(place_at(m + 3, column, line, divisor).v);
+    const int from_x = (int)floorf(coordinate_at(m, column, line, divisor).v);
+    const int from_y = (int)floorf(coordinate_at(m + 3, column, line, divisor).v);
     const bool inside =
         from_x >= 0 && from_x < image.item.in_width && from_y >= 0 && from_y < image.item.in_height;
     const Address in = inside ? image.from(from_y, from_x) : 0, out = image.to(y, x);
@@ -20,30 +20,30 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-// Where the images are mirrored or shifted by whole pixels, and nothing is outside.
-struct Way {
-    bool straight;
-    int top, left, down, right;  // the source of the first pixel, and the way to the next in its column and its row
-    __device__ __forceinline__ explicit Way(const Image& image) {
+// The source of runs if images are mirrored or shifted by whole pixels, and nothing is outside.
+struct RunSource {
+    bool by_runs;
+    int top, left, down, right;  // the source of the first pixel, and the steps to those of the next row and column
+    __device__ __forceinline__ explicit RunSource(const Image& image) {
         const Item& item = image.item;
         const Real* m = image.row.matrix;
         down = m[4] < Real(0.0f) ? -1 : 1, right = m[0] < Real(0.0f) ? -1 : 1;
         top = (int)m[5].v - (down < 0), left = (int)m[2].v - (right < 0);
-        straight = m[0].v == right && m[4].v == down && m[1].v == 0 && m[3].v == 0 && m[6].v == 0 && m[7].v == 0 &&
+        by_runs = m[0].v == right && m[4].v == down && m[1].v == 0 && m[3].v == 0 && m[6].v == 0 && m[7].v == 0 &&
                    m[8].v == 1 && m[2].v == left + (right < 0) && m[5].v == top + (down < 0) &&
                    within(left, right * (item.width - 1), item.in_width) &&
                    within(top, down * (item.height - 1), item.in_height);
     }
     // Floats hold the halves of smaller numbers, so that the mapping of every pixel is exact.
-    static __device__ __forceinline__ bool within(int first, int way, int length) {
-        return first >= 0 && first < length && first + way >= 0 && first + way < length && length < 1 << 22;
+    static __device__ __forceinline__ bool within(int first, int span, int length) {
+        return first >= 0 && first < length && first + span >= 0 && first + span < length && length < 1 << 22;
     }
 };
 
-__device__ __forceinline__ bool fetch(const Image& image, const Way& way, int y, int x, Run& run) {
-    const int from = way.left + way.right * x;
-    read(image.from(way.top + way.down * y, way.right < 0 ? from - (RUN - 1) : from), run);
-    if (way.right < 0) turn(run);
+__device__ __forceinline__ bool fetch(const Image& image, const RunSource& source, int y, int x, Run& run) {
+    const int from = source.left + source.right * x;
+    read(image.from(source.top + source.down * y, source.right < 0 ? from - (RUN - 1) : from), run);
+    if (source.right < 0) reverse(run);
     return true;
 }
 #endif

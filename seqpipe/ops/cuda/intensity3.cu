@@ -73,6 +73,8 @@ __device__ __forceinline__ float clipped(float x, float lo, float hi) { return x
 __device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.402823466e38f; }
 
 #if NOISE
+#include "philox.cuh"
+
 static const int LINES = 1472, PARTS = 64, PART_BITS = 17, FIRST_POWER = 8;
 __shared__ Line lines[LINES];
 
@@ -92,15 +94,8 @@ __device__ __forceinline__ float normal(unsigned bits) {
 
 // Four numbers of the normal distribution, of the voxels from 4 * four on.
 __device__ __forceinline__ void normals(unsigned four, int frame, const unsigned* key, float* out) {
-    unsigned a = four, b = 0, c = frame, d = 0, low = key[0], high = key[1];
-#pragma unroll
-    for (int round = 0; round < 7; round++) {
-        const unsigned long long first = 0xD2511F53ull * a, second = 0xCD9E8D57ull * c;
-        a = (unsigned)(second >> 32) ^ b ^ low, b = (unsigned)second;
-        c = (unsigned)(first >> 32) ^ d ^ high, d = (unsigned)first;
-        low += 0x9E3779B9u, high += 0xBB67AE85u;
-    }
-    out[0] = normal(a), out[1] = normal(b), out[2] = normal(c), out[3] = normal(d);
+    const Random bits = philox(four, frame, key[0], key[1]);
+    out[0] = normal(bits.words[0]), out[1] = normal(bits.words[1]), out[2] = normal(bits.words[2]), out[3] = normal(bits.words[3]);
 }
 #endif
 

@@ -10,7 +10,7 @@ constexpr int WARPS = THREADS / LANES, UNITS = 2, WORDS = UNITS * SIDE * 3 / 4, 
 static_assert(WARPS * UNITS * SIDE * SIDE == TALL * WIDE, "");
 
 // What threads know of their image. It stands in shared memory, for their registers are few.
-struct Known {
+struct ImageInfo {
     const Item* item;
     const Row* row;
     Address in, out;
@@ -34,25 +34,25 @@ struct Known {
 // Where units of an image are that a warp makes at a time.
 struct Part {
     int top, left;
-    __device__ __forceinline__ Part(const Known& known, int number) {
-        const int across = (known.width + UNITS * SIDE - 1) / (UNITS * SIDE);
+    __device__ __forceinline__ Part(const ImageInfo& info, int number) {
+        const int across = (info.width + UNITS * SIDE - 1) / (UNITS * SIDE);
         top = number / across * SIDE, left = number % across * (UNITS * SIDE);
     }
-    __device__ __forceinline__ Part next(const Known& known) const {
+    __device__ __forceinline__ Part next(const ImageInfo& info) const {
         Part found = *this;
         found.left += UNITS * SIDE;
-        if (found.left >= known.width) found.left = 0, found.top += SIDE;
+        if (found.left >= info.width) found.left = 0, found.top += SIDE;
         return found;
     }
     // How many words a line of the image has for them.
-    __device__ __forceinline__ int words(const Known& known) const { return min(WORDS, (known.width - left) * 3 / 4); }
+    __device__ __forceinline__ int words(const ImageInfo& info) const { return min(WORDS, (info.width - left) * 3 / 4); }
 };
-__device__ __forceinline__ int parts_of(const Known& known) {
-    return (known.width + UNITS * SIDE - 1) / (UNITS * SIDE) * ((known.height + SIDE - 1) / SIDE);
+__device__ __forceinline__ int parts_of(const ImageInfo& info) {
+    return (info.width + UNITS * SIDE - 1) / (UNITS * SIDE) * ((info.height + SIDE - 1) / SIDE);
 }
 
 // What a warp has of shared memory: bytes that are made, and those of the next units that are on their way.
-struct Room {
+struct WarpMemory {
     unsigned words[2][SIDE * PITCH];
     Planes planes;
 };
@@ -83,32 +83,32 @@ struct Values {
 };
 
 // Asks for the bytes of units. Beyond the image its last lines come again; what is beside it, `complete` finds.
-__device__ __forceinline__ void ask(const Known& known, const Part& part, unsigned* to) {
-    if (known.in_words) {
-        const int step = known.in_line, last = known.last;
-        const Address begin = known.in + (Address)((long long)part.top * step + part.left * 3);
-        const bool inside = part.top + SIDE <= known.height;
-        for_words(part.words(known), [&](int line, int word) {
+__device__ __forceinline__ void prefetch(const ImageInfo& info, const Part& part, unsigned* to) {
+    if (info.in_words) {
+        const int step = info.in_line, last = info.last;
+        const Address begin = info.in + (Address)((long long)part.top * step + part.left * 3);
+        const bool inside = part.top + SIDE <= info.height;
+        for_words(part.words(info), [&](int line, int word) {
             unsigned* own = to + line * PITCH + word;
             if (inside) {
                 Address from = begin + (Address)((long long)line * step + word * 4);
 #pragma unroll
                 for (int k = 0; k < EACH; k++, own += FURTHER * PITCH, from += (Address)((long long)FURTHER * step))
-                    copy_word(own, from);
+                    copy_async(own, from);
             } else {
 #pragma unroll 1
                 for (; line < SIDE; line += FURTHER, own += FURTHER * PITCH)
-                    copy_word(own, begin + (Address)((long long)min(line, last - part.top) * step + word * 4));
+                    copy_async(own, begin + (Address)((long long)min(line, last - part.top) * step + word * 4));
             }
         });
         return;
     }
-    const Image image = known.image();
-    const Values own(part, image.item.in_strides, known.width);
+    const Image image = info.image();
+    const Values own(part, image.item.in_strides, info.width);
     const Real scale = image.row.scale;
 #pragma unroll 1
     for (int line = 0; line < SIDE; line++, to += PITCH) {
-        const Address from = image.from(min(part.top + line, known.last), 0);
+        const Address from = image.from(min(part.top + line, info.last), 0);
 #pragma unroll
         for (int k = 0; k < own.COUNT; k++)
             ((unsigned char*)to)[own.number(k)] = (unsigned char)stored<0>(load<IN>(from + own.columns[k]) * scale);
@@ -116,11 +116,11 @@ __device__ __forceinline__ void ask(const Known& known, const Part& part, unsign
 }
 
 // Waits for them, and puts the last pixel of each line beside it.
-__device__ __forceinline__ void complete(const Known& known, const Part& part, unsigned* words) {
-    wait_for_words();
+__device__ __forceinline__ void complete(const ImageInfo& info, const Part& part, unsigned* words) {
+    wait_for_copies();
     __syncwarp();
-    const int count = part.words(known);
-    if (!known.in_words || count == WORDS) return;
+    const int count = part.words(info);
+    if (!info.in_words || count == WORDS) return;
     unsigned* const line = words + threadIdx.x % SIDE * PITCH;
     const unsigned color = line[count - 1] >> 8;
     __syncwarp();
@@ -131,12 +131,12 @@ __device__ __forceinline__ void complete(const Known& known, const Part& part, u
 }
 
 // Luminance and differences of a unit: those of lines beyond the image are the last ones of each plane, in its own size.
-__device__ __forceinline__ void take(const Known& known, int top, const unsigned* words, Planes& planes) {
+__device__ __forceinline__ void load_unit(const ImageInfo& info, int top, const unsigned* words, Planes& planes) {
     const Place place;
     const unsigned* const own = words + place.y * PITCH + place.x * 3 / 4;
     const Squares squares(own, PITCH);
     squares.put_luminance(planes.given + place.luminance());
-    const int beyond = max(0, top + place.y - known.last / 2 * 2);
+    const int beyond = max(0, top + place.y - info.last / 2 * 2);
     if (!beyond) return squares.put_differences(planes.given + place.difference());
     Squares(own - beyond * PITCH, PITCH).put_differences(planes.given + place.difference());
 }
@@ -150,31 +150,31 @@ template <class Make> __device__ __forceinline__ void for_blocks(Make make) {
     make(2, own + BLUE, own + RED);
 }
 
-// There for all blocks, and then back: registers hold what either way needs.
-__device__ __forceinline__ void squeeze(const Cosine& cosine, Planes& planes) {
+// Transforms and quantizes all blocks, then transforms them back; registers hold what one direction needs at a time.
+__device__ __forceinline__ void quantize(const Cosine& cosine, Planes& planes) {
     unsigned kept[3][2], sums[4];
-    const Way<false> there(cosine);
+    const Transform<false> forward(cosine);
     for_blocks([&](int pair, int first, int second) {
         const unsigned given[2] = {*(const unsigned*)(planes.given + first), *(const unsigned*)(planes.given + second)};
-        there.make(given, sums);
+        forward.make(given, sums);
         round_to(cosine.steps[pair / 2][threadIdx.x % LANES], sums, kept[pair]);
     });
     asm volatile("" ::: "memory");
-    const Way<true> back(cosine);
+    const Transform<true> inverse(cosine);
     for_blocks([&](int pair, int first, int second) {
         constexpr int SHIFT = BITS + KEPT + 3;
-        back.make(kept[pair], sums);
+        inverse.make(kept[pair], sums);
         *(unsigned short*)(planes.found + first) = pair_of((int)sums[0] >> SHIFT, (int)sums[1] >> SHIFT);
         *(unsigned short*)(planes.found + second) = pair_of((int)sums[2] >> SHIFT, (int)sums[3] >> SHIFT);
     });
 }
 
-// Writes what is made of units.
-__device__ __forceinline__ void give(const Known& known, const Part& part, const unsigned* words) {
-    if (known.out_words) {
-        const int step = known.out_line, lines = known.height - part.top;
-        const Address begin = known.out + (Address)((long long)part.top * step + part.left * 3);
-        for_words(part.words(known), [&](int line, int word) {
+// Writes the results of a part.
+__device__ __forceinline__ void store_part(const ImageInfo& info, const Part& part, const unsigned* words) {
+    if (info.out_words) {
+        const int step = info.out_line, lines = info.height - part.top;
+        const Address begin = info.out + (Address)((long long)part.top * step + part.left * 3);
+        for_words(part.words(info), [&](int line, int word) {
             const unsigned* const own = words + line * PITCH + word;
             Address to = begin + (Address)((long long)line * step + word * 4);
             unsigned found[EACH];
@@ -186,12 +186,12 @@ __device__ __forceinline__ void give(const Known& known, const Part& part, const
         });
         return;
     }
-    const Image image = known.image();
-    const Values own(part, image.item.out_strides, known.width);
+    const Image image = info.image();
+    const Values own(part, image.item.out_strides, info.width);
     const Real scale = image.row.scale;
-    const int count = (known.width - part.left) * 3;
+    const int count = (info.width - part.left) * 3;
 #pragma unroll 1
-    for (int line = 0; line < min(SIDE, known.height - part.top); line++, words += PITCH) {
+    for (int line = 0; line < min(SIDE, info.height - part.top); line++, words += PITCH) {
         const Address to = image.to(part.top + line, 0);
 #pragma unroll
         for (int k = 0; k < own.COUNT; k++)
@@ -201,30 +201,30 @@ __device__ __forceinline__ void give(const Known& known, const Part& part, const
 }
 
 // All units of an image, the warps' one after the other.
-__device__ __forceinline__ void make(const Known& known, const Cosine& cosine, Room& room) {
-    const int count = parts_of(known), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
+__device__ __forceinline__ void make(const ImageInfo& info, const Cosine& cosine, WarpMemory& memory) {
+    const int count = parts_of(info), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
     const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each;
     if (first >= count) return;
     int turn = 0;
-    Part part(known, first);
-    ask(known, part, room.words[0]);
+    Part part(info, first);
+    prefetch(info, part, memory.words[0]);
 #pragma unroll 1
-    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(known), turn ^= 1) {
-        unsigned* const words = room.words[turn];
-        complete(known, part, words);
-        if (rest > 1) ask(known, part.next(known), room.words[turn ^ 1]);
+    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(info), turn ^= 1) {
+        unsigned* const words = memory.words[turn];
+        complete(info, part, words);
+        if (rest > 1) prefetch(info, part.next(info), memory.words[turn ^ 1]);
 #pragma unroll 1
-        for (int unit = 0; unit < UNITS && part.left + unit * SIDE < known.width; unit++) {
+        for (int unit = 0; unit < UNITS && part.left + unit * SIDE < info.width; unit++) {
             unsigned* const own = words + unit * (WORDS / UNITS);
-            take(known, part.top, own, room.planes);
+            load_unit(info, part.top, own, memory.planes);
             __syncwarp();
-            squeeze(cosine, room.planes);
+            quantize(cosine, memory.planes);
             __syncwarp();
             const Place place;
-            put_colors(room.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
+            put_colors(memory.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
         }
         __syncwarp();
-        give(known, part, words);
+        store_part(info, part, words);
         __syncwarp();
     }
 }
@@ -250,15 +250,15 @@ constexpr int BLOCKS = 4;
 
 KERNEL(BLOCKS, each) {
     __shared__ Cosine cosine;
-    __shared__ Room room[WARPS];
-    __shared__ Known known;
+    __shared__ WarpMemory memory[WARPS];
+    __shared__ ImageInfo info;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
     if (number >= job.images) return;
     const Image image = image_of(job, number);
     if (image.row.acts) {
-        if (threadIdx.x == 0) known.set(image);
+        if (threadIdx.x == 0) info.set(image);
         prepare(image.row, cosine);
-        return make(known, cosine, room[threadIdx.x / LANES]);
+        return make(info, cosine, memory[threadIdx.x / LANES]);
     }
     for (int place = blockIdx.x; place < tiles_of(image.item); place += gridDim.x) copy(image, tile_of(image.item, place));
 }

@@ -228,10 +228,10 @@ def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]
 
 def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return rows with a dtype that has more fields, which are 0."""
-    made = np.zeros(len(rows), dtype)
+    result = np.zeros(len(rows), dtype)
     for name in rows.dtype.names or ():
-        made[name] = rows[name]
-    return made
+        result[name] = rows[name]
+    return result
 
 
 def row_text(dtype: np.dtype[Any]) -> str:

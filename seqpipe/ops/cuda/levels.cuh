@@ -5,13 +5,13 @@
 constexpr int LEVELS = 256;
 __shared__ unsigned char levels[TABLES * LEVELS];
 
-// Bytes that lie one after the other, by so many words.
+// Contiguous bytes, as words.
 template <int WORDS> struct __align__(WORDS * WORD) Run {
     unsigned words[WORDS];
 };
 
-// What the bytes of a run become, the first of which is of a channel.
-template <int WORDS> __device__ __forceinline__ Run<WORDS> looked_up(const Run<WORDS>& given, unsigned channel) {
+// Maps the bytes of a run by the tables; the first byte belongs to `channel`.
+template <int WORDS> __device__ __forceinline__ Run<WORDS> map_bytes(const Run<WORDS>& given, unsigned channel) {
     const unsigned char* tables[TABLES];
 #pragma unroll
     for (int k = 0; k < TABLES; k++) tables[k] = levels + (channel + k < TABLES ? channel + k : channel + k - TABLES) * LEVELS;
@@ -27,20 +27,19 @@ template <int WORDS> __device__ __forceinline__ Run<WORDS> looked_up(const Run<W
     return made;
 }
 
-// Changes bytes by runs; returns how many. Neighboring threads have runs beside each other, for memory takes part of a line as
-// long as all of it.
+// Changes bytes by runs; returns how many. Neighboring threads process neighboring runs, so that accesses are coalesced.
 template <int WORDS>
 __device__ __forceinline__ unsigned change_runs(const Image& image, unsigned first, unsigned threads, unsigned bytes) {
     constexpr int LONG = WORDS * WORD;
     const unsigned runs = bytes / LONG;
     for (unsigned run = first; run < runs; run += threads) {
         const Run<WORDS> given = ((const Run<WORDS>*)image.in)[run];
-        ((Run<WORDS>*)image.out)[run] = looked_up(given, run * LONG % TABLES);
+        ((Run<WORDS>*)image.out)[run] = map_bytes(given, run * LONG % TABLES);
     }
     return runs * LONG;
 }
 
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, CHANNELS); }
 
 __device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
     const Address in = image.from(y, x), out = image.to(y, x);
@@ -51,12 +50,12 @@ __device__ __forceinline__ void change_pixel(const Image& image, int y, int x) {
     }
 }
 
-// Changes the bytes of an image, when the tables are made.
+// Changes the bytes of an image; the tables must be complete.
 __device__ __forceinline__ void change_levels(const Image& image) {
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
     const unsigned width = image.item.width, pixels = width * image.item.height;
     unsigned done = 0;
-    if (together(image))
+    if (contiguous(image))
         done = (image.in | image.out) % sizeof(Run<4>) ? change_runs<1>(image, first, threads, pixels * CHANNELS)
                                                        : change_runs<4>(image, first, threads, pixels * CHANNELS);
     for (unsigned pixel = done / CHANNELS + first; pixel < pixels; pixel += threads)

@@ -19,7 +19,7 @@ __device__ __forceinline__ Real unordered(unsigned order) {
 
 // Of three by three. Whole numbers lie two by two in a word, and so are compared.
 struct Near {
-    static constexpr int LOTS = IN < 3 ? 2 : OWN, REACH = STEP, LEAD = (REACH + EACH - 1) / EACH * EACH;
+    static constexpr int PACKS = IN < 3 ? 2 : PER_LANE, REACH = STEP, LEAD = (REACH + EACH - 1) / EACH * EACH;
     typedef Typed<OUT>::T Made;
     static constexpr int ROWS = rows_of(2 * Seen<1, LEAD, REACH>::PITCH * sizeof(unsigned) + STRIP * sizeof(Made));
 
@@ -44,50 +44,50 @@ struct Near {
 
     // Three beside each other in order, for each of a thread's own.
     struct Ordered {
-        unsigned low[LOTS], mid[LOTS], high[LOTS];
+        unsigned low[PACKS], mid[PACKS], high[PACKS];
     };
 
     // OWN values, the first of which is value `first` of these words.
-    static __device__ __forceinline__ void lots_of(const unsigned* words, int first, unsigned (&lots)[LOTS]) {
+    static __device__ __forceinline__ void packed_values(const unsigned* words, int first, unsigned (&packs)[PACKS]) {
         const unsigned* const from = words + first / EACH;
         const unsigned phase = 0x3210 + 0x1111 * (first % EACH * SIZE);
         if constexpr (IN == 0) {
             const unsigned four = first % EACH ? __byte_perm(from[0], from[1], phase) : from[0];
-            lots[0] = four & 0x00ff00ff, lots[1] = four >> 8 & 0x00ff00ff;
+            packs[0] = four & 0x00ff00ff, packs[1] = four >> 8 & 0x00ff00ff;
         } else if constexpr (IN < 3) {
 #pragma unroll
-            for (int k = 0; k < LOTS; k++)
-                lots[k] = (first % EACH ? __byte_perm(from[k], from[k + 1], phase) : from[k]) ^ (IN == 2 ? 0x80008000 : 0);
+            for (int k = 0; k < PACKS; k++)
+                packs[k] = (first % EACH ? __byte_perm(from[k], from[k + 1], phase) : from[k]) ^ (IN == 2 ? 0x80008000 : 0);
         } else {
 #pragma unroll
-            for (int k = 0; k < LOTS; k++) lots[k] = place_of(__uint_as_float(from[k]));
+            for (int k = 0; k < PACKS; k++) packs[k] = place_of(__uint_as_float(from[k]));
         }
     }
-    static __device__ __forceinline__ void values_of(const unsigned (&lots)[LOTS], unsigned (&bits)[OWN]) {
+    static __device__ __forceinline__ void values_of(const unsigned (&packs)[PACKS], unsigned (&bits)[PER_LANE]) {
 #pragma unroll
-        for (int k = 0; k < OWN; k++) {
+        for (int k = 0; k < PER_LANE; k++) {
             if constexpr (IN == 0)
-                bits[k] = lots[k % 2] >> k / 2 * 16;
+                bits[k] = packs[k % 2] >> k / 2 * 16;
             else if constexpr (IN < 3)
-                bits[k] = (lots[k / 2] ^ (IN == 2 ? 0x80008000 : 0)) >> k % 2 * 16;
+                bits[k] = (packs[k / 2] ^ (IN == 2 ? 0x80008000 : 0)) >> k % 2 * 16;
             else
-                bits[k] = rounded_bits<OUT>(value_at(lots[k]));
+                bits[k] = rounded_bits<OUT>(value_at(packs[k]));
         }
     }
 
     static __device__ __forceinline__ Ordered in_order(const unsigned* from) {
-        constexpr int COUNT = (LEAD + REACH + OWN - 1) / EACH + 1;
-        from += threadIdx.x % LANES * (OWN / EACH);
-        unsigned words[COUNT + 1], left[LOTS], own[LOTS], right[LOTS];
+        constexpr int COUNT = (LEAD + REACH + PER_LANE - 1) / EACH + 1;
+        from += threadIdx.x % LANES * (PER_LANE / EACH);
+        unsigned words[COUNT + 1], left[PACKS], own[PACKS], right[PACKS];
 #pragma unroll
         for (int k = 0; k < COUNT; k++) words[k] = from[k];
         words[COUNT] = 0;
-        lots_of(words, LEAD - REACH, left);
-        lots_of(words, LEAD, own);
-        lots_of(words, LEAD + REACH, right);
+        packed_values(words, LEAD - REACH, left);
+        packed_values(words, LEAD, own);
+        packed_values(words, LEAD + REACH, right);
         Ordered found;
 #pragma unroll
-        for (int k = 0; k < LOTS; k++) {
+        for (int k = 0; k < PACKS; k++) {
             const unsigned small = least(left[k], own[k]), large = most(left[k], own[k]);
             found.low[k] = least(small, right[k]), found.high[k] = most(large, right[k]);
             found.mid[k] = most(small, least(large, right[k]));
@@ -96,42 +96,42 @@ struct Near {
     }
 
     // The middle one of the greatest first, the middle second, the least third.
-    static __device__ __forceinline__ void medians(const Ordered& a, const Ordered& b, const Ordered& c, unsigned (&bits)[OWN]) {
-        unsigned found[LOTS];
+    static __device__ __forceinline__ void medians(const Ordered& a, const Ordered& b, const Ordered& c, unsigned (&bits)[PER_LANE]) {
+        unsigned found[PACKS];
 #pragma unroll
-        for (int k = 0; k < LOTS; k++)
+        for (int k = 0; k < PACKS; k++)
             found[k] = middle(most(most(a.low[k], b.low[k]), c.low[k]), middle(a.mid[k], b.mid[k], c.mid[k]),
                               least(least(a.high[k], b.high[k]), c.high[k]));
         values_of(found, bits);
     }
 
-    __device__ __forceinline__ void make(const Known& known, const Strip& strip) {
-        const unsigned own = strip.own() < known.made.length ? strip.tall : 0;
+    __device__ __forceinline__ void make(const ImageInfo& info, const Strip& strip) {
+        const unsigned own = strip.first_value() < info.output.length ? strip.tall : 0;
         Ordered lines[2 + ROWS];
         lines[0] = lines[1] = Ordered{};
         int turn = 0;
         __syncwarp();
-        seen[turn].ask(known, strip, strip.top - 1);
+        seen[turn].prefetch(info, strip, strip.top - 1);
 #pragma unroll 1
         for (int line = -2; line < strip.tall; line += ROWS, turn ^= 1) {
-            seen[turn].wait(known, strip, strip.top + line + 1);
-            if (line + ROWS < strip.tall) seen[turn ^ 1].ask(known, strip, strip.top + line + 1 + ROWS);
-            Address to = known.made.beside_at(strip.channel, strip.top + line, strip.own());
-            const bool quick = known.quick;
-            const Address step = known.made.line;
+            seen[turn].wait(info, strip, strip.top + line + 1);
+            if (line + ROWS < strip.tall) seen[turn ^ 1].prefetch(info, strip, strip.top + line + 1 + ROWS);
+            Address to = info.output.contiguous_at(strip.channel, strip.top + line, strip.first_value());
+            const bool aligned = info.aligned;
+            const Address step = info.output.line;
 #pragma unroll
             for (int k = 0; k < ROWS; k++, to += step) {
                 lines[k + 2] = in_order(seen[turn].line(k));
                 if ((unsigned)(line + k) >= own) continue;
-                unsigned bits[OWN];
+                unsigned bits[PER_LANE];
                 medians(lines[k], lines[k + 1], lines[k + 2], bits);
-                if (opaque(quick))
-                    give_bits(to, bits);
+                if (opaque(aligned))
+                    store_bits(to, bits);
                 else
 #pragma unroll
-                    for (int i = 0; i < OWN; i++) aside[k][strip.own() - strip.left + i] = of_bits<OUT>(bits[i]);
+                    for (int i = 0; i < PER_LANE; i++) aside[k][strip.first_value() - strip.left + i] = of_bits<OUT>(bits[i]);
             }
-            if (!quick) give_apart<ROWS>(known, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
+            if (!aligned) store_unaligned<ROWS>(info, strip, line, [&](int k, int x, Real) { return value_of<OUT>(aside[k][x]); });
             lines[0] = lines[ROWS], lines[1] = lines[ROWS + 1];
         }
     }
@@ -139,10 +139,10 @@ struct Near {
 
 KERNEL(MANY_REGISTERS ? 2 : 3, few) {
     static_assert(sizeof(Near) <= BYTES, "fits");
-    for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
-        if (!image.row.acts) return leave(known);
-        Near& here = *(Near*)&room;
-        for_strips<Near::ROWS, 2>(known, [&](const Strip& strip) { here.make(known, strip); });
+    for_image(job, 0, [](const Image& image, const ImageInfo& info, WarpMemory& memory) {
+        if (!image.row.acts) return copy_strips(info);
+        Near& here = *(Near*)&memory;
+        for_strips<Near::ROWS, 2>(info, [&](const Strip& strip) { here.make(info, strip); });
     });
 }
 
@@ -176,7 +176,7 @@ __device__ __forceinline__ void medians(const unsigned* at, int size, unsigned (
 __device__ __forceinline__ void make(const Image& image, int channel, Tile tile, unsigned* orders) {
     const int size = image.row.window_size, before = size / 2;
     const Tile seen = {tile.top - before, tile.left - before, tile.tall + size - 1, tile.wide + size - 1};
-    take<TOGETHER, PITCH, PLANE, ROOM>(image, channel, seen, orders, [](Real value) { return ordered(value); });
+    load_tile<TOGETHER, PITCH, PLANE, ROOM>(image, channel, seen, orders, [](Real value) { return ordered(value); });
     const int y = threadIdx.x % LANES, x = threadIdx.x / LANES * SHARE;
     unsigned found[TOGETHER][SHARE];
     if (y < tile.tall && x < tile.wide)
@@ -188,7 +188,7 @@ __device__ __forceinline__ void make(const Image& image, int channel, Tile tile,
 #pragma unroll
         for (int i = 0; i < SHARE; i++) orders[k * PLANE + (x + i) * PITCH + y] = found[k][i];
     __syncthreads();
-    give<TOGETHER, PITCH, PLANE>(image, channel, tile, orders, [](unsigned order) { return unordered(order); });
+    store_tile<TOGETHER, PITCH, PLANE>(image, channel, tile, orders, [](unsigned order) { return unordered(order); });
 }
 
 KERNEL(MANY_REGISTERS ? 3 : 4, far) {

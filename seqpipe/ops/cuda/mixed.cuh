@@ -22,8 +22,8 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-__device__ __forceinline__ bool together(const Image& image) {
-    return lie_together(image, CHANNELS, CHANNELS) && image.item.in_strides[0] % sizeof(unsigned) == 0;
+__device__ __forceinline__ bool contiguous(const Image& image) {
+    return is_contiguous(image, CHANNELS, CHANNELS) && image.item.in_strides[0] % sizeof(unsigned) == 0;
 }
 
 __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
@@ -34,8 +34,8 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
         unsigned y = four * FOUR / width, x = four * FOUR - y * width;
         Real values[FOUR * CHANNELS], theirs[FOUR * CHANNELS];
         others.read(image.in + away(image), four);
-        words.give(values);
-        others.give(theirs);
+        words.unpack(values);
+        others.unpack(theirs);
 #pragma unroll
         for (int number = 0; number < FOUR; number++) {
 #pragma unroll
@@ -43,10 +43,10 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
                 values[k] = mixed(values[k], theirs[k], y, x, image.row);
             if (++x == width) x = 0, y++;
         }
-        words.take(values);
+        words.pack(values);
     }
     words.write(image.out, four);
 }
 #endif
 
-FOR_EVERY_FOUR(nothing, together, make_four, make)
+FOR_EVERY_FOUR(no_op, contiguous, make_four, make)

@@ -14,7 +14,7 @@ struct Pair {  // of a part: its sum, and the squares of the distances from its 
     double sum, squares;
 };
 
-// Values of a row, from one on.
+// Consecutive values of a row.
 struct Part {
     int first, count;
 };
@@ -24,11 +24,11 @@ __device__ __forceinline__ Part part_of(const Item& item, int block) {
     return {first, min(each, values - first)};
 }
 
-// Shows `add` the values of a part: of 16 bits and more one by one, bytes as words of four or less.
+// Passes the values of a part to `add`: one by one if they have 16 bits or more, bytes as words of up to four.
 struct __align__(16) Vector {
     unsigned words[4];
 };
-template <class Add> __device__ __forceinline__ void show(unsigned word, Add& add) {
+template <class Add> __device__ __forceinline__ void visit(unsigned word, Add& add) {
     if constexpr (sizeof(Value) == 1) {
         add(word);
     } else if constexpr (sizeof(Value) == 2) {
@@ -46,7 +46,7 @@ template <class Add> __device__ __forceinline__ void for_values(Address at, int 
     for (int k = threadIdx.x; k < vectors; k += THREADS) {
         const Vector found = from[k];
 #pragma unroll
-        for (int word = 0; word < 4; word++) show(found.words[word], add);
+        for (int word = 0; word < 4; word++) visit(found.words[word], add);
     }
     for (int k = threadIdx.x; k < count - vectors * EACH; k += THREADS)
         add(__ldg((const Value*)at + (k < before ? k : k + vectors * EACH)));

@@ -29,17 +29,17 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     words.read(image.in, four);
     if (image.row.acts) {
         Real values[FOUR * CHANNELS];
-        words.give(values);
+        words.unpack(values);
         if (by_channel(image.row, 0))
             change<true>(four, image.row, values);
         else
             change<false>(four, image.row, values);
-        words.take(values);
+        words.pack(values);
     }
     words.write(image.out, four);
 }
 
-FOR_EVERY_FOUR_IN(3, begin, together, make_four, make, nothing)
+FOR_EVERY_FOUR_IN(3, begin, contiguous, make_four, make, no_op)
 #else
 FOR_EVERY_PIXEL_AFTER(4, begin, make)
 #endif

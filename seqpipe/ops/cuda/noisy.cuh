@@ -36,5 +36,5 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, CHANNELS); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, CHANNELS); }
 #endif

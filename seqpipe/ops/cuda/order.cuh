@@ -12,12 +12,12 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
 }
 
 #if CHANNELS
-struct Way {
-    static constexpr bool straight = true;
-    __device__ __forceinline__ explicit Way(const Image&) {}
+struct RunSource {
+    static constexpr bool by_runs = true;
+    __device__ __forceinline__ explicit RunSource(const Image&) {}
 };
 
-__device__ __forceinline__ bool fetch(const Image& image, const Way&, int y, int x, Run& run) {
+__device__ __forceinline__ bool fetch(const Image& image, const RunSource&, int y, int x, Run& run) {
     read(image.from(y, x) + (Address)(image.row.shift * image.item.in_strides[1]), run);
     return true;
 }

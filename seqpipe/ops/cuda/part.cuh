@@ -21,7 +21,7 @@ struct __align__(16) Part {
     int left, top;
     unsigned lift;            // LIFT out of memory, or the compiler makes it the one constant that a permutation may have
     bool fits, flat;          // whether there is room for it; whether the map has no perspective
-    bool words, together;     // whether its lines begin with words; whether those of the result do, and can be written as such
+    bool words, contiguous;     // whether its lines begin with words; whether those of the result do, and can be written as such
     bool outside;             // whether it is outside of the image, and the result is all of the fill value
 };
 struct Staged {
@@ -109,9 +109,9 @@ __device__ __forceinline__ Part part_of(const Image& image, Tile tile) {
         return part;
     }
     part.to = image.to(tile.top, tile.left);
-    part.together = OUT == 0 && image.out % WORD == 0 && item.out_strides[2] % WORD == 0 && tile.wide * CHANNELS % WORD == 0;
+    part.contiguous = OUT == 0 && image.out % WORD == 0 && item.out_strides[2] % WORD == 0 && tile.wide * CHANNELS % WORD == 0;
     const bool beyond = across.end <= 0 || across.first >= item.in_width || down.end <= 0 || down.first >= item.in_height;
-    part.outside = part.together && beyond && image.row.fill.v >= 0.0f;
+    part.outside = part.contiguous && beyond && image.row.fill.v >= 0.0f;
     if (part.outside) return part;
     const int left = across.first & ~3, top = down.first, before = kind == 2 ? 1 : 0;
     part.from = image.in + (Address)(top * item.in_strides[2] + left * CHANNELS);

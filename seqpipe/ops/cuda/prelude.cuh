@@ -56,10 +56,10 @@ template <int TYPE> struct Typed;
 template <> struct Typed<0> { typedef unsigned char T; static constexpr float least = 0.0f, most = 255.0f; };
 template <> struct Typed<1> { typedef unsigned short T; static constexpr float least = 0.0f, most = 65535.0f; };
 template <> struct Typed<2> { typedef short T; static constexpr float least = -32768.0f, most = 32767.0f; };
-template <> struct Typed<3> { typedef unsigned short T; };  // by its bits
+template <> struct Typed<3> { typedef unsigned short T; };  // the bits of a float16
 template <> struct Typed<4> { typedef float T; };
 
-// What a kernel is given it never writes, so reading may be moved before writing.
+// A kernel never writes to its input, so loads may be moved before stores.
 template <int TYPE> __device__ __forceinline__ Real value_of(typename Typed<TYPE>::T raw) {
     if constexpr (TYPE == 3)
         return half_value(raw);
@@ -87,7 +87,7 @@ template <int TYPE> __device__ __forceinline__ void store(Address at, Real value
 // The value that `store` would leave.
 template <int TYPE> __device__ __forceinline__ Real rounded(Real value) { return value_of<TYPE>(stored<TYPE>(value)); }
 
-// Where a value beyond an axis of some length is taken from; -1 for nowhere.
+// The index of the source of a value beyond an axis of some length; -1 for the fill value.
 enum Border { CONSTANT, CLAMP, REFLECT_101, REFLECT_1001, WRAP };
 __device__ __forceinline__ int bordered(int at, int length, int border) {
     if (at >= 0 && at < length) return at;
@@ -101,25 +101,25 @@ __device__ __forceinline__ int bordered(int at, int length, int border) {
 // The largest shared memory of a block, in bytes, on every GPU.
 [[maybe_unused]] constexpr int COMMON = 46720;
 
-// Images of one shape, some samples of some frames each.
+// Images of one shape: samples of several frames each.
 struct Item {
     Address in, out;
     long long in_strides[5], out_strides[5];  // bytes; samples, frames, rows, columns, channels
     int first;                                // the number of its first image in this launch
     int frames, channels;
     int in_height, in_width, height, width;
-    int row, row_of_sample, row_of_frame;  // of the first image, and how far to the next sample's and frame's
+    int row, row_of_sample, row_of_frame;  // index of the first image's row, and the distances to those of the next sample and frame
 };
 
 struct Job {
-    Address tables;  // items, then rows; 0 where they are in bytes
+    Address tables;  // items, then rows; 0 if these are in `bytes`
     int items, images;
     int rows_at, scratch_of_image;
-    Address scratch;  // what a work of several passes keeps for each image, at first 0; see scratch_of
+    Address scratch;  // memory of each image for kernels of several passes, initially 0; see scratch_of
     __align__(8) unsigned char bytes[INLINE];
 };
 
-// A kernel, of which so many blocks share a processor.
+// Declares a kernel of which so many blocks share a multiprocessor.
 #define KERNEL(blocks, name) extern "C" __global__ void __launch_bounds__(THREADS, blocks) name(const __grid_constant__ Job job)
 
 // One image of an item.
@@ -156,20 +156,20 @@ __device__ __forceinline__ Image image_of(const Job& job, int number) {
     return {item, row, in, out};
 }
 
-// The memory that a work of several passes keeps for an image.
+// The memory of an image that several passes share.
 __device__ __forceinline__ Address scratch_of(const Job& job, int number) {
     return job.scratch + (Address)number * job.scratch_of_image;
 }
 
-// What a thread reads for every pixel it may have by value: else it is read again after each result that is written. A
-// long row, or one that is asked for a place that only the thread knows, stays where it is.
+// Items and short rows are copied into registers, because the compiler reloads references after each store. Long rows, and rows
+// that are indexed at run time, stay in memory.
 template <bool SHORT, class Of> struct ByValue { typedef const Of T; };
 template <class Of> struct ByValue<false, Of> { typedef const Of& T; };
 typedef ByValue<CHANNELS != 0, Item>::T OwnItem;
 typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
 
-// A thread makes pixels, whose values are those of `make(image, y, x)`, after all threads have called `begin(image)`;
-// `blocks` of them share a processor, and the fewer, the more registers each thread has.
+// Calls `make(image, y, x)` for every pixel, after all threads have called `begin(image)`; `blocks` blocks share a
+// multiprocessor: the fewer, the more registers each thread has.
 #define FOR_EVERY_PIXEL_OF(blocks, ItemOfThread, RowOfThread, begin, make)               \
     KERNEL(blocks, each) {                                                               \
         const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;                        \
@@ -188,14 +188,14 @@ typedef ByValue<CHANNELS != 0 && sizeof(Row) <= 128, Row>::T OwnRow;
             if (x >= width) y++, x -= width;                                             \
         }                                                                                \
     }
-// For much work and for little.
+// For much work, where item and row stay in memory to save registers, and for little.
 #define FOR_EVERY_PIXEL_AFTER(blocks, begin, make) FOR_EVERY_PIXEL_OF(blocks, const Item&, const Row&, begin, make)
-#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, nothing, make)
-__device__ __forceinline__ void nothing(const Image&) {}
+#define FOR_EVERY_PIXEL(make) FOR_EVERY_PIXEL_OF(4, OwnItem, OwnRow, no_op, make)
+__device__ __forceinline__ void no_op(const Image&) {}
 
 #if CHANNELS
 #define CHANNELS_OF(image) CHANNELS
-#define TOGETHER CHANNELS  // values that a thread keeps at once
+#define TOGETHER CHANNELS  // channels that a thread processes at once
 #else
 #define CHANNELS_OF(image) (image).item.channels
 #define TOGETHER 1

@@ -186,9 +186,9 @@ __device__ __forceinline__ void sum_values(int top, int rows, Shared& shared) {
     const long long* const strides = image.item.in_strides;
     const int count = shared.part.end - shared.part.begin, pitch = shared.part.pitch;
     const Address begin = image.from(0, shared.part.begin);
-    const bool together = strides[4] < strides[3];
+    const bool contiguous = strides[4] < strides[3];
     for_columns(pitch, [&](int at, int row, int step) {
-        const int column = together ? at / TOGETHER : at % count, channel = together ? at % TOGETHER : at / count;
+        const int column = contiguous ? at / TOGETHER : at % count, channel = contiguous ? at % TOGETHER : at / count;
         const Address from = begin + (Address)(column * strides[3] + channel * strides[4]);
 #pragma unroll 1
         for (; row < rows; row += step) {

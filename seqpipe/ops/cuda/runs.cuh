@@ -9,7 +9,7 @@ struct Run {
     unsigned words[WORDS];
 };
 
-// A run that begins at any byte; nothing is read but words that it is in.
+// Reads a run that begins at any byte, and only words that contain a part of it.
 __device__ __forceinline__ void read(Address at, Run& run) {
     const unsigned aside = at % sizeof(unsigned);
     const unsigned* from = (const unsigned*)(at - aside);
@@ -22,8 +22,8 @@ __device__ __forceinline__ void read(Address at, Run& run) {
         run.words[k] = __byte_perm(run.words[k], k + 1 < WORDS ? run.words[k + 1] : last, order);
 }
 
-// A run from its last pixel to its first: each byte from where it was, known when this is compiled.
-__device__ __forceinline__ void turn(Run& run) {
+// Reverses the pixels of a run; the source of each byte is known at compile time.
+__device__ __forceinline__ void reverse(Run& run) {
     const Run given = run;
 #pragma unroll
     for (int k = 0; k < WORDS; k++) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void turn(Run& run) {
     }
 }
 
-// Whether the values of a pixel lie one after the other, and the pixels of a row as well.
+// Whether the values of a pixel, and the pixels of a row, are contiguous.
 __device__ __forceinline__ bool packed(const long long* strides) {
     return strides[3] == PIXEL && (CHANNELS == 1 || strides[4] == ELEMENT_BYTES);
 }

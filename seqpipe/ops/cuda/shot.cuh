@@ -106,7 +106,7 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     words.write(image.out, four);
 }
 
-FOR_EVERY_FOUR_IN(3, begin, together, make_four, make, nothing)
+FOR_EVERY_FOUR_IN(3, begin, contiguous, make_four, make, no_op)
 #else
 FOR_EVERY_PIXEL_AFTER(4, begin, make)
 #endif

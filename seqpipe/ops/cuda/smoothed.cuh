@@ -96,7 +96,7 @@ KERNEL(4, each) {
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 #if CHANNELS && IN == 0 && OUT == 0
     const int words = image.item.width * CHANNELS / 4, strips = (image.item.height + LINES - 1) / LINES;
-    if (lie_together(image, CHANNELS, CHANNELS) && 4 * words == image.item.width * CHANNELS) {
+    if (is_contiguous(image, CHANNELS, CHANNELS) && 4 * words == image.item.width * CHANNELS) {
         for (unsigned k = first; k < words * strips; k += threads) make_words(image, k / words * LINES, k % words, words);
         return;
     }

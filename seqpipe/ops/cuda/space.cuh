@@ -28,13 +28,13 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
         if (to < image.item.channels) store<OUT>(out + (Address)(to * image.item.out_strides[4]), made[to]);
 }
 
-__device__ __forceinline__ bool together(const Image& image) { return lie_together(image, CHANNELS, image.item.channels); }
+__device__ __forceinline__ bool contiguous(const Image& image) { return is_contiguous(image, CHANNELS, image.item.channels); }
 
 __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     Words<IN, CHANNELS> given;
     Real values[FOUR * CHANNELS], made[FOUR * 3];
     given.read(image.in, four);
-    given.give(values);
+    given.unpack(values);
 #pragma unroll
     for (int number = 0; number < FOUR; number++) {
         Real pixel[CHANNELS], found[3];
@@ -46,14 +46,14 @@ __device__ __forceinline__ void make_four(const Image& image, unsigned four) {
     }
     if (image.item.channels == 3) {
         Words<OUT, 3> words;
-        words.take(made);
+        words.pack(made);
         words.write(image.out, four);
     } else {
         Words<OUT, 1> words;
         const Real first[FOUR] = {made[0], made[3], made[6], made[9]};
-        words.take(first);
+        words.pack(first);
         words.write(image.out, four);
     }
 }
 
-FOR_EVERY_FOUR(nothing, together, make_four, make)
+FOR_EVERY_FOUR(no_op, contiguous, make_four, make)

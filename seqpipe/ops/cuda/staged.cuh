@@ -194,7 +194,7 @@ __device__ __forceinline__ void fill_tile(const Image& image, Tile tile, Address
 template <int KIND, bool FLAT> __device__ __forceinline__ void make_lines(const Image& image, Tile tile, Staged& staged) {
     constexpr int LINES = THREADS / LANES * HIGH;
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES * HIGH, row = lane / BROAD, x = tile.left + lane % BROAD;
-    const bool together = staged.part.together;
+    const bool contiguous = staged.part.contiguous;
     const long long step = image.item.out_strides[2];
     unsigned char* const results = staged.results + warp * (WIDE * CHANNELS);
     Address to = staged.part.to + (Address)(warp * step);
@@ -205,9 +205,9 @@ template <int KIND, bool FLAT> __device__ __forceinline__ void make_lines(const 
     for (int first = warp; first < tile.tall; first += LINES, to += (Address)(LINES * step)) {
         const int end = first + row < tile.tall ? tile.left + tile.wide : 0;
         const Address own = to + (Address)(row * step) + (Address)(lane % BROAD * CHANNELS * sizeof(Result));
-        Result* const at = together ? (Result*)(results + (row * WIDE + lane % BROAD) * CHANNELS) : (Result*)own;
+        Result* const at = contiguous ? (Result*)(results + (row * WIDE + lane % BROAD) * CHANNELS) : (Result*)own;
         make_line<KIND, FLAT>(m, staged.part, staged.room, x, end, tile.top + first + row, at);
-        if (together) {
+        if (contiguous) {
             __syncwarp();
             write_lines(to, step, tile.tall - first, tile.wide * CHANNELS / WORD, results);
             __syncwarp();

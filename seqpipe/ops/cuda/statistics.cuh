@@ -14,7 +14,7 @@ __device__ __forceinline__ Gathered* gathered(const Job& job, int number) {
     return (Gathered*)(job.scratch + (Address)number * job.scratch_of_image);
 }
 
-// What an image's statistics are of: images and channels in a row, and how many values they have.
+// The values that the statistics of an image cover: consecutive images and channels, and the number of values.
 struct Over {
     int first, images, channels;
     double count;
@@ -35,7 +35,7 @@ __device__ __forceinline__ double total(const Job& job, const Over& all, int cha
     return of_block(own);
 }
 
-__device__ __forceinline__ int kept(int channel) { return min(channel, 15); }  // all that follow have the same
+__device__ __forceinline__ int kept(int channel) { return min(channel, 15); }  // further channels have the values of the last
 
 __device__ __forceinline__ double mean_of(const Job& job, const Image& image, const Over& all, int channel) {
     if (!image.row.computes_mean) return image.row.means[kept(channel)].v;
@@ -51,35 +51,35 @@ __device__ __forceinline__ float factor_of(const Job& job, const Image& image, c
     return (float)(deviation > 0 ? (double)row.scale.v * (1 / deviation) : 0.0);
 }
 
-// The pixels of a block: by `make_four(image, four)` where they lie together, else by `make(image, y, x)`.
+// Processes the pixels of a block: by `make_four(image, four)` where they are contiguous, else by `make(image, y, x)`.
 template <class MakeFour, class Make>
-__device__ __forceinline__ void for_pixels(const Image& image, bool together, MakeFour make_four, Make make) {
-    for_fours(image, together, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
+__device__ __forceinline__ void for_pixels(const Image& image, bool contiguous, MakeFour make_four, Make make) {
+    for_fours(image, contiguous, blockIdx.x * THREADS + threadIdx.x, tiles_of(image.item) * THREADS, make_four, make);
 }
 
-__device__ __forceinline__ Real given(const Image& image, int y, int x, int channel) {
+__device__ __forceinline__ Real input_at(const Image& image, int y, int x, int channel) {
     return load<IN>(image.from(y, x) + (Address)(channel * image.item.in_strides[4]));
 }
 
-// A pass over the pixels of a block, whose `value_of(value, k)` are added up for each of the channels at once.
+// Adds up `value_of(value, k)` of all pixels of a block, for TOGETHER channels at once.
 template <double Gathered::*MEMBER, class Value>
 __device__ __forceinline__ void add_up(const Job& job, const Image& image, int number, int channel, Value value_of) {
     double found[TOGETHER] = {};
     const auto add = [&](const Image& image, int y, int x) {
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++) found[k] += value_of(given(image, y, x, channel + k).v, k);
+        for (int k = 0; k < TOGETHER; k++) found[k] += value_of(input_at(image, y, x, channel + k).v, k);
     };
 #if CHANNELS
-    const bool together = lie_together(image.in, image.item.in_strides, image.item.width, sizeof(Typed<IN>::T), CHANNELS);
+    const bool contiguous = is_contiguous(image.in, image.item.in_strides, image.item.width, sizeof(Typed<IN>::T), CHANNELS);
     const auto add_four = [&](const Image& image, unsigned four) {
         Words<IN, CHANNELS> words;
         Real values[FOUR * CHANNELS];
         words.read(image.in, four);
-        words.give(values);
+        words.unpack(values);
 #pragma unroll
         for (int at = 0; at < FOUR * CHANNELS; at++) found[at % CHANNELS] += value_of(values[at].v, at % CHANNELS);
     };
-    for_pixels(image, together, add_four, add);
+    for_pixels(image, contiguous, add_four, add);
 #else
     for_pixels(image, false, [](const Image&, unsigned) {}, add);
 #endif
@@ -132,7 +132,7 @@ __device__ __forceinline__ void each_up(const Job& job, const Image& image, int 
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++)
             store<OUT>(image.to(y, x) + (Address)((channel + k) * image.item.out_strides[4]),
-                       changed(given(image, y, x, channel + k), k));
+                       changed(input_at(image, y, x, channel + k), k));
     };
 #if CHANNELS
     const auto make_four = [&](const Image& image, unsigned four) {
@@ -140,13 +140,13 @@ __device__ __forceinline__ void each_up(const Job& job, const Image& image, int 
         Words<OUT, CHANNELS> made;
         Real values[FOUR * CHANNELS];
         words.read(image.in, four);
-        words.give(values);
+        words.unpack(values);
 #pragma unroll
         for (int at = 0; at < FOUR * CHANNELS; at++) values[at] = changed(values[at], at % CHANNELS);
-        made.take(values);
+        made.pack(values);
         made.write(image.out, four);
     };
-    for_pixels(image, lie_together(image, CHANNELS, CHANNELS), make_four, make);
+    for_pixels(image, is_contiguous(image, CHANNELS, CHANNELS), make_four, make);
 #else
     for_pixels(image, false, [](const Image&, unsigned) {}, make);
 #endif

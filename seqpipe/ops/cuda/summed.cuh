@@ -36,9 +36,9 @@ template <int DOWN, int ACROSS> struct Near {
     static constexpr int LEAD = (REACH * STEP + EACH - 1) / EACH * EACH;  // values before the strip's, in whole words
     static constexpr int BEYOND = (MOST - 1 - REACH) * STEP, LINE = Seen<1, LEAD, BEYOND>::PITCH;
     static constexpr bool ALONE = MOST <= 3;
-    static constexpr int ROWS = rows_of((ALONE ? 2 * LINE + STRIP / 2 : LINE + TERMS * (STRIP + OWN)) * sizeof(Real) + 16);
+    static constexpr int ROWS = rows_of((ALONE ? 2 * LINE + STRIP / 2 : LINE + TERMS * (STRIP + PER_LANE)) * sizeof(Real) + 16);
     static constexpr int APART = ALONE ? ROWS / 2 : ROWS;  // lines of results that lie apart, at a time
-    static constexpr int SEGMENT = ALONE ? OWN : STRIP * ROWS / LANES;
+    static constexpr int SEGMENT = ALONE ? PER_LANE : STRIP * ROWS / LANES;
     static __device__ constexpr int down(int term) { return term ? ACROSS : DOWN; }
     static __device__ constexpr int across(int term) { return term ? DOWN : ACROSS; }
 
@@ -89,7 +89,7 @@ template <int DOWN, int ACROSS> struct Near {
             if ((k == 0 || at == 0) && number < (FIRST + COUNT - 1) / EACH) words[(number + 1) % 2] = from[number + 1];
             const unsigned word = words[number % 2];
             spread<TAPS, STEP>(WEIGHED ? factor_in(word, at, By()) : value_in(word, at), weights, k, found);
-            if (done >= 0 && done % OWN == OWN - 1) to[done / OWN] = quad_of(found + done - OWN + 1);
+            if (done >= 0 && done % PER_LANE == PER_LANE - 1) to[done / PER_LANE] = quad_of(found + done - PER_LANE + 1);
         }
     }
     static __device__ __forceinline__ Quad quad_of(const Real* values) {
@@ -98,7 +98,7 @@ template <int DOWN, int ACROSS> struct Near {
 
     __device__ __forceinline__ void sum_rows() {
         const Rows weights = rows();
-        const int y = threadIdx.x % ROWS, segment = threadIdx.x % LANES / ROWS, at = segment * (SEGMENT / OWN);
+        const int y = threadIdx.x % ROWS, segment = threadIdx.x % LANES / ROWS, at = segment * (SEGMENT / PER_LANE);
         const unsigned* const from = seen[0].line(y) + segment * (SEGMENT / EACH);
         sum_row<across(0)>(from, weights.first, &sums[0][y][at]);
         if constexpr (TERMS > 1) sum_row<across(1)>(from, weights.second, &sums[TERMS - 1][y][at]);
@@ -108,18 +108,18 @@ template <int DOWN, int ACROSS> struct Near {
     // The columns: what a line adds to the sums of a thread's own values.
     template <int TERM, int KEPT, int COUNT>
     static __device__ __forceinline__ void add_line(const Quad& own, int line, const Real (&weights)[KEPT],
-                                                    Real (&running)[OWN][COUNT]) {
+                                                    Real (&running)[PER_LANE][COUNT]) {
         constexpr int TAPS = down(TERM), LATE = (MOST - TAPS) / 2;
 #pragma unroll
-        for (int k = 0; k < OWN; k++) spread<TAPS, 1>(own.values[k], weights, line + MOST - 1 - LATE, running[k]);
+        for (int k = 0; k < PER_LANE; k++) spread<TAPS, 1>(own.values[k], weights, line + MOST - 1 - LATE, running[k]);
     }
     template <int COUNT>
     __device__ __forceinline__ void add_line(int turn, int line, const Rows& rows, const Columns& columns,
-                                             Real (&running)[TERMS][OWN][COUNT]) const {
+                                             Real (&running)[TERMS][PER_LANE][COUNT]) const {
         const int lane = threadIdx.x % LANES;
         Quad own, other;
         if constexpr (ALONE) {
-            const unsigned* const from = seen[turn].line(line) + lane * (OWN / EACH);
+            const unsigned* const from = seen[turn].line(line) + lane * (PER_LANE / EACH);
             sum_row<across(0)>(from, rows.first, &own);
             if constexpr (TERMS > 1) sum_row<across(1)>(from, rows.second, &other);
         } else {
@@ -130,83 +130,83 @@ template <int DOWN, int ACROSS> struct Near {
         if constexpr (TERMS > 1) add_line<TERMS - 1>(other, line, columns.second, running[TERMS - 1]);
     }
 
-    __device__ __forceinline__ void make(const Known& known, const Row& of_image, const Strip& strip) {
+    __device__ __forceinline__ void make(const ImageInfo& info, const Row& of_image, const Strip& strip) {
         const Row row = of_image;  // by value: else it is read again after each result that is written
-        const unsigned lines = strip.own() < known.made.length ? strip.tall : 0;
-        Real running[TERMS][OWN][MOST - 1 + ROWS];
+        const unsigned lines = strip.first_value() < info.output.length ? strip.tall : 0;
+        Real running[TERMS][PER_LANE][MOST - 1 + ROWS];
 #pragma unroll
-        for (int e = 0; e < TERMS * OWN * (MOST - 1); e++)
-            running[e / OWN / (MOST - 1)][e / (MOST - 1) % OWN][e % (MOST - 1)] = 0.0f;
+        for (int e = 0; e < TERMS * PER_LANE * (MOST - 1); e++)
+            running[e / PER_LANE / (MOST - 1)][e / (MOST - 1) % PER_LANE][e % (MOST - 1)] = 0.0f;
         const auto finish = [&](int k, int x, Real center) {
-            return finished(sums[0][k][x / OWN].values[x % OWN], center, row);
+            return finished(sums[0][k][x / PER_LANE].values[x % PER_LANE], center, row);
         };
         int turn = 0;
         __syncwarp();
         take_weights(of_image);
-        seen[0].ask(known, strip, strip.top - REACH);
+        seen[0].prefetch(info, strip, strip.top - REACH);
 #pragma unroll 1
         for (int line = 1 - MOST; line < strip.tall; line += ROWS, turn ^= ALONE) {
             const int first = strip.top + line + MOST - 1 - REACH;
-            seen[turn].wait(known, strip, first);
+            seen[turn].wait(info, strip, first);
             if constexpr (!ALONE) sum_rows();
-            if (line + ROWS < strip.tall) seen[turn ^ ALONE].ask(known, strip, first + ROWS);
-            Address from = known.given.beside_at(strip.channel, strip.top + line, strip.own());
-            Address to = known.made.beside_at(strip.channel, strip.top + line, strip.own());
-            const bool quick = known.quick;
+            if (line + ROWS < strip.tall) seen[turn ^ ALONE].prefetch(info, strip, first + ROWS);
+            Address from = info.input.contiguous_at(strip.channel, strip.top + line, strip.first_value());
+            Address to = info.output.contiguous_at(strip.channel, strip.top + line, strip.first_value());
+            const bool aligned = info.aligned;
             const Rows rows = ALONE ? this->rows() : Rows{};
             const Columns columns = this->columns();
 #pragma unroll
-            for (int k = 0; k < ROWS; k++, from += known.given.line, to += known.made.line) {
+            for (int k = 0; k < ROWS; k++, from += info.input.line, to += info.output.line) {
                 add_line(turn, k, rows, columns, running);
-                Real values[OWN], centers[OWN];
+                Real values[PER_LANE], centers[PER_LANE];
 #pragma unroll
-                for (int i = 0; i < OWN; i++) {
+                for (int i = 0; i < PER_LANE; i++) {
                     values[i] = running[0][i][k];
                     if (TERMS > 1) values[i] = values[i] + running[TERMS - 1][i][k];
                 }
-                if (!opaque(quick)) {
+                if (!opaque(aligned)) {
                     sums[0][k % APART][threadIdx.x % LANES] = quad_of(values);
-                    if (k % APART == APART - 1) give_apart<APART>(known, strip, line + k + 1 - APART, finish);
+                    if (k % APART == APART - 1) store_unaligned<APART>(info, strip, line + k + 1 - APART, finish);
                 } else if ((unsigned)(line + k) < lines) {
-                    take_own(from, centers);
+                    load_values(from, centers);
 #pragma unroll
-                    for (int i = 0; i < OWN; i++) values[i] = finished(values[i], centers[i], row);
-                    give_own(to, values);
+                    for (int i = 0; i < PER_LANE; i++) values[i] = finished(values[i], centers[i], row);
+                    store_values(to, values);
                 }
             }
 #pragma unroll
-            for (int e = 0; e < TERMS * OWN * (MOST - 1); e++) {
-                Real(&sums)[MOST - 1 + ROWS] = running[e / OWN / (MOST - 1)][e / (MOST - 1) % OWN];
+            for (int e = 0; e < TERMS * PER_LANE * (MOST - 1); e++) {
+                Real(&sums)[MOST - 1 + ROWS] = running[e / PER_LANE / (MOST - 1)][e / (MOST - 1) % PER_LANE];
                 sums[e % (MOST - 1)] = sums[e % (MOST - 1) + ROWS];
             }
         }
     }
 };
 
-template <int DOWN, int ACROSS> __device__ __forceinline__ void make_near(const Image& image, const Known& known, Room& room) {
+template <int DOWN, int ACROSS> __device__ __forceinline__ void make_near(const Image& image, const ImageInfo& info, WarpMemory& memory) {
     typedef Near<DOWN, ACROSS> Here;
     static_assert(sizeof(Here) <= BYTES, "fits");
-    Here& here = *(Here*)&room;
-    for_strips<Here::ROWS, Here::MOST - 1>(known, [&](const Strip& strip) { here.make(known, image.row, strip); });
+    Here& here = *(Here*)&memory;
+    for_strips<Here::ROWS, Here::MOST - 1>(info, [&](const Strip& strip) { here.make(info, image.row, strip); });
 }
 
 KERNEL(MANY_REGISTERS ? 2 : 3, few) {
-    for_image(job, 0, [](const Image& image, const Known& known, Room& room) {
-        if (!image.row.acts) return leave(known);
-        make_near<3, TERMS == 1 ? 3 : 1>(image, known, room);
+    for_image(job, 0, [](const Image& image, const ImageInfo& info, WarpMemory& memory) {
+        if (!image.row.acts) return copy_strips(info);
+        make_near<3, TERMS == 1 ? 3 : 1>(image, info, memory);
     });
 }
 
 KERNEL(2, near) {
-    for_image(job, 1, [](const Image& image, const Known& known, Room& room) {
+    for_image(job, 1, [](const Image& image, const ImageInfo& info, WarpMemory& memory) {
         if constexpr (TERMS > 1) {
-            make_near<3, 3>(image, known, room);
+            make_near<3, 3>(image, info, memory);
         } else {
             constexpr int OTHER = WEIGHED ? 11 : 5;
             if (image.row.taps[0] == 7)
-                make_near<7, 7>(image, known, room);
+                make_near<7, 7>(image, info, memory);
             else
-                make_near<OTHER, OTHER>(image, known, room);
+                make_near<OTHER, OTHER>(image, info, memory);
         }
     });
 }
@@ -223,7 +223,7 @@ struct Shared {
         for (int first = 0; first < lines; first += LANES) {
             const int count = min(LANES, lines - first);
             const Tile seen = {tile.top - tall / 2 + first, tile.left - wide / 2, count, tile.wide + wide - 1};
-            take<1, PITCH, 0, LANES>(image, channel, seen, taken, [](Real value) { return value; });
+            load_tile<1, PITCH, 0, LANES>(image, channel, seen, taken, [](Real value) { return value; });
             // so many threads beside each other that few have nothing to do
             const int bits = count > 16 ? 5 : count > 8 ? 4 : 3;
             const int y = threadIdx.x & ((1 << bits) - 1), x = (threadIdx.x >> bits) * SHARE;

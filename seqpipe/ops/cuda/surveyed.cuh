@@ -47,7 +47,7 @@ constexpr int TABLES = LUMA ? 1 : CHANNELS;
 // Of four pixels; ends are levels at first, counted from the other end for the lowest.
 __device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& found) {
     Real values[FOUR * CHANNELS];
-    if (LUMA) words.give(values);
+    if (LUMA) words.unpack(values);
 #pragma unroll
     for (int number = 0; number < FOUR; number++) {
         if constexpr (LUMA) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void find(const Words<0, CHANNELS>& words, Found& fou
 
 __device__ __forceinline__ Found survey_of(const Image& image, int) {
     Found found = {};
-    for_fours(image, together(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
+    for_fours(image, contiguous(image), blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS,
         [&](const Image& image, unsigned four) {
             Words<0, CHANNELS> words;
             words.read(image.in, four);

@@ -59,8 +59,8 @@ __device__ __forceinline__ void make(const Image& image, int y, int x) {
     const Real* m = image.row.matrix;
     const Real divisor = m[6] * column + m[7] * line + m[8], fill = image.row.fill;
     const int kind = image.row.kind, count = kind == 2 ? 4 : kind + 1;
-    const Taps across = taps_at(place_at(m, column, line, divisor), kind);
-    const Taps down = taps_at(place_at(m + 3, column, line, divisor), kind);
+    const Taps across = taps_at(coordinate_at(m, column, line, divisor), kind);
+    const Taps down = taps_at(coordinate_at(m + 3, column, line, divisor), kind);
     const int width = image.item.in_width, height = image.item.in_height;
     const bool repeats = fill.v != fill.v;
     for (int channel = 0; channel < CHANNELS_OF(image); channel += TOGETHER) {
@@ -165,7 +165,7 @@ template <int COUNT> __device__ __forceinline__ void weigh(Real fill, Taps acros
 }
 
 // Stores values that are `step` bytes apart; three bytes are made at once.
-__device__ __forceinline__ void give(Address to, long long step, const Real (&values)[CHANNELS]) {
+__device__ __forceinline__ void store_pixel(Address to, long long step, const Real (&values)[CHANNELS]) {
     if constexpr (OUT == 0 && CHANNELS == 3) {
         const unsigned bytes = word_of(values[0], values[1], values[2], 0.0f);
 #pragma unroll
@@ -199,7 +199,7 @@ template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(co
                 continue;
             }
         }
-        const Taps across = taps_at(held(from_x), KIND), down = taps_at(held(from_y), KIND);
+        const Taps across = taps_at(clamp_coordinate(from_x), KIND), down = taps_at(clamp_coordinate(from_y), KIND);
         const int right = across.first + COUNT - 1, bottom = down.first + COUNT - 1;
         Real totals[CHANNELS];
         if (is_inside(across.first, plain.width - COUNT + 1) && is_inside(down.first, plain.height - COUNT + 1)) {
@@ -214,7 +214,7 @@ template <int KIND, bool FLAT> __device__ __forceinline__ unsigned make_plain(co
             left |= 1u << k;
             continue;
         }
-        give(image.to(y, x), plain.plane, totals);
+        store_pixel(image.to(y, x), plain.plane, totals);
     }
     return left;
 }

@@ -20,7 +20,7 @@ constexpr long long NOWHERE = 1ll << 63;
 
 // Lines from `top` on, columns from `left` on, of some channels, to planes of PLANE numbers each. ROOM is for how many lines.
 template <int CHANNELS_AT_ONCE, int PITCH, int PLANE, int ROOM, class T, class Make>
-__device__ __forceinline__ void take(const Image& image, int channel, Tile part, T* to, Make make) {
+__device__ __forceinline__ void load_tile(const Image& image, int channel, Tile part, T* to, Make make) {
     __shared__ long long lines[ROOM];
     const int border = (int)image.row.edge.v;
     const long long* const strides = image.item.in_strides;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void take(const Image& image, int channel, Tile part,
 
 // The tile's results, which stand where `take` puts values.
 template <int CHANNELS_AT_ONCE, int PITCH, int PLANE, class T, class Make>
-__device__ __forceinline__ void give(const Image& image, int channel, Tile tile, const T* from, Make make) {
+__device__ __forceinline__ void store_tile(const Image& image, int channel, Tile tile, const T* from, Make make) {
     const long long* const strides = image.item.out_strides;
     for (int e = threadIdx.x % LANES; e < tile.wide * CHANNELS_AT_ONCE; e += LANES) {
         const int x = e / CHANNELS_AT_ONCE, k = e % CHANNELS_AT_ONCE;

@@ -61,14 +61,14 @@ class _Regions(Op, register=False):
         Raises:
             ParameterError: the number of values is not that of the channels.
         """
-        found = self.fill_value
-        if len(found) > 1 and (len(found) != spec.channels or len(found) > _LEVELS):
+        result = self.fill_value
+        if len(result) > 1 and (len(result) != spec.channels or len(result) > _LEVELS):
             raise ParameterError(
-                f"fill_value has {len(found)} values for {spec.channels} channels",
+                f"fill_value has {len(result)} values for {spec.channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_LEVELS} channels",
             )
-        return {"levels": np.resize(found, _LEVELS) if len(found) == 1 else (*found, 0, 0, 0)[:_LEVELS]}
+        return {"levels": np.resize(result, _LEVELS) if len(result) == 1 else (*result, 0, 0, 0)[:_LEVELS]}
 
     def reference(self, x: Array, p: Any) -> Array:
         """Return a copy with filled boxes."""
@@ -76,7 +76,7 @@ class _Regions(Op, register=False):
         # with more channels, all have one value
         levels = p.levels[: x.shape[-1]] if x.shape[-1] <= _LEVELS else p.levels[0]
         for box in self.boxes(p, *x.shape[1:3]).tolist():
-            top, left, bottom, right = (max(place, 0) for place in box)
+            top, left, bottom, right = (max(corner, 0) for corner in box)
             put(out[:, top:bottom, left:right], levels)
         return out
 
@@ -91,11 +91,11 @@ class _Regions(Op, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""
-        made = np.zeros(len(rows), _ROW)
-        made["acts"], made["levels"] = rows["acts"], rows["levels"]
+        result = np.zeros(len(rows), _ROW)
+        result["acts"], result["levels"] = rows["acts"], rows["levels"]
         boxes = self.boxes(values_of_all(rows), spec.height, spec.width).reshape(len(rows), -1)
-        made["count"], made["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
-        return made
+        result["count"], result["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
+        return result
 
     body = Body("erased")
 
@@ -180,8 +180,8 @@ class Erase(_Regions):
         )
         start = anchor - shape / 2 if self.centered_anchor else anchor
         reach = np.concatenate([start, start + shape], axis=-1)
-        found: IntArray = np.floor(np.clip(reach, -1, 2.0**30)).astype(np.int64)
-        return found
+        result: IntArray = np.floor(np.clip(reach, -1, 2.0**30)).astype(np.int64)
+        return result
 
 
 class RandomErasing(_Regions):

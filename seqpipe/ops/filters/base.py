@@ -147,8 +147,8 @@ class Separable(Neighbors, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows with their weights."""
-        made = widened(rows, self.kernel_dtype())
-        weights = made["weights"].reshape(len(rows), -1, self.most_taps)
+        result = widened(rows, self.kernel_dtype())
+        weights = result["weights"].reshape(len(rows), -1, self.most_taps)
         kind = self.traits.body.kind if self.traits.body else ""
         reach = _REACH.get(kind, {})
         # pad with a weight of 0 at both ends, which changes no finite sum, so that two kernels suffice
@@ -157,10 +157,10 @@ class Separable(Neighbors, register=False):
             terms = [one for term in self.weights(values_of(row)) for one in term]
             more = int(longer and tuple(map(len, terms)) in ((5, 5), (9, 9)))
             for place, one in enumerate(terms):
-                made["taps"][number, place] = len(one) + 2 * more
+                result["taps"][number, place] = len(one) + 2 * more
                 weights[number, place, more : more + len(one)] = one
-            made["reach"][number] = row["acts"] and reach.get(tuple(made["taps"][number].tolist()), 2)
-        return made
+            result["reach"][number] = row["acts"] and reach.get(tuple(result["taps"][number].tolist()), 2)
+        return result
 
 
 def with_reach(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
@@ -171,8 +171,8 @@ def with_reach(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
 def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
     """Apply a function of OpenCV to each frame of ``(F, H, W, C)``, and restore a last axis of one."""
     if len(x) == 1:
-        found: Array = make(x[0])
-        return found.reshape(x.shape)
+        result: Array = make(x[0])
+        return result.reshape(x.shape)
     return np.stack([make(frame) for frame in x]).reshape(x.shape)
 
 
@@ -203,10 +203,10 @@ def _swept(x: Array, weights: Weights, axis: int) -> Array:
     length = x.shape[axis] - len(weights) + 1
     if len(weights) == 1:
         return x * weights[0]
-    place: list[Any] = [slice(None)] * x.ndim
-    place[axis] = slice(0, length)
-    total = x[tuple(place)] * weights[0]
+    index: list[Any] = [slice(None)] * x.ndim
+    index[axis] = slice(0, length)
+    total = x[tuple(index)] * weights[0]
     for k, weight in enumerate(weights[1:], 1):
-        place[axis] = slice(k, k + length)
-        total += x[tuple(place)] * weight
+        index[axis] = slice(k, k + length)
+        total += x[tuple(index)] * weight
     return total

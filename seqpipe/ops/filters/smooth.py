@@ -85,9 +85,9 @@ class _Gaussian(Separable, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; fixed-point filters have their own kernel."""
-        made = super().kernel_rows(rows, spec)
-        made["reach"][rows["steps"] > 0] = _BANDED
-        return made
+        result = super().kernel_rows(rows, spec)
+        result["reach"][rows["steps"] > 0] = _BANDED
+        return result
 
 
 @lru_cache(maxsize=256)

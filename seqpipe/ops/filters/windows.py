@@ -128,14 +128,14 @@ class Filter(Neighbors):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """Return the dtype of a row with the kernel."""
-        places = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
-        return with_reach(cls.block_dtype(), *places, ("weights", np.float32, (_MOST_WEIGHTS,)))
+        pairs = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
+        return with_reach(cls.block_dtype(), *pairs, ("weights", np.float32, (_MOST_WEIGHTS,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
-        made = widened(rows, self.kernel_dtype())
+        result = widened(rows, self.kernel_dtype())
         weights = np.array(self.kernel, np.float32).ravel()
-        made["window"], made["anchor"], made["weights"][:, : weights.size] = (
+        result["window"], result["anchor"], result["weights"][:, : weights.size] = (
             self._window,
             self._center,
             weights,
@@ -144,8 +144,8 @@ class Filter(Neighbors):
             self._center == (self._window[0] // 2, self._window[1] // 2)
             and np.abs(weights).max() < _MOST_WEIGHT
         )
-        made["reach"] = made["acts"] * (_REACH.get(self._window, 2) if short else 2)
-        return made
+        result["reach"] = result["acts"] * (_REACH.get(self._window, 2) if short else 2)
+        return result
 
     body = Body("filter")
 
@@ -174,8 +174,8 @@ class MedianBlur(Neighbors):
         around = self.padded(x, p, (size, size))
         windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), (1, 2))
         middle = size * size // 2
-        found: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
-        return found
+        result: Array = np.partition(windows.reshape(*x.shape, size * size), middle, axis=-1)[..., middle]
+        return result
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Compute by OpenCV if it supports the window and the dtype."""
@@ -190,8 +190,8 @@ class MedianBlur(Neighbors):
         around = np.ascontiguousarray(padded, np.uint8 if p.bits == 8 else np.float32)
         half = size // 2
         inner = slice(half, half + x.shape[1]), slice(half, half + x.shape[2])
-        found = [cv2.medianBlur(frame, size)[inner] for frame in around]
-        return np.stack(found).reshape(x.shape).astype(np.float32)
+        result = [cv2.medianBlur(frame, size)[inner] for frame in around]
+        return np.stack(result).reshape(x.shape).astype(np.float32)
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -200,8 +200,8 @@ class MedianBlur(Neighbors):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
-        made = widened(rows, self.kernel_dtype())
-        made["reach"] = made["acts"] * (made["window_size"] != 3)
-        return made
+        result = widened(rows, self.kernel_dtype())
+        result["reach"] = result["acts"] * (result["window_size"] != 3)
+        return result
 
     body = Body("median")

@@ -134,13 +134,13 @@ class Geometry(Op, register=False):
         if found is None or last != key:  # a call asks for the sizes first, and then for the matrices
             found = (self._all_rows if self.traits.maps_rows else self._row_by_row)(rows, height, width)
             self.__dict__["_last"] = key, found
-        made: Mappings = found
-        return made
+        result: Mappings = found
+        return result
 
     def _row_by_row(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         unmoved = Mapping.identity(height, width)
-        found = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
-        return Mappings(np.array([one.matrix for one in found]), [(one.height, one.width) for one in found])
+        result = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
+        return Mappings(np.array([one.matrix for one in result]), [(one.height, one.width) for one in result])
 
     def _all_rows(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
@@ -229,9 +229,9 @@ class Geometry(Op, register=False):
             ParameterError: the images have more rows or columns than float32 matrices support.
         """
         check_sides(self, spec.height, spec.width)
-        made = np.zeros(len(rows), self.kernel_dtype())
-        made["matrix"] = self.mappings(rows, spec).matrices
-        return made
+        result = np.zeros(len(rows), self.kernel_dtype())
+        result["matrix"] = self.mappings(rows, spec).matrices
+        return result
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
         """Return the affine of a volume's result.
@@ -274,9 +274,9 @@ class Nearest(Geometry, register=False):
     @classmethod
     def of(cls, op: Geometry) -> Nearest:
         """Return the variant of an operator; it takes the operator's parameters."""
-        made = cls()
-        made.__dict__["_op"] = op
-        return made
+        result = cls()
+        result.__dict__["_op"] = op
+        return result
 
     def _keeps_pixels(self) -> bool:
         """Return False: the wrapped operator is not known yet when this is called."""

@@ -79,12 +79,12 @@ class Canvas(Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the whole image where the operator does not act."""
-        made = np.zeros(len(rows), _ROW)
-        made["fill"] = _bits_of(self._fill_values(spec.channels, np.dtype(spec.dtype)))
+        result = np.zeros(len(rows), _ROW)
+        result["fill"] = _bits_of(self._fill_values(spec.channels, np.dtype(spec.dtype)))
         matrices = self.mappings(rows, spec).matrices
-        made["top"], made["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
-        made["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
-        return made
+        result["top"], result["left"] = matrices[:, 1, 2], matrices[:, 0, 2]
+        result["border"] = np.where(rows["acts"], FILL_MODES.index(self.beyond), 0)
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Gather the source row and column of each pixel, and the fill value where there is none."""
@@ -121,14 +121,14 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: it is empty, or too far from the images.
         """
-        found = CanvasWindow(*window)
-        if found.height < 1 or found.width < 1 or min(found) <= -_FAR or max(found) >= _FAR:
+        result = CanvasWindow(*window)
+        if result.height < 1 or result.width < 1 or min(result) <= -_FAR or max(result) >= _FAR:
             raise ParameterError(
-                f"a window of {found.height}×{found.width} pixels from row {found.top} and column {found.left}",
+                f"a window of {result.height}×{result.width} pixels from row {result.top} and column {result.left}",
                 source=self.name,
                 allowed=f"windows of one pixel or more, less than {_FAR} pixels away",
             )
-        return found
+        return result
 
     def _fill_values(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the fill value of each channel in a dtype, or one for all.
@@ -136,17 +136,17 @@ class Canvas(Geometry, register=False):
         Raises:
             ParameterError: there are values for more channels than kernels support.
         """
-        given = self.fill_value
-        if len(given) > _OWN:
+        fill_value = self.fill_value
+        if len(fill_value) > _OWN:
             raise ParameterError(
-                f"fill_value has {len(given)} values for {channels} channels",
+                f"fill_value has {len(fill_value)} values for {channels} channels",
                 source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
         cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})
         found = cached.get(dtype)
         if found is None:
-            found = cached[dtype] = typed(np.asarray(given, np.float64), dtype)
+            found = cached[dtype] = typed(np.asarray(fill_value, np.float64), dtype)
             found.flags.writeable = False
         return found
 
@@ -167,8 +167,8 @@ def _surrounded(x: Array, out: Array, window: CanvasWindow, mode: FillMode) -> A
         (lines, window.left, width, x, 2),
         (out, window.top, height, lines, 1),
     ):
-        places = source_indices(start, into.shape[axis], length, mode)
-        beyond = np.flatnonzero(places != np.arange(start, start + len(places)))
+        indices = source_indices(start, into.shape[axis], length, mode)
+        beyond = np.flatnonzero(indices != np.arange(start, start + len(indices)))
         at = (slice(None),) * axis
-        into[(*at, beyond)] = source[(*at, places[beyond])]
+        into[(*at, beyond)] = source[(*at, indices[beyond])]
     return out

@@ -41,8 +41,8 @@ class Crop(Windowed, Geometry):
         Raises:
             ParameterError: the window is larger than the images.
         """
-        place = (float(p.crop_pos_x), float(p.crop_pos_y))
-        return window_of(self.crop, place, height, width, self.name)
+        position = (float(p.crop_pos_x), float(p.crop_pos_y))
+        return window_of(self.crop, position, height, width, self.name)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Return the window."""

@@ -17,8 +17,8 @@ from .resampling import Float32Array, cubic
 __all__ = [
     "KINDS",
     "InterpolationKind",
+    "coordinates_of",
     "interpolated",
-    "places_of",
     "quickly_interpolated",
     "remap_is_exact",
     "remapped",
@@ -32,7 +32,7 @@ _WORK: Final = struct.Struct("2Q11q10d")  # as in warp.c
 _FAR: Final = np.float32(1 << 24)  # limit of coordinates, so that their integers fit 32 bits
 
 
-def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
+def coordinates_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
     """Return the source points of the pixels of a result: x and y, float32 ``(height, width)`` each.
 
     Args:
@@ -46,7 +46,7 @@ def places_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Arr
     m = matrix
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x, y, divisor = (m[i, 0] * column + m[i, 1] * line + m[i, 2] for i in range(3))
-        along, down = (np.fmin(np.fmax(place / divisor, -_FAR), _FAR) for place in (x, y))
+        along, down = (np.fmin(np.fmax(coordinates / divisor, -_FAR), _FAR) for coordinates in (x, y))
     return along, down
 
 
@@ -86,13 +86,13 @@ def interpolated(
     return library.ascontiguousarray(total.transpose(0, 2, 3, 1))
 
 
-def _taps(places: Float32Array, length: int, kind: InterpolationKind) -> _Taps:
+def _taps(coordinates: Float32Array, length: int, kind: InterpolationKind) -> _Taps:
     half, one = np.float32(0.5), np.float32(1)
     if kind == "nearest":
-        at, weights = np.floor(places)[None], np.ones((1, *places.shape), np.float32)
+        at, weights = np.floor(coordinates)[None], np.ones((1, *coordinates.shape), np.float32)
     else:
-        first = np.floor(places - half)
-        part = places - half - first
+        first = np.floor(coordinates - half)
+        part = coordinates - half - first
         if kind == "linear":
             at, weights = np.stack([first, first + one]), np.stack([one - part, part])
         else:
@@ -114,7 +114,7 @@ def quickly_interpolated(
 
     Args:
         x: images ``(F, H, W, C)`` in main memory.
-        matrix: as :func:`places_of` takes it.
+        matrix: as :func:`coordinates_of` takes it.
         size: rows and columns of the result.
         kind: of the interpolation.
         fill: the value outside; None repeats the pixels at the border.
@@ -154,11 +154,11 @@ def remapped(
     out = np.empty((len(x), *along.shape, x.shape[3]), np.float32)
     border = cv2.BORDER_REPLICATE if fill is None else cv2.BORDER_CONSTANT
     half = np.float32(0.5)
-    places = along - half, down - half
+    coordinates = along - half, down - half
     for image, into in zip(x, out, strict=True):
         found = cv2.remap(
             np.ascontiguousarray(image),
-            *places,
+            *coordinates,
             cv2.INTER_LINEAR,
             borderMode=border,
             borderValue=(fill or 0.0,) * 4,
@@ -173,6 +173,6 @@ def remap_is_exact(channels: int) -> bool:
     import cv2
 
     ramp = np.tile(np.arange(64, dtype=np.float32)[:, None], (64, 1, channels))
-    place = np.full((16, 16), 20.01, np.float32)
-    found = cv2.remap(ramp, place, place.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
-    return bool(np.abs(found - np.float32(20.01)).max() < 1e-3)
+    coordinates = np.full((16, 16), 20.01, np.float32)
+    result = cv2.remap(ramp, coordinates, coordinates.copy(), cv2.INTER_LINEAR)  # 5.0 takes no array for both
+    return bool(np.abs(result - np.float32(20.01)).max() < 1e-3)

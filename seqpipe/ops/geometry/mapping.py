@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 from ...errors import ParameterError
-from .interpolate import places_of
+from .interpolate import coordinates_of
 
 __all__ = ["Mapping", "Mappings", "scaling", "spacing_of"]
 
@@ -37,24 +37,24 @@ class Mapping(NamedTuple):
         """Return this map followed by another one."""
         return Mapping(self.matrix @ later.matrix, later.height, later.width)
 
-    def source(self, places: npt.ArrayLike) -> FloatArray:
+    def source(self, points: npt.ArrayLike) -> FloatArray:
         """Map points of the result to the source.
 
         Args:
-            places: ``(…, 2)``, x and y in pixels.
+            points: ``(…, 2)``, x and y in pixels.
         """
-        return _projected(self.matrix, np.asarray(places, np.float64))
+        return _projected(self.matrix, np.asarray(points, np.float64))
 
-    def points(self, places: npt.ArrayLike) -> FloatArray:
+    def points(self, points: npt.ArrayLike) -> FloatArray:
         """Map points of the source to the result.
 
         Args:
-            places: ``(…, 2)``, x and y in pixels.
+            points: ``(…, 2)``, x and y in pixels.
 
         Raises:
             ParameterError: the map has no inverse.
         """
-        return _projected(self._inverse(), np.asarray(places, np.float64))
+        return _projected(self._inverse(), np.asarray(points, np.float64))
 
     def boxes(self, boxes: npt.ArrayLike) -> FloatArray:
         """Return the smallest axis-aligned boxes around the mapped boxes of the source, not clipped to the result.
@@ -65,13 +65,13 @@ class Mapping(NamedTuple):
         Args:
             boxes: ``(…, 4)``, left, top, right and bottom in pixels.
         """
-        given = np.asarray(boxes, np.float64)
-        corners = np.stack([given[..., [x, y]] for x, y in ((0, 1), (0, 3), (2, 3), (2, 1))], axis=-2)
+        sides = np.asarray(boxes, np.float64)
+        corners = np.stack([sides[..., [x, y]] for x, y in ((0, 1), (0, 3), (2, 3), (2, 1))], axis=-2)
         moved = _homogeneous(self._inverse(), corners)
         across = _across_horizon(moved)
-        result = np.empty(given.shape)
-        places = moved[~across][..., :2] / moved[~across][..., 2:]
-        result[~across] = np.concatenate([places.min(axis=-2), places.max(axis=-2)], axis=-1)
+        result = np.empty(sides.shape)
+        corner_points = moved[~across][..., :2] / moved[~across][..., 2:]
+        result[~across] = np.concatenate([corner_points.min(axis=-2), corner_points.max(axis=-2)], axis=-1)
         result[across] = [_shown_box(one, self.height, self.width) for one in moved[across]] or 0
         return result
 
@@ -117,8 +117,8 @@ class Mapping(NamedTuple):
         Coordinates are float32, as in kernels and interpolation, so that at pixel borders labels are taken from the
         same pixels as images.
         """
-        places = places_of(self.matrix.astype(np.float32), self.height, self.width)
-        source = np.floor(np.stack(places, axis=-1)).astype(np.int64)
+        coordinates = coordinates_of(self.matrix.astype(np.float32), self.height, self.width)
+        source = np.floor(np.stack(coordinates, axis=-1)).astype(np.int64)
         height, width = x.shape[-3:-1]
         inside = (source >= 0).all(-1) & (source[..., 0] < width) & (source[..., 1] < height)
         at = np.where(inside[..., None], source, 0)
@@ -185,13 +185,13 @@ def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
     return spacing
 
 
-def _homogeneous(matrix: FloatArray, places: FloatArray) -> FloatArray:
-    result: FloatArray = np.concatenate([places, np.ones_like(places[..., :1])], axis=-1) @ matrix.T
+def _homogeneous(matrix: FloatArray, points: FloatArray) -> FloatArray:
+    result: FloatArray = np.concatenate([points, np.ones_like(points[..., :1])], axis=-1) @ matrix.T
     return result
 
 
-def _projected(matrix: FloatArray, places: FloatArray) -> FloatArray:
-    moved = _homogeneous(matrix, places)
+def _projected(matrix: FloatArray, points: FloatArray) -> FloatArray:
+    moved = _homogeneous(matrix, points)
     result: FloatArray = moved[..., :2] / moved[..., 2:]
     return result
 
@@ -225,10 +225,10 @@ def _shown_box(corners: FloatArray, height: int, width: int) -> FloatArray:
     # with w >= 0, a point is within the result if its product with each border is not negative
     borders = np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, width], [0, -1, height]])
     shown = [_cut(side * corners, borders) for side in (1.0, -1.0)]
-    places = np.concatenate([part[:, :2] / part[:, 2:] for part in shown]).clip(0, (width, height))
-    if not len(places):
+    visible = np.concatenate([part[:, :2] / part[:, 2:] for part in shown]).clip(0, (width, height))
+    if not len(visible):
         return np.zeros(4)
-    return np.concatenate([places.min(axis=0), places.max(axis=0)])
+    return np.concatenate([visible.min(axis=0), visible.max(axis=0)])
 
 
 def _cut(corners: FloatArray, borders: FloatArray) -> FloatArray:

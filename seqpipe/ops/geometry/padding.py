@@ -115,8 +115,8 @@ class Pad(Canvas):
         return self.checked((-top, -left, rows, columns))
 
     def _of_axes(self, values: tuple[int, ...] | None, by_default: int) -> dict[str, int]:
-        given = values or (by_default,)
-        every = given if len(given) > 1 else given * len(self.axis_names)
+        some = values or (by_default,)
+        every = some if len(some) > 1 else some * len(self.axis_names)
         return dict(zip(self.axis_names, every, strict=True))
 
 
@@ -239,7 +239,7 @@ class Slice(Canvas):
             {"end": (1, 1), "shape": (1, 1)},
             "slice: end and shape given; allowed: one of end, rel_end, shape, rel_shape",
         ),
-        ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixels"),
+        ({"shape": (0, 2)}, "shape=0 is not valid; allowed: a number of at least 1 pixel"),
         ({"start": (0, 1, 2)}, "start.* allowed: 2 values, each a number"),
         (
             {"pad_mode": "mirror"},
@@ -305,15 +305,16 @@ def _in_pixels(parts: Any, size: _Pair) -> Any:
     return parts * np.array(size, np.float32)
 
 
-def _rounded(places: Any) -> _Pair:
+def _rounded(positions: Any) -> _Pair:
     """Round halves away from 0, as DALI does; limited to positions that windows may have."""
     first, second = (
-        math.floor(min(abs(place), 2.0**31) + 0.5) * (-1 if place < 0 else 1) for place in places.tolist()
+        math.floor(min(abs(position), 2.0**31) + 0.5) * (-1 if position < 0 else 1)
+        for position in positions.tolist()
     )
     return first, second
 
 
-def _within(places: _Pair, size: _Pair) -> _Pair:
+def _within(positions: _Pair, size: _Pair) -> _Pair:
     """Clip positions to the image."""
-    first, second = (min(max(place, 0), side) for place, side in zip(places, size, strict=True))
+    first, second = (min(max(position, 0), side) for position, side in zip(positions, size, strict=True))
     return first, second

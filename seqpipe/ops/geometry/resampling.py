@@ -39,11 +39,12 @@ FilterName: TypeAlias = Literal["nearest", "linear", "triangular", "cubic", "lan
 FILTERS: Final = ("nearest", "linear", "cubic", "lanczos3", "triangular", "gaussian", "area")
 """Names of filters; triangular is a synonym of linear."""
 
-Compat: TypeAlias = Literal["pillow", "opencv", "tf1"]
+Compat: TypeAlias = Literal["pillow", "opencv", "tf1", "dali"]
 COMPAT: Final[dict[Compat, tuple[FilterName, ...]]] = {
     "pillow": ("nearest", "linear", "triangular", "cubic", "lanczos3"),
     "opencv": ("nearest", "linear", "triangular", "cubic", "area"),
     "tf1": ("nearest", "linear", "triangular", "cubic", "area"),
+    "dali": ("nearest", "linear", "triangular", "cubic", "lanczos3", "gaussian"),
 }
 """Supported conventions of other libraries, and the filters that these have."""
 
@@ -113,8 +114,8 @@ class SampledAxis(NamedTuple):
             step: source pixels per pixel of the result.
             kind: filter.
             antialias: whether the filter is widened when shrinking; pixels outside of the source are then left out, as
-                in Pillow.
-            compat: library whose conventions are used; only Pillow's have antialias.
+                in Pillow, or edge pixels repeated, as in DALI.
+            compat: library whose conventions are used; only those of Pillow and DALI have antialias.
         """
         return _axis(begin, step, kind, antialias, compat)
 
@@ -155,14 +156,15 @@ class Axes(NamedTuple):
         number = _NUMBERS[kind]
         if compat in ("opencv", "tf1"):
             antialias, number = False, _SHARP if kind == "cubic" else number
-        cut = antialias and number > 0
+        widens = antialias and number > 0
+        cut = widens and compat != "dali"
         covered = np.abs(step)
         # one array for all: with so few numbers, the overhead of each NumPy call dominates
         scaled = np.empty((3, *step.shape))
         if kind == "area":
             wide, scale = (covered + 1) / 2, covered / 2
         else:
-            shrunk = np.maximum(covered, 1.0) if cut else np.ones_like(covered)
+            shrunk = np.maximum(covered, 1.0) if widens else np.ones_like(covered)
             wide, scale = _SUPPORT[number] * shrunk, 1 / shrunk
         scaled[0], scaled[1], scaled[2] = begin, step, wide
         scaled *= ONE
@@ -198,8 +200,8 @@ class Axes(NamedTuple):
 
 @lru_cache(maxsize=256)  # most operators use the same axes in every call
 def _axis(begin: float, step: float, kind: FilterName, antialias: bool, compat: Compat | None) -> SampledAxis:
-    made = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
-    return made.each()[0]
+    result = Axes.of(np.array([begin]), np.array([step]), kind, antialias=antialias, compat=compat)
+    return result.each()[0]
 
 
 def _offset(kind: FilterName, step: IntArray, compat: Compat) -> IntArray | int:
@@ -218,12 +220,12 @@ class Taps(NamedTuple):
     """Source pixels and weights of the pixels of one axis.
 
     Attributes:
-        places: ``(taps, size)``, indices of source pixels, within the source.
+        indices: ``(taps, size)``, indices of source pixels, within the source.
         weights: float32, likewise.
         total: float32 ``(size,)``, the sum of the weights of each pixel.
     """
 
-    places: IntArray
+    indices: IntArray
     weights: Float32Array
     total: Float32Array
 
@@ -241,11 +243,11 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     first = (center - axis.reach + ONE // 2) >> 32
     nearest = ((first << 32) + ONE // 2 - center).astype(np.float32) * np.float32(1 / ONE)
     tap = np.arange(axis.taps)[:, None]
-    places = first + tap
-    inside = np.clip(places, 0, length - 1)
+    indices = first + tap
+    inside = np.clip(indices, 0, length - 1)
     weights = weights_of(axis, nearest + tap.astype(np.float32))
     if axis.cut:
-        weights = np.where(places == inside, weights, np.float32(0))
+        weights = np.where(indices == inside, weights, np.float32(0))
     total = np.zeros(size, np.float32)
     for one in weights:
         total += one
@@ -336,10 +338,10 @@ def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
     library = namespace(x)
     on_device = library.asarray
     down: Any = 0
-    for place, weight in zip(rows.places, rows.weights, strict=True):
-        down = down + on_device(weight)[:, None, None] * x[:, on_device(place)]
+    for indices, weight in zip(rows.indices, rows.weights, strict=True):
+        down = down + on_device(weight)[:, None, None] * x[:, on_device(indices)]
     along: Any = 0
-    for place, weight in zip(columns.places, columns.weights, strict=True):
-        along = along + on_device(weight)[:, None] * down[:, :, on_device(place)]
+    for indices, weight in zip(columns.indices, columns.weights, strict=True):
+        along = along + on_device(weight)[:, None] * down[:, :, on_device(indices)]
     part = np.float32(1) / (rows.total[:, None, None] * columns.total[:, None])
     return along * on_device(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...array import Array, namespace
-from .interpolate import places_of
+from .interpolate import coordinates_of
 from .mapping import Mapping
 
 __all__ = ["voted"]
@@ -22,8 +22,8 @@ def voted(x: Array, mapping: Mapping) -> Array:
         mapping: mapping from the result to the source.
     """
     xp, (height, width) = namespace(x), x.shape[1:3]
-    places = places_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
-    across, down = (xp.asarray(place, np.float64) for place in places)
+    coordinates = coordinates_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
+    across, down = (xp.asarray(axis, np.float64) for axis in coordinates)
     across, down = xp.broadcast_arrays(across, down)
     inside = (across >= 0) & (across < width) & (down >= 0) & (down < height)
     columns, rows = xp.where(inside, across, 0) - 0.5, xp.where(inside, down, 0) - 0.5

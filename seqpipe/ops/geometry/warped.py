@@ -20,8 +20,8 @@ from .base import Geometry, Interpolated
 from .interpolate import (
     KINDS,
     InterpolationKind,
+    coordinates_of,
     interpolated,
-    places_of,
     quickly_interpolated,
     remap_is_exact,
     remapped,
@@ -86,16 +86,16 @@ class Warped(OutputSize, Geometry, register=False):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the identity where the operator does not act."""
-        made = np.zeros(len(rows), _ROW)
-        made["matrix"] = self.mappings(rows, spec).matrices
-        made["fill"] = rows["fill_value"]
-        made["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
-        return made
+        result = np.zeros(len(rows), _ROW)
+        result["matrix"] = self.mappings(rows, spec).matrices
+        result["fill"] = rows["fill_value"]
+        result["kind"] = np.where(rows["acts"], KINDS.index(self.interp_type), 0)
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Interpolate at each point."""
-        places = _places_of(self.mapping(p, *x.shape[1:3]))
-        return interpolated(x, *places, self.interp_type, _fill_of(p))
+        coordinates = _coordinates_of(self.mapping(p, *x.shape[1:3]))
+        return interpolated(x, *coordinates, self.interp_type, _fill_of(p))
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Compute in C; integers with linear interpolation by OpenCV, and maps that only shift by copying."""
@@ -108,11 +108,13 @@ class Warped(OutputSize, Geometry, register=False):
         exact = not p.whole or x.dtype.kind == "f" or self.interp_type != "linear"
         if exact or not takes or not remap_is_exact(x.shape[3]):
             matrix, size = mapping.matrix.astype(np.float32), (mapping.height, mapping.width)
-            made = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
-            if made is not None:
-                return made
-            return interpolated(x.astype(np.float32), *_places_of(mapping), self.interp_type, _fill_of(p))
-        return remapped(x.astype(np.float32), *_places_of(mapping), _fill_of(p))
+            result = quickly_interpolated(x, matrix, size, self.interp_type, _fill_of(p))
+            if result is not None:
+                return result
+            return interpolated(
+                x.astype(np.float32), *_coordinates_of(mapping), self.interp_type, _fill_of(p)
+            )
+        return remapped(x.astype(np.float32), *_coordinates_of(mapping), _fill_of(p))
 
     def mapped(self, matrix: FloatArray, height: int, width: int, *, inverse_map: bool) -> Mapping:
         """Return the mapping for the parameter ``matrix``.
@@ -172,14 +174,14 @@ def _shifted(
     return out
 
 
-def _places_of(mapping: Mapping) -> tuple[Any, Any]:
+def _coordinates_of(mapping: Mapping) -> tuple[Any, Any]:
     matrix, height, width = mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width
     return (_few if height * width <= _SMALL else _many)(matrix, height, width)
 
 
 @lru_cache(maxsize=2)  # frames of a sequence are consecutive
 def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
-    return places_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
+    return coordinates_of(np.frombuffer(matrix, np.float32).reshape(3, 3), height, width)
 
 
 _few = lru_cache(maxsize=64)(_many.__wrapped__)

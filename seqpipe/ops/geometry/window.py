@@ -39,13 +39,13 @@ class OutputSize(Declaration, register=False):
 
 
 def window_of(
-    crop: tuple[int, int] | None, place: tuple[float, float], height: int, width: int, source: str
+    crop: tuple[int, int] | None, position: tuple[float, float], height: int, width: int, source: str
 ) -> Mapping:
     """Return the mapping of a window.
 
     Args:
         crop: height and width; None for the whole image.
-        place: relative position: x from 0 at the left to 1 at the right, and y likewise from the top.
+        position: relative position: x from 0 at the left to 1 at the right, and y likewise from the top.
         height: rows of the image.
         width: columns of the image.
         source: name of the operator, for messages.
@@ -64,7 +64,7 @@ def window_of(
     # rounds halves up, as DALI does
     left, top = (
         math.floor(float(part) * margin + 0.5)
-        for part, margin in zip(place, (width - columns, height - rows), strict=True)
+        for part, margin in zip(position, (width - columns, height - rows), strict=True)
     )
     return Mapping(scaling(left, 1, top, 1), rows, columns)
 

@@ -62,12 +62,12 @@ class _OnBoxes(Declaration, register=False):
         Raises:
             ParameterError: the array does not hold boxes, or they are not relative to the image.
         """
-        given: Any = boxes
-        parts = list(given) if isinstance(given, (list, tuple)) else [given]
+        values: Any = boxes
+        parts = list(values) if isinstance(values, (list, tuple)) else [values]
         check_not_empty(self, parts)
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
         found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
-        result: Any = like_container(given, found) if isinstance(given, (list, tuple)) else found[0]
+        result: Any = like_container(values, found) if isinstance(values, (list, tuple)) else found[0]
         return result  # type: ignore[no-any-return]  # of the type of the input
 
     def corners(self, boxes: Any) -> FloatArray:
@@ -88,21 +88,21 @@ class _OnBoxes(Declaration, register=False):
                 source=self.name,
                 allowed=f"{' or '.join(self.traits.dtypes)} (…, 4) in main memory",
             )
-        found = np.array(array, np.float64)
+        result = np.array(array, np.float64)
         if not self.ltrb:
-            found[..., 2:] += found[..., :2]
-        sides = found[..., 2:] >= found[..., :2]
+            result[..., 2:] += result[..., :2]
+        sides = result[..., 2:] >= result[..., :2]
         # NaN fails both comparisons
-        if array.size and not (found.min() >= -_SLACK and found.max() <= 1 + _SLACK and sides.all()):
-            self._refuse(found)
-        return found
+        if array.size and not (result.min() >= -_SLACK and result.max() <= 1 + _SLACK and sides.all()):
+            self._refuse(result)
+        return result
 
-    def like_boxes(self, corners: FloatArray, given: Any) -> Any:
+    def like_boxes(self, corners: FloatArray, boxes: Any) -> Any:
         """Return boxes from left, top, right and bottom in the form and dtype of the given boxes."""
-        found = corners.copy()
+        result = corners.copy()
         if not self.ltrb:
-            found[..., 2:] -= found[..., :2]
-        return like_library(given, found.astype(as_native(given).dtype))
+            result[..., 2:] -= result[..., :2]
+        return like_library(boxes, result.astype(as_native(boxes).dtype))
 
     def _moved(self, boxes: Any, row: np.void) -> Any:
         corners = self.corners(boxes)
@@ -145,11 +145,11 @@ class BbFlip(_OnBoxes):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Mirror the sides."""
-        found = x.copy()
+        result = x.copy()
         for axis, flag in enumerate((p.horizontal, p.vertical)):
             if flag:
-                found[..., [axis, axis + 2]] = 1 - x[..., [axis + 2, axis]]
-        return found
+                result[..., [axis, axis + 2]] = 1 - x[..., [axis + 2, axis]]
+        return result
 
 
 class BboxPaste(_OnBoxes):
@@ -299,8 +299,8 @@ class RandomBboxCrop(_OnBoxes):
     def reference(self, x: Array, p: Any) -> Array:
         """Return boxes relative to the window ``p.window``, clipped to it."""
         begin, size = p.window[_FROM], p.window[_TO] - p.window[_FROM]
-        found: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
-        return found
+        result: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
+        return result
 
     def _sample(self, boxes: Any, labels: Any, epoch: int, index: int) -> BoxCrop:
         corners = self.corners(boxes)
@@ -330,9 +330,9 @@ class RandomBboxCrop(_OnBoxes):
                 return _WHOLE
             left = min(self.num_attempts, self.total_num_attempts - begin)
             for count in (*[_AT_ONCE] * (left // _AT_ONCE), left % _AT_ONCE):
-                found = self._windows.first(rng.random((count, 4)), boxes, threshold) if count else None
-                if found is not None:
-                    return found
+                result = self._windows.first(rng.random((count, 4)), boxes, threshold) if count else None
+                if result is not None:
+                    return result
         return _WHOLE
 
     @cached_property
@@ -368,8 +368,8 @@ class _BboxWindows(NamedTuple):
         suitable = self._suitable(boxes, windows, threshold)
         if not suitable.any():
             return None
-        found: FloatArray = windows[suitable.argmax()]
-        return found
+        result: FloatArray = windows[suitable.argmax()]
+        return result
 
     def _candidates(self, drawn: FloatArray) -> FloatArray:
         """Return the windows ``(M, 4)`` whose aspect ratio is allowed."""
@@ -400,8 +400,8 @@ class _BboxWindows(NamedTuple):
 def _centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
     """Return which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
     centers = (boxes[:, :2] + boxes[:, 2:]) / 2
-    found = (centers >= window[..., :2]) & (centers <= window[..., 2:])
-    return np.asarray(found[..., 0] & found[..., 1])
+    result = (centers >= window[..., :2]) & (centers <= window[..., 2:])
+    return np.asarray(result[..., 0] & result[..., 1])
 
 
 def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
@@ -410,10 +410,10 @@ def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> Float
     sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
     common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
     every = own + all_of_it[..., 0] * all_of_it[..., 1] - common if of_both else own
-    found: FloatArray = np.divide(common, every, out=np.zeros_like(common), where=every > 0)
-    return found
+    result: FloatArray = np.divide(common, every, out=np.zeros_like(common), where=every > 0)
+    return result
 
 
 def _sides(boxes: FloatArray) -> FloatArray:
-    found: FloatArray = boxes[..., 2:] - boxes[..., :2]
-    return found
+    result: FloatArray = boxes[..., 2:] - boxes[..., :2]
+    return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ParameterError
-from ..arrays.base import AddsAxis, HeldArray, Shaping
+from ..arrays.base import AddsAxis, ArrayOperand, Shaping
 from ..core.parameters import param
 from ..core.rounding import typed
 from ..core.spec import MOVED_DTYPES
@@ -53,16 +53,18 @@ class OneHot(AddsAxis, Shaping):
                 "num_classes=0 is not valid", source=self.name, allowed="a whole number of at least 1"
             )
 
-    def held(self, value: Any, layout: str | None = None) -> HeldArray:
+    def as_operand(self, value: Any, layout: str | None = None) -> ArrayOperand:
         """Return labels as an array; a Python integer becomes an array without axes.
 
         Raises:
             ParameterError: the labels are not integers.
         """
-        return super().held(np.asarray(value) if isinstance(value, (int, np.integer)) else value, layout)
+        return super().as_operand(
+            np.asarray(value) if isinstance(value, (int, np.integer)) else value, layout
+        )
 
-    def shaped(self, held: HeldArray) -> tuple[Array, str]:
+    def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return the on value where the class is the label."""
-        axis, letters = self.new_axis(held, self.axis)
+        axis, letters = self.new_axis(operand, self.axis)
         values = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
-        return one_hot(held.array, axis, self.num_classes, values), letters
+        return one_hot(operand.array, axis, self.num_classes, values), letters

@@ -38,9 +38,9 @@ def one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) ->
     """
     library = namespace(labels)
     if library is not np:
-        found: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
-        if one_hot_by_kernel(labels, axis, values, found):
-            return found
+        result: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
+        if one_hot_by_kernel(labels, axis, values, result):
+            return result
     numbers = library.arange(classes).reshape(-1, *[1] * (labels.ndim - axis))
     same = library.expand_dims(labels.astype(np.int64), axis) == numbers
     chosen: Array = library.where(same, *values).astype(values.dtype)
@@ -65,14 +65,14 @@ def one_hot_by_kernel(
     if not out.size:
         return True
     inner, classes = prod(labels.shape[axis:]), out.shape[axis]
-    given = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
-    made = out.reshape(-1, inner * classes)
-    step = len(made) if made.size <= _MOST else _MOST // made.shape[1] // _TOGETHER * _TOGETHER
+    sources = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
+    results = out.reshape(-1, inner * classes)
+    step = len(results) if results.size <= _MOST else _MOST // results.shape[1] // _TOGETHER * _TOGETHER
     if not step:
         return False
     items = [
-        Item(_in_a_row(given[first : first + step]), _in_a_row(made[first : first + step]), 0)
-        for first in range(0, len(given), step)
+        Item(_in_a_row(sources[first : first + step]), _in_a_row(results[first : first + step]), 0)
+        for first in range(0, len(sources), step)
     ]
     row = np.zeros(1, _ROW)
     row["classes"], row["inner"] = classes, inner

@@ -67,9 +67,9 @@ class CoordTransform(Declaration):
         if isinstance(shift, (int, float)) and not isinstance(shift, bool):
             object.__setattr__(self, "T", (shift, shift))
         super().__post_init__()
-        given = [name for name in ("M", "T") if getattr(self, name) is not None]
-        if given and self.MT is not None:
-            raise ParameterError(f"{given[0]} and MT given", source=self.name, allowed="M and T, or MT")
+        present = [name for name in ("M", "T") if getattr(self, name) is not None]
+        if present and self.MT is not None:
+            raise ParameterError(f"{present[0]} and MT given", source=self.name, allowed="M and T, or MT")
 
     @or_node
     def __call__(self, points: X, *, epoch: int = 0, index: Any = None) -> X:
@@ -87,9 +87,9 @@ class CoordTransform(Declaration):
         Raises:
             ParameterError: the array does not hold points.
         """
-        given: Any = points
-        many = isinstance(given, (list, tuple))
-        parts = list(given) if many else [given]
+        values: Any = points
+        many = isinstance(values, (list, tuple))
+        parts = list(values) if many else [values]
         check_not_empty(self, parts)
         arrays = [self._points(part) for part in parts]
         specs = [Spec(len(array) if array.ndim > 1 else 1, 1, 1, 2, array.dtype.name) for array in arrays]
@@ -98,7 +98,7 @@ class CoordTransform(Declaration):
         for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
             with on_device_of(array):
                 found.append(like_library(part, self._moved(array, block.of(n, spec.frames))))
-        result: Any = like_container(given, found) if many else found[0]
+        result: Any = like_container(values, found) if many else found[0]
         return result  # type: ignore[no-any-return]  # of the type of the input
 
     def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:
@@ -134,8 +134,8 @@ class CoordTransform(Declaration):
             )
         return array
 
-    def _typed(self, values: Array, given: Array) -> Array:
-        return cast_coordinates(values, np.dtype(self.dtype or given.dtype))
+    def _typed(self, values: Array, points: Array) -> Array:
+        return cast_coordinates(values, np.dtype(self.dtype or points.dtype))
 
 
 def _in_a_row(value: Any, rows: int, columns: int) -> Any:

@@ -38,9 +38,9 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
     Raises:
         ParameterError: the flow does not fit the frames, or the operator moves frames.
     """
-    given = flow_array(flow, op.name)
-    pairs = given.shape[0] if given.ndim == 4 else 1
-    if given.ndim not in (3, 4) or not 1 <= pairs <= spec.frames:
+    array = flow_array(flow, op.name)
+    pairs = array.shape[0] if array.ndim == 4 else 1
+    if array.ndim not in (3, 4) or not 1 <= pairs <= spec.frames:
         raise ParameterError(
             f"flow of shape {tuple(flow.shape)} for {spec.frames} frames",
             source=op.name,
@@ -54,14 +54,14 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
         )
     if not isinstance(op, Geometry):
         return flow.copy()
-    grid = grid_of(given.shape[-3:-1], (spec.height, spec.width), op.name)
+    grid = grid_of(array.shape[-3:-1], (spec.height, spec.width), op.name)
     mappings = op.mappings(rows, spec).each()
     firsts, seconds = _of_pairs(op, mappings, pairs, spec.frames)
-    flat = given.reshape(-1, *given.shape[-3:])
+    flat = array.reshape(-1, *array.shape[-3:])
     moved = [_moved(*one, grid) for one in zip(flat, firsts, seconds, strict=True)]
-    whole = namespace(given).stack(moved)
-    whole = whole if given.ndim == 4 else whole[0]
-    return to_fixed(whole) if flow.dtype == np.int16 else whole.astype(given.dtype)
+    whole = namespace(array).stack(moved)
+    whole = whole if array.ndim == 4 else whole[0]
+    return to_fixed(whole) if flow.dtype == np.int16 else whole.astype(array.dtype)
 
 
 def _of_pairs(
@@ -91,16 +91,16 @@ def _moved(field: Array, first: Mapping, second: Mapping, grid: int) -> Array:
     return there - library.asarray(here)
 
 
-def _projected(library: Any, matrix: Any, places: Array) -> Array:
-    x, y = places[..., 0], places[..., 1]
+def _projected(library: Any, matrix: Any, points: Array) -> Array:
+    x, y = points[..., 0], points[..., 1]
     along, down, last = (row[0] * x + row[1] * y + row[2] for row in matrix.tolist())
     return library.stack([along / last, down / last], axis=-1)
 
 
-def _sampled(library: Any, field: Array, places: Any) -> Array:
+def _sampled(library: Any, field: Array, points: Any) -> Array:
     """Interpolate vectors between the centers of cells, the first of which is at (0, 0); NaN outside of the field."""
     height, width = field.shape[:2]
-    x, y = places[..., 0], places[..., 1]
+    x, y = points[..., 0], points[..., 1]
     # points at cell centers, up to rounding errors, use that cell alone
     x, y = (np.where(np.abs(part - np.rint(part)) < 1e-9, np.rint(part), part) for part in (x, y))
     outside = ~((x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5))

@@ -20,7 +20,7 @@ from ...flow.pairs import FlowSettings, Pairs, flow_on_cpu
 from ...flow.params import BACKEND, DIRECTION, METHODS, OUTPUT_GRID, PRESET
 from ...flow.values import to_fixed
 from ...sequence import Batch, Sequence
-from ..arrays.base import Arrays, HeldArray
+from ..arrays.base import ArrayOperand, Arrays
 from ..call.backends import on_device_of
 from ..call.inputs import like_container, like_library
 from ..call.threads import parallel_for, threads
@@ -155,16 +155,16 @@ class OpticalFlow(Arrays):
             return self._of_list(value, hints, layout)
         if isinstance(value, Batch) and value.stacked is None:
             self._check_no_hints(hints, "a batch of different shapes")
-            made = self._flows_of_each(value.sequences, None)
+            result = self._flows_of_each(value.sequences, None)
             known: dict[str, Any] = {"labels": value.labels, "indices": value.indices}
-            batches = [Batch.of(column, **known) for column in zip(*made, strict=True)]
+            batches = [Batch.of(column, **known) for column in zip(*result, strict=True)]
             return self._returned(batches)
         return self._returned(self._flows(value, hints, layout))
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the flow, or the first of the requested results."""
-        found = self._flows(x, None, None)
-        return found[0]
+        result = self._flows(x, None, None)
+        return result[0]
 
     def _returned(self, found: Seq[Any]) -> Any:
         return found[0] if len(found) == 1 else Flows(**dict(zip(self.requested, found, strict=True)))
@@ -173,24 +173,24 @@ class OpticalFlow(Arrays):
         self._check_no_hints(hints, "a list")
         if not values:
             raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
-        made = self._flows_of_each(values, layout)
-        return self._returned([like_container(values, list(column)) for column in zip(*made, strict=True)])
+        result = self._flows_of_each(values, layout)
+        return self._returned([like_container(values, list(column)) for column in zip(*result, strict=True)])
 
     def _flows_of_each(self, values: Seq[Any], layout: str | None) -> list[list[Any]]:
         """Return the results for each of some arrays or sequences, concurrently if they are on the CPU."""
-        made: list[list[Any]] = [[]] * len(values)
+        result: list[list[Any]] = [[]] * len(values)
 
         def one(number: int) -> None:
-            made[number] = self._flows(values[number], None, layout)
+            result[number] = self._flows(values[number], None, layout)
 
-        held = [one.data if isinstance(one, Sequence) else one for one in values]
-        on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in held)
+        arrays = [one.data if isinstance(one, Sequence) else one for one in values]
+        on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in arrays)
         if on_cpu and len(values) >= threads():
             OPENCV.single_threaded(parallel_for, one, len(values))
         else:
             for number in range(len(values)):
                 one(number)
-        return made
+        return result
 
     def _check_no_hints(self, hints: Any, what: str) -> None:
         if hints is not None:
@@ -198,28 +198,28 @@ class OpticalFlow(Arrays):
 
     def _flows(self, value: Any, hints: Any, layout: str | None) -> list[Any]:
         """Return the results for one array, Sequence, or Batch of one shape, each as its type."""
-        held = self.held(value, layout)
-        letters = held.names
-        view = view_of(letters, held.array.ndim)
-        self._check(held, letters)
-        with on_device_of(held.array):
-            frames = view(held.array)
+        operand = self.as_operand(value, layout)
+        letters = operand.names
+        view = view_of(letters, operand.array.ndim)
+        self._check(operand, letters)
+        with on_device_of(operand.array):
+            frames = view(operand.array)
             self._check_frames(frames)
             padded = _padded(value, frames)
-            pairs = self._pairs(frames, padded, hints, held)
-            found = self._computed(pairs, held.array)
-            made = [self._typed(getattr(found, name)) for name in self.requested]
-            return [self._wrap_result(value, one, letters) for one in made]
+            pairs = self._pairs(frames, padded, hints, operand)
+            found = self._computed(pairs, operand.array)
+            result = [self._typed(getattr(found, name)) for name in self.requested]
+            return [self._wrap_result(value, one, letters) for one in result]
 
-    def _check(self, held: HeldArray, letters: str) -> None:
+    def _check(self, operand: ArrayOperand, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
             raise ParameterError(
                 f"images of layout {letters or 'unknown'}, which has no frames",
                 source=self.name,
                 allowed="layouts with F, or with D for slices",
             )
-        if not held.array.size:
-            raise ParameterError(f"an array of shape {held.array.shape} holds no pixels", source=self.name)
+        if not operand.array.size:
+            raise ParameterError(f"an array of shape {operand.array.shape} holds no pixels", source=self.name)
 
     def _check_frames(self, frames: Array) -> None:
         if frames.shape[4] not in self.traits.channels:
@@ -235,7 +235,9 @@ class OpticalFlow(Arrays):
                 else "sequences of two frames or more",
             )
 
-    def _pairs(self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, held: HeldArray) -> Pairs:
+    def _pairs(
+        self, frames: Array, padded: npt.NDArray[np.bool_], hints: Any, operand: ArrayOperand
+    ) -> Pairs:
         settings = FlowSettings(
             preset=self.preset,
             grid=self.output_grid,
@@ -247,13 +249,13 @@ class OpticalFlow(Arrays):
         )
         pairs = Pairs(frames, self.stride, padded, self.image_type, settings)
         if hints is not None:
-            given = hints.data if isinstance(hints, (Sequence, Batch)) else hints
-            pairs = pairs.with_hints(given, batched=held.first > 0, source=self.name)
+            hint_array = hints.data if isinstance(hints, (Sequence, Batch)) else hints
+            pairs = pairs.with_hints(hint_array, batched=operand.first > 0, source=self.name)
         return pairs
 
-    def _computed(self, pairs: Pairs, given: Array) -> Flows:
+    def _computed(self, pairs: Pairs, frames: Array) -> Flows:
         """Compute all requested fields, ``(N, F - stride, h, w, …)``, on the device of the frames."""
-        method = self._method(given, pairs)
+        method = self._method(frames, pairs)
         if method == NVOFA:
             from ...flow.nvofa import flow_on_gpu
 
@@ -268,17 +270,17 @@ class OpticalFlow(Arrays):
             hidden = partial(occlusion, size=pairs.size)
             _each_frame(hidden, occluded[..., 0], found.forward, found.backward)
             found = found._replace(occlusion=occluded)
-        here = to_numpy if isinstance(given, np.ndarray) else to_cupy
+        here = to_numpy if isinstance(frames, np.ndarray) else to_cupy
         parts = {name: here(getattr(found, name)) for name in self.requested}
         return Flows(**parts)
 
-    def _method(self, given: Array, pairs: Pairs) -> str:
+    def _method(self, frames: Array, pairs: Pairs) -> str:
         """Return the method that computes the flow.
 
         Raises:
             BackendError: the engine is requested, and cannot be used.
         """
-        if self.backend in METHODS or (self.backend == "auto" and not _on_gpu(given)):
+        if self.backend in METHODS or (self.backend == "auto" and not _on_gpu(frames)):
             return "dis" if self.backend == "auto" else self.backend
         from ...flow.nvofa import check_engine
 
@@ -287,16 +289,16 @@ class OpticalFlow(Arrays):
         except (BackendError, ParameterError) as error:
             if self.backend == NVOFA:
                 raise
-            _note(device_of(given), error.fact)
+            _note(device_of(frames), error.fact)
             return "dis"
         return NVOFA
 
     def _typed(self, values: Array) -> Array:
         if self.dtype != "int16" or values.dtype != np.float32:
             return values
-        made = namespace(values).empty(values.shape, np.int16)
-        _each_frame(to_fixed, made, values)
-        return made
+        result = namespace(values).empty(values.shape, np.int16)
+        _each_frame(to_fixed, result, values)
+        return result
 
     def _wrap_result(self, value: Any, nfhwc: Array, letters: str) -> Any:
         """Return a result as the type of the value, with its metadata."""
@@ -314,18 +316,18 @@ class OpticalFlow(Arrays):
             return Batch(parts, stacked=out, labels=value.labels, indices=value.indices, mask=mask)
         return self._sequence(value, out, layout) if isinstance(value, Sequence) else like_library(value, out)
 
-    def _sequence(self, given: Sequence, data: Array, letters: str) -> Sequence:
+    def _sequence(self, source: Sequence, data: Array, letters: str) -> Sequence:
         clocks = {
             name: clock[: -self.stride]
             for name in ("frames", "timestamps")
-            if (clock := getattr(given, name)) is not None
+            if (clock := getattr(source, name)) is not None
         }
-        affine = given.affine
+        affine = source.affine
         if affine is not None:
             cell = np.diag([1.0, self.output_grid, self.output_grid, 1.0])
             cell[1:3, 3] = (self.output_grid - 1) / 2  # center of the first cell
             affine = affine @ cell
-        return self.sequence(given, data, letters, affine=affine, **clocks)
+        return self.sequence(source, data, letters, affine=affine, **clocks)
 
     def _mask(self, mask: npt.NDArray[np.bool_], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
         """Return the cells whose pixels are all valid in both frames."""
@@ -343,8 +345,8 @@ def _each_frame(make: Callable[..., Array], into: Array, *fields: Any) -> None:
         return
 
     def one(number: int) -> None:
-        place = divmod(number, into.shape[1])
-        into[place] = make(*(field[place] for field in fields))
+        index = divmod(number, into.shape[1])
+        into[index] = make(*(field[index] for field in fields))
 
     parallel_for(one, into.shape[0] * into.shape[1])
 
@@ -358,11 +360,11 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
     sequences = (
         value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
     )
-    found = np.zeros(frames.shape[:2], bool)
+    result = np.zeros(frames.shape[:2], bool)
     for sample, one in enumerate(sequences):
         if one.frames is not None:
-            found[sample] = one.frames < 0
-    return found
+            result[sample] = one.frames < 0
+    return result
 
 
 @cache  # logs each reason once

@@ -68,12 +68,12 @@ class _Noise(Op, register=False):
         *_, channels = x.shape
         pixels = np.ascontiguousarray(x).reshape(-1, channels)
         of_pixel = channels if each else 1
-        made = []
+        result = []
         for start in range(0, len(pixels), _CHUNK):
             part = pixels[start : start + _CHUNK]
             bits = random_bits(p.key, p.frame, range(start * of_pixel, (start + len(part)) * of_pixel))
-            made.append(change(part, bits.reshape(-1, of_pixel)))
-        return (made[0] if len(made) == 1 else np.concatenate(made)).reshape(x.shape)
+            result.append(change(part, bits.reshape(-1, of_pixel)))
+        return (result[0] if len(result) == 1 else np.concatenate(result)).reshape(x.shape)
 
 
 class NoiseGaussian(_Noise):
@@ -99,11 +99,11 @@ class NoiseGaussian(_Noise):
         """Compute the formula in place."""
 
         def added(values: Floats, bits: Bits) -> Array:
-            found = fast_normal(bits)
-            found *= p.stddev
-            found += p.mean
-            found += values
-            return found
+            result = fast_normal(bits)
+            result *= p.stddev
+            result += p.mean
+            result += values
+            return result
 
         return self.noisy(x, p, added)
 
@@ -142,9 +142,9 @@ class NoiseShot(_Noise):
                 return counts_of(values.astype(np.uint8), p.factor, bits) * p.factor
             mean = values / p.factor
             some = mean > 0
-            found = values.copy()
-            found[some] = poisson(mean[some], bits[some]) * p.factor
-            return found
+            result = values.copy()
+            result[some] = poisson(mean[some], bits[some]) * p.factor
+            return result
 
         return self.noisy(x, p, drawn)
 
@@ -154,9 +154,9 @@ class NoiseShot(_Noise):
             return self.reference(x.astype(np.float32), p)
 
         def drawn(values: npt.NDArray[np.uint8], bits: Bits) -> Array:
-            found = fast_counts(values, p.factor, bits)
-            found *= p.factor
-            return found
+            result = fast_counts(values, p.factor, bits)
+            result *= p.factor
+            return result
 
         return self.noisy(x, p, drawn)
 
@@ -217,8 +217,8 @@ class NoiseSaltAndPepper(Ranged, _Noise):
         """Replace by salt below its probability, by pepper above it."""
 
         def replaced(values: Floats, bits: Bits) -> Array:
-            place = uniform(bits)
-            return np.where(place < p.salted, p.salt, np.where(place < p.prob, p.pepper, values))
+            number = uniform(bits)
+            return np.where(number < p.salted, p.salt, np.where(number < p.prob, p.pepper, values))
 
         return self.noisy(x, p, replaced, each=bool(p.per_channel))
 
@@ -229,12 +229,12 @@ class NoiseSaltAndPepper(Ranged, _Noise):
             return self.reference(x.astype(np.float32), p)
 
         def replaced(values: Array, bits: Bits) -> Array:
-            found = values.astype(np.float32)
-            many = found.size // bits.size
+            result = values.astype(np.float32)
+            many = result.size // bits.size
             native.seqpipe_salt(
-                buffer_of(bits), bits.size, many, p.prob, p.salted, p.salt, p.pepper, buffer_of(found)
+                buffer_of(bits), bits.size, many, p.prob, p.salted, p.salt, p.pepper, buffer_of(result)
             )
-            return found
+            return result
 
         return self.noisy(x, p, replaced, each=bool(p.per_channel))
 

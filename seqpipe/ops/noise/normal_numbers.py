@@ -44,10 +44,10 @@ def normal_indices() -> tuple[int, ...]:
 @cache
 def normal_lines() -> Floats:
     """Return the pieces ``(parts, 2)``: intercept and slope, exact in float32."""
-    places = np.array(normal_indices())
-    steps, number = np.diff(places), np.arange(len(places) - 1)
+    indices = np.array(normal_indices())
+    steps, number = np.diff(indices), np.arange(len(indices) - 1)
     power, part = number // _PARTS + _POWERS.start, number % _PARTS
-    at_zero = (places[:-1] - steps * (_PARTS + part)) * _UNIT
+    at_zero = (indices[:-1] - steps * (_PARTS + part)) * _UNIT
     slope = steps * _UNIT / 2.0**power * _PARTS
     return np.stack([at_zero, slope], axis=1).astype(np.float32)
 
@@ -57,12 +57,12 @@ def normal(bits: Bits) -> Floats:
 
     The upper 23 bits are a signed integer; the closer to 0 it is, the farther from 0 is the number.
     """
-    place = (bits & np.uint32(0xFFFFFE00) | np.uint32(0x100)).view(np.int32).astype(np.float32)
-    outside = np.abs(place)
+    position = (bits & np.uint32(0xFFFFFE00) | np.uint32(0x100)).view(np.int32).astype(np.float32)
+    outside = np.abs(position)
     line = normal_lines()[(outside.view(np.uint32) >> np.uint32(_PART_BITS)) - np.uint32(_FIRST)]
     size = line[..., 0] + line[..., 1] * outside
-    found: Floats = np.copysign(size, place)
-    return found
+    result: Floats = np.copysign(size, position)
+    return result
 
 
 def fast_normal(bits: Bits) -> Floats:
@@ -70,6 +70,6 @@ def fast_normal(bits: Bits) -> Floats:
     native = native_noise()
     if native is None:
         return normal(bits)
-    found = np.empty(bits.shape, np.float32)
-    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(found))
-    return found
+    result = np.empty(bits.shape, np.float32)
+    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(result))
+    return result

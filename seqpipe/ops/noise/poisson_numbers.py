@@ -49,10 +49,10 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
         bits: of the same shape.
     """
     few = mean < FEW
-    found = np.empty_like(mean)
-    found[few] = _counted(mean[few], uniform(bits[few]))
-    found[~few] = _expanded(mean[~few], normal(bits[~few]))
-    return found
+    result = np.empty_like(mean)
+    result[few] = _counted(mean[few], uniform(bits[few]))
+    result[~few] = _expanded(mean[~few], normal(bits[~few]))
+    return result
 
 
 def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -61,11 +61,11 @@ def counts_of(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     The upper word of 35 times the bits is the slot of the table; if the lower word is less than the entry there, the
     result is the slot's own count, else the count in the lowest 6 bits of the entry.
     """
-    place = bits.astype(np.uint64) * np.uint64(SLOTS)
-    slot, rest = (place >> np.uint64(32)).astype(np.uint32), place.astype(np.uint32)
+    position = bits.astype(np.uint64) * np.uint64(SLOTS)
+    slot, rest = (position >> np.uint64(32)).astype(np.uint32), position.astype(np.uint32)
     entry = tables_of(float(factor))[levels, slot]
-    found = np.where(rest < entry, slot, entry & np.uint32(63)).astype(np.float32)
-    return _with_many(found, levels, factor, bits)
+    result = np.where(rest < entry, slot, entry & np.uint32(63)).astype(np.float32)
+    return _with_many(result, levels, factor, bits)
 
 
 def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -74,11 +74,11 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     if native is None:
         return counts_of(levels, factor, bits)
     tables = tables_of(float(factor))
-    found = np.empty(bits.shape, np.float32)
+    result = np.empty(bits.shape, np.float32)
     native.seqpipe_counts(
-        buffer_of(bits), levels.ctypes.data, levels.size, buffer_of(tables), SLOTS, buffer_of(found)
+        buffer_of(bits), levels.ctypes.data, levels.size, buffer_of(tables), SLOTS, buffer_of(result)
     )
-    return _with_many(found, levels, factor, bits)
+    return _with_many(result, levels, factor, bits)
 
 
 def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
@@ -119,21 +119,21 @@ def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
     mean = np.arange(256, dtype=np.float32) / np.float32(factor)
     mean = np.where(mean < FEW, mean, np.float32(0))
     probability = _exp(-mean)
-    places = np.empty((256, SLOTS), np.uint32)
+    table = np.empty((256, SLOTS), np.uint32)
     for count in range(SLOTS):
-        places[:, count] = probability * np.float32(SLOTS * FULL)
+        table[:, count] = probability * np.float32(SLOTS * FULL)
         probability *= mean * np.float32(1 / (count + 1))
-    missing = np.uint32(SLOTS * FULL) - places.sum(axis=1, dtype=np.uint32)
-    places[np.arange(256), mean.astype(np.intp)] += missing
-    return places
+    missing = np.uint32(SLOTS * FULL) - table.sum(axis=1, dtype=np.uint32)
+    table[np.arange(256), mean.astype(np.intp)] += missing
+    return table
 
 
-def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _swept(table: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Build the tables: counts with more places than a slot fill the slots of others.
 
     These counts are consecutive, because they are around the mean. One step fills one slot of each table.
     """
-    own = places.astype(np.int64)
+    own = table.astype(np.int64)
     of_level, begin = np.arange(len(own)), (own >= FULL).argmax(axis=1)
     end = begin + (own >= FULL).sum(axis=1)
     light, heavy = np.where(begin > 0, 0, end), begin
@@ -149,18 +149,18 @@ def _swept(places: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return own.astype(np.uint32)
 
 
-def _counted(mean: Floats, place: Floats) -> Floats:
+def _counted(mean: Floats, number: Floats) -> Floats:
     """Return the number of events at which the cumulative probability reaches a number."""
-    found = np.zeros_like(mean)
+    result = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
-    at = np.flatnonzero((total < place) & (probability > _LEAST))
+    at = np.flatnonzero((total < number) & (probability > _LEAST))
     while at.size:
-        found[at] += np.float32(1)
-        probability[at] *= mean[at] / found[at]
+        result[at] += np.float32(1)
+        probability[at] *= mean[at] / result[at]
         total[at] += probability[at]
-        at = at[(total[at] < place[at]) & (probability[at] > _LEAST)]
-    return found
+        at = at[(total[at] < number[at]) & (probability[at] > _LEAST)]
+    return result
 
 
 def _expanded(mean: Floats, w: Floats) -> Floats:
@@ -169,8 +169,8 @@ def _expanded(mean: Floats, w: Floats) -> Floats:
     first = mean + root * w + (np.float32(1 / 3) + square * np.float32(1 / 6))
     second = (w * np.float32(-1 / 36) - square * w * np.float32(1 / 72)) * by_root
     third = np.float32(-8 / 405) + square * np.float32(7 / 810) + square * square * np.float32(1 / 270)
-    found: Floats = np.fmax(np.floor(first + second + third * (by_root * by_root)), np.float32(0))
-    return found
+    result: Floats = np.fmax(np.floor(first + second + third * (by_root * by_root)), np.float32(0))
+    return result
 
 
 def _exp(x: Floats) -> Floats:
@@ -178,10 +178,10 @@ def _exp(x: Floats) -> Floats:
     power = np.rint(x * np.float32(1.44269502))
     rest = x - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)  # ln 2 in two parts
     scale: Floats = ((power.astype(np.int32) + 127) << 23).view(np.float32)
-    found: Floats = rest * np.float32(_EXP[0])
+    result: Floats = rest * np.float32(_EXP[0])
     for coefficient in _EXP[1:-1]:  # by Horner's rule
-        found += np.float32(coefficient)
-        found *= rest
-    found += np.float32(_EXP[-1])
-    found *= scale
-    return found
+        result += np.float32(coefficient)
+        result *= rest
+    result += np.float32(_EXP[-1])
+    result *= scale
+    return result

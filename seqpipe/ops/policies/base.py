@@ -75,10 +75,10 @@ class _Act:
         if not self.op.traits.pointwise or self._spec.dtype != "uint8":
             return None
         values = np.arange(256, dtype=np.uint8).reshape(1, 1, 256, 1)
-        found: npt.NDArray[np.uint8] = run_same_shape(
+        result: npt.NDArray[np.uint8] = run_same_shape(
             self.op, self.op.cpu, values, self.p, fast=True
         ).reshape(256)
-        return found
+        return result
 
     @cached_property
     def row(self) -> bytes:
@@ -237,32 +237,32 @@ class Policy(InSteps, Geometry, register=False):
         for n, plan in enumerate(plans):
             if not plan:
                 outs[n][...] = sources[n]
-        for place in range(max(map(len, plans))):
+        for position in range(max(map(len, plans))):
             groups: dict[tuple[Declaration, int], list[int]] = {}
             for n, plan in enumerate(plans):
-                if place < len(plan):
-                    groups.setdefault((plan[place].op, specs[n].channels), []).append(n)
+                if position < len(plan):
+                    groups.setdefault((plan[position].op, specs[n].channels), []).append(n)
             for (op, _), members in groups.items():
                 # results alternate between two arrays, so that the last one is written to `outs`
-                targets = [(outs if (len(plans[n]) - place) % 2 else between)[n] for n in members]
+                targets = [(outs if (len(plans[n]) - position) % 2 else between)[n] for n in members]
                 parts = [
                     Item(sources[n], target, row)
                     for row, (n, target) in enumerate(zip(members, targets, strict=True))
                 ]
-                rows = np.frombuffer(b"".join(plans[n][place].row for n in members), op.kernel_dtype())
+                rows = np.frombuffer(b"".join(plans[n][position].row for n in members), op.kernel_dtype())
                 run_kernel(op, parts, Block(rows, tuple(range(len(rows))), 0), device)
                 sources.update(zip(members, targets, strict=True))
 
     @cached_property
     def _operators(self) -> dict[str, Declaration]:
         """The operator of each step; steps of one kind share it."""
-        made: dict[type[Declaration], Declaration] = {}
+        result: dict[type[Declaration], Declaration] = {}
         for name in self.names:
-            if name in STEPS and (kind := STEPS[name].op) not in made:
+            if name in STEPS and (kind := STEPS[name].op) not in result:
                 own: Values = {"fill_value": self.fill_value, "interp_type": self.interp_type}
                 values = STEPS[name].values(1.0, _SAMPLE)
-                made[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
-        return {name: made[STEPS[name].op] for name in self.names if name in STEPS}
+                result[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
+        return {name: result[STEPS[name].op] for name in self.names if name in STEPS}
 
     def _plan(self, p: Any, spec: Spec) -> list[_Act]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
@@ -277,40 +277,40 @@ class Policy(InSteps, Geometry, register=False):
 
     def _chosen(self, p: Any) -> list[DrawnStep]:
         """Return the steps for the parameters of a sample."""
-        found = []
-        for n, place, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
+        result = []
+        for n, bin_index, sign in zip(p.steps.tolist(), self._bins(p), p.signs.tolist(), strict=False):
             if p.acts and n >= 0:
                 name, signed, magnitudes = self._table[int(n)]
-                magnitude = magnitudes[int(place)]
-                found.append(DrawnStep(name, magnitude * sign if signed else magnitude))
-        return found
+                magnitude = magnitudes[int(bin_index)]
+                result.append(DrawnStep(name, magnitude * sign if signed else magnitude))
+        return result
 
     def _bins(self, p: Any) -> list[float]:
         """Return the bin of each step of a sample; their number limits the steps."""
-        found: list[float] = p.bins.tolist()
-        return found
+        result: list[float] = p.bins.tolist()
+        return result
 
     def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_Act]:
         """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
-        found = []
+        result = []
         for one in drawn:
             step = STEPS.get(one.name)
             # images with one channel have no color
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            found.append(self._acts.get(key) or self._made(key, spec))
-        return found
+            result.append(self._acts.get(key) or self._create(key, spec))
+        return result
 
-    def _made(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
+    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
-        found = _Act(self._operators[name], values, spec)
+        result = _Act(self._operators[name], values, spec)
         if len(self._acts) >= _KEPT:
             self._acts.clear()
-        self._acts[key] = found
-        return found
+        self._acts[key] = result
+        return result
 
     @cached_property
     def _plans(self) -> dict[tuple[Any, ...], list[_Act]]:

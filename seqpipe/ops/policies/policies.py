@@ -144,8 +144,8 @@ class TrivialAugmentWide(_Suite):
 
     def outcome(self, numbers: Seq[float]) -> Outcome:
         """Return step, bin and sign."""
-        step, place, sign = numbers
-        return (step,), (place,), (1 - 2 * sign,)
+        step, bin_index, sign = numbers
+        return (step,), (bin_index,), (1 - 2 * sign,)
 
 
 class AutoAugment(Policy):
@@ -183,7 +183,7 @@ class AutoAugment(Policy):
         ]
         return (
             tuple(steps),
-            tuple([place for _, _, place in pair]),
+            tuple([bin_index for _, _, bin_index in pair]),
             tuple([1 - 2 * sign for sign in numbers[1 + _PAIR :]]),
         )
 
@@ -191,7 +191,10 @@ class AutoAugment(Policy):
     def _pairs(self) -> list[list[tuple[int, float, int]]]:
         """The published pairs: index, probability and bin of each step."""
         number = self.names.index
-        return [[(number(name), share, place) for name, share, place in pair] for pair in FOUND[self.policy]]
+        return [
+            [(number(name), share, bin_index) for name, share, bin_index in pair]
+            for pair in FOUND[self.policy]
+        ]
 
 
 def _greatest(value: Any) -> float:

@@ -50,6 +50,7 @@ class Scaled(Geometry, register=False):
     because no source pixels would be left.
 
     ``compat`` selects the conventions of the library that a model was trained with. ``"pillow"`` has those above.
+    ``"dali"`` repeats edge pixels with every filter, also with one that is widened.
     ``"opencv"`` has no antialiasing, a cubic with ``a = -3/4`` instead of -1/2, and as the nearest pixel
     ``floor(i * step)``, which is not that at the center; its area filter equals ours unless one side grows and the
     other shrinks. ``"tf1"`` is ``resize_images`` of TensorFlow 1 with neither aligned corners nor half pixel centers:
@@ -68,7 +69,8 @@ class Scaled(Geometry, register=False):
     )
     compat: Compat | None = param(
         None,
-        "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases",
+        "library whose conventions are used; opencv and tf1 do not support antialias, pillow always antialiases;"
+        " dali repeats edge pixels",
         choices=tuple(COMPAT),
     )
     dtype: str | None = param(
@@ -143,14 +145,14 @@ class Scaled(Geometry, register=False):
     def _all_axes(self, rows: npt.NDArray[Any], spec: Spec) -> Axes:
         """Return the axes of the rows ``(R, 2)``; the nearest pixel where the operator does not act."""
         matrices = self.mappings(rows, spec).matrices
-        made = Axes.of(
+        result = Axes.of(
             *_along_and_down(matrices), self.interp_type, antialias=self.antialias, compat=self.compat
         )
         if self.may_leave:
             leaving = [self.leaves(p, spec.height, spec.width) for p in values_of_each(rows)]
-            made = made._replace(cut=made.cut & ~np.array(leaving))
+            result = result._replace(cut=result.cut & ~np.array(leaving))
         acts = rows["acts"]
-        return made if 0 not in acts.tolist() else made.where(acts[:, None] != 0, _all_nearest(matrices))
+        return result if 0 not in acts.tolist() else result.where(acts[:, None] != 0, _all_nearest(matrices))
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -190,8 +192,8 @@ class Scaled(Geometry, register=False):
         if p.whole and x.dtype.kind != "f" and down.picks and along.picks:
             pixels = picked(x, taps_of(down, height, x.shape[1]), taps_of(along, width, x.shape[2]))
             return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
-        made = x.dtype if self.dtype is None else np.dtype(self.dtype)
-        return quickly_resampled(x, (down, height), (along, width), made)
+        result = x.dtype if self.dtype is None else np.dtype(self.dtype)
+        return quickly_resampled(x, (down, height), (along, width), result)
 
     def nearest(self) -> Geometry:
         """Return the operator for labels, whose coordinates must be exact at pixel borders."""
@@ -225,8 +227,8 @@ class _Picked(Nearest, register=False):
         """Select rows and columns."""
         mapping = self.mapping(p, *x.shape[1:3])
         along, down = _nearest_axes(mapping)
-        rows = taps_of(down, mapping.height, x.shape[1]).places[0]
-        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).places[0]]
+        rows = taps_of(down, mapping.height, x.shape[1]).indices[0]
+        return x[:, rows][:, :, taps_of(along, mapping.width, x.shape[2]).indices[0]]
 
 
 def _nearest_axes(mapping: Mapping) -> tuple[SampledAxis, SampledAxis]:
@@ -246,7 +248,7 @@ def _along_and_down(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _rows_of(axes: Axes) -> npt.NDArray[Any]:
     """Return axes ``(R, 2)`` as kernel rows, with 64-bit integers as int64."""
-    made = np.empty(len(axes.begin), _WIDE)
+    result = np.empty(len(axes.begin), _WIDE)
     for name, values in zip(axes._fields, axes, strict=True):
-        made[name] = values
-    return made
+        result[name] = values
+    return result

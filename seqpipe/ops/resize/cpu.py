@@ -36,19 +36,21 @@ def picked(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
         rows: taps of each row.
         columns: taps of each column.
     """
-    lines, places = _places(rows), _places(columns)
-    if isinstance(lines, slice) or isinstance(places, slice):
-        result: npt.NDArray[Any] = x[:, lines][:, :, places]
+    row_indices, indices = _source_indices(rows), _source_indices(columns)
+    if isinstance(row_indices, slice) or isinstance(indices, slice):
+        result: npt.NDArray[Any] = x[:, row_indices][:, :, indices]
     else:
-        result = x[:, lines[:, None], places]
+        result = x[:, row_indices[:, None], indices]
     return result
 
 
-def _places(taps: Taps) -> IntArray | slice:
+def _source_indices(taps: Taps) -> IntArray | slice:
     """Return the source index of each pixel, as a slice if the indices are consecutive."""
-    places: IntArray = taps.places[taps.weights.argmax(0), np.arange(len(taps.total))]
-    first, count = int(places[0]), len(places)
-    return slice(first, first + count) if np.array_equal(places, np.arange(first, first + count)) else places
+    indices: IntArray = taps.indices[taps.weights.argmax(0), np.arange(len(taps.total))]
+    first, count = int(indices[0]), len(indices)
+    return (
+        slice(first, first + count) if np.array_equal(indices, np.arange(first, first + count)) else indices
+    )
 
 
 def quickly_resampled(
@@ -75,8 +77,8 @@ def quickly_resampled(
     frames, height, width, channels = x.shape
     if x.strides[2:] != (channels * x.itemsize, x.itemsize):
         x = np.ascontiguousarray(x)
-    made = x.dtype if x.dtype == dtype else _FLOATS
-    out = np.empty((frames, rows[1], columns[1], channels), made)
+    result = x.dtype if x.dtype == dtype else _FLOATS
+    out = np.empty((frames, rows[1], columns[1], channels), result)
     down, across = _packed(*rows, height, 1), _packed(*columns, width, channels)
     values = width * channels
     between = np.zeros(values + columns[1] * channels + 2 * _LANES, np.float32)
@@ -86,11 +88,11 @@ def quickly_resampled(
         "q",
         (
             *(_address(x), *x.strides[:2], values, channels, rows[1], columns[1]),
-            *(down.taps, across.taps, down.places, across.places, down.weights, across.weights),
+            *(down.taps, across.taps, down.indices, across.indices, down.weights, across.weights),
             *(down.totals, across.totals, _address(out), sums, line),
         ),
     )
-    native.seqpipe_resample(call.buffer_info()[0], frames, _KINDS[x.dtype, made])
+    native.seqpipe_resample(call.buffer_info()[0], frames, _KINDS[x.dtype, result])
     return out
 
 
@@ -99,26 +101,26 @@ class _Packed(NamedTuple):
 
     Attributes:
         taps: source pixels of each pixel.
-        places: address of their indices.
+        indices: address of their indices.
         weights: address of their weights.
         totals: address of the sums of weights.
-        held: the arrays, which must stay alive.
+        arrays: the arrays, which must stay alive.
     """
 
     taps: int
-    places: int
+    indices: int
     weights: int
     totals: int
-    held: tuple[npt.NDArray[Any], ...]
+    arrays: tuple[npt.NDArray[Any], ...]
 
 
 @lru_cache(maxsize=256)
 def _packed(axis: SampledAxis, size: int, length: int, values: int) -> _Packed:
     """See :class:`_Packed`; ``values`` is the number of values of a source pixel, ``length`` the number of pixels."""
-    places, weights, total = taps_of(axis, size, length)
-    held = np.ascontiguousarray(places.T * values), np.ascontiguousarray(weights.T), total
-    packed, shares, sums = map(_address, held)
-    return _Packed(len(places), packed, shares, sums, held)
+    indices, weights, total = taps_of(axis, size, length)
+    arrays = np.ascontiguousarray(indices.T * values), np.ascontiguousarray(weights.T), total
+    packed, shares, sums = map(_address, arrays)
+    return _Packed(len(indices), packed, shares, sums, arrays)
 
 
 def _address(values: npt.NDArray[Any]) -> int:

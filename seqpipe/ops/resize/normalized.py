@@ -147,8 +147,8 @@ class CropMirrorNormalize(Windowed, Geometry):
         Raises:
             ParameterError: the window is larger than the images.
         """
-        place = (float(p.crop_pos_x), float(p.crop_pos_y))
-        return mirrored(window_of(self.crop, place, height, width, self.name), left_right=bool(p.mirror))
+        position = (float(p.crop_pos_x), float(p.crop_pos_y))
+        return mirrored(window_of(self.crop, position, height, width, self.name), left_right=bool(p.mirror))
 
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
@@ -157,18 +157,18 @@ class CropMirrorNormalize(Windowed, Geometry):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""
-        made = np.zeros(len(rows), _ROW)
+        result = np.zeros(len(rows), _ROW)
         matrices = self.mappings(rows, spec).matrices
-        made["acts"], made["mean"], made["gain"] = rows["acts"], rows["means"], rows["gains"]
-        made["step"], made["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
-        made["left"] = matrices[:, 0, 2] - (made["step"] < 0)
-        made["shift"] = self.shift
-        return made
+        result["acts"], result["mean"], result["gain"] = rows["acts"], rows["means"], rows["gains"]
+        result["step"], result["top"] = matrices[:, 0, 0], matrices[:, 1, 2]
+        result["left"] = matrices[:, 0, 2] - (result["step"] < 0)
+        result["shift"] = self.shift
+        return result
 
     def reference(self, x: Array, p: Any) -> Array:
         """Crop the window, and compute the formula."""
-        place = (float(p.crop_pos_x), float(p.crop_pos_y))
-        window = window_of(self.crop, place, x.shape[1], x.shape[2], self.name)
+        position = (float(p.crop_pos_x), float(p.crop_pos_y))
+        window = window_of(self.crop, position, x.shape[1], x.shape[2], self.name)
         left, top = window.matrix[:2, 2].astype(int)
         part = x[:, top : top + window.height, left : left + window.width]
         part = part[:, :, ::-1] if p.mirror else part

@@ -89,17 +89,19 @@ class _Sized(Scaled, register=False):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [
+        present = [
             key for key, names in _SIZES.items() if any(getattr(self, name) is not None for name in names)
         ]
-        if len(given) != 1 or self.size == (0, 0):
+        if len(present) != 1 or self.size == (0, 0):
             raise ParameterError(
-                f"{' and '.join(given)} given" if len(given) > 1 else "no size is given",
+                f"{' and '.join(present)} given" if len(present) > 1 else "no size is given",
                 source=self.name,
                 allowed=f"one of {', '.join(_SIZES)}",
             )
-        if self.mode != "default" and given[0] in ("resize_shorter", "resize_longer"):
-            raise ParameterError(f"mode={self.mode!r} with {given[0]}", source=self.name, allowed="'default'")
+        if self.mode != "default" and present[0] in ("resize_shorter", "resize_longer"):
+            raise ParameterError(
+                f"mode={self.mode!r} with {present[0]}", source=self.name, allowed="'default'"
+            )
         if (self.roi_start is None) != (self.roi_end is None):
             raise ParameterError(
                 "one of roi_start and roi_end is given", source=self.name, allowed="both, or none"
@@ -169,16 +171,16 @@ class _Sized(Scaled, register=False):
     def _sides(self, p: Any, height: float, width: float) -> tuple[float, float]:
         """Return height and width of the result before rounding."""
         mode, wanted = self._wanted(p)
-        given = (height, width)
-        ratios = [side / old for side, old in zip(wanted, given, strict=True) if side]
+        source = (height, width)
+        ratios = [side / old for side, old in zip(wanted, source, strict=True) if side]
         if mode in ("not_larger", "not_smaller"):
             ratio = min(ratios) if mode == "not_larger" else max(ratios)
-            limit = min(1.0, self.max_size / (max(given) * ratio)) if self.max_size else 1.0
+            limit = min(1.0, self.max_size / (max(source) * ratio)) if self.max_size else 1.0
             return height * ratio * limit, width * ratio * limit
         absent = 1.0 if mode == "stretch" else ratios[0]
         rows, columns = (
             min(side or old * absent, self.max_size or math.inf)
-            for side, old in zip(wanted, given, strict=True)
+            for side, old in zip(wanted, source, strict=True)
         )
         return rows, columns
 
@@ -284,8 +286,8 @@ class ResizeCropMirror(Windowed, _Sized):
             ParameterError: the window is larger than the resized images.
         """
         whole = self.whole(p, height, width)
-        place = (float(p.crop_pos_x), float(p.crop_pos_y))
-        window = window_of(self.crop, place, whole.height, whole.width, self.name)
+        position = (float(p.crop_pos_x), float(p.crop_pos_y))
+        window = window_of(self.crop, position, whole.height, whole.width, self.name)
         return mirrored(whole.then(window), left_right=bool(p.mirror))
 
 

@@ -149,7 +149,7 @@ class Normalize(Op):
         return self.mean is None or self.stddev is None
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         """Axes of ``(F, H, W, C)`` that statistics are computed over."""
         names = (self.axis_names or _SAMPLE).replace("D", "F")
         return tuple(n for n, letter in enumerate(_SAMPLE) if letter in names)
@@ -162,7 +162,7 @@ class Normalize(Op):
         """Return the operator with its axes by name, and with the statistics of the batch if requested."""
         if not self._computes:
             return self
-        names = self.axis_names or self._names(parts[0].view.places)
+        names = self.axis_names or self._names(parts[0].view.positions)
         cached: dict[tuple[str, int], _Computed] = self.__dict__.setdefault("_computed", {})
         op = cached.get((names, self.occurrence))
         if op is None:
@@ -187,23 +187,23 @@ class Normalize(Op):
         means, factors = (values[..., at].reshape(-1, 1, 1, len(at)) for values in (p.means, p.factors))
         scale, shift, acts = (_by_frame(value) for value in (p.scale, p.shift, p.acts))
         if self.mean is None:
-            means = mean_of(x, self.places)
+            means = mean_of(x, self.reduced_axes)
         if self.stddev is None:
-            variance = variance_of(x, means, self.places, self.ddof) + self.epsilon
+            variance = variance_of(x, means, self.reduced_axes, self.ddof) + self.epsilon
             factors = scale * inverse_of(variance)
         out = _formula(x, means.astype(np.float32), factors.astype(np.float32), shift)
         return out if np.all(acts) else library.where(acts, out, x)
 
-    def _names(self, places: Seq[int]) -> str:
+    def _names(self, positions: Seq[int]) -> str:
         """Return the letters of the axes.
 
         Args:
-            places: position of each axis of the input among N, F, H, W and C.
+            positions: position of each axis of the input among N, F, H, W and C.
 
         Raises:
             ParameterError: there is no such axis, or an axis is repeated.
         """
-        letters = [_SAMPLE[place - 1] for place in places if place]
+        letters = [_SAMPLE[position - 1] for position in positions if position]
         chosen = range(len(letters)) if self.axes is None else self.axes
         return "".join(letters[axis] for axis in axes_from_0(self, chosen, len(letters)))
 
@@ -232,13 +232,13 @@ class _Computed(Normalize, register=False, function_name="normalize"):
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
-        made = widened(rows, self.kernel_dtype())
-        made["computes_mean"], made["computes_stddev"] = self.mean is None, self.stddev is None
-        made["over_frames"], made["over_channels"] = 0 in self.places, 3 in self.places
-        made["ddof"] = self.ddof
+        result = widened(rows, self.kernel_dtype())
+        result["computes_mean"], result["computes_stddev"] = self.mean is None, self.stddev is None
+        result["over_frames"], result["over_channels"] = 0 in self.reduced_axes, 3 in self.reduced_axes
+        result["ddof"] = self.ddof
         nearest = np.float32(self.epsilon)
-        made["epsilon"] = nearest, self.epsilon - float(nearest)
-        return made
+        result["epsilon"] = nearest, self.epsilon - float(nearest)
+        return result
 
     def of_batch(self, parts: Seq[CallInput]) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of all samples, ``(F, H, W, C)`` with 1 for each axis that they are computed over.
@@ -246,10 +246,8 @@ class _Computed(Normalize, register=False, function_name="normalize"):
         Raises:
             ParameterError: samples differ along the other axes.
         """
-        places = self.places
-        kept = {
-            tuple(n for axis, n in enumerate(part.nfhwc.shape[1:]) if axis not in places) for part in parts
-        }
+        axes = self.reduced_axes
+        kept = {tuple(n for axis, n in enumerate(part.nfhwc.shape[1:]) if axis not in axes) for part in parts}
         if len(kept) > 1:
             raise ParameterError(
                 f"samples of different shapes, {sorted(kept)}, along the axes without statistics",
@@ -258,7 +256,7 @@ class _Computed(Normalize, register=False, function_name="normalize"):
             )
         own = math.prod(kept.pop())
         count = sum(part.nfhwc.size for part in parts) // own
-        every = (0, *(place + 1 for place in places))
+        every = (0, *(axis + 1 for axis in axes))
         mean = np.asarray(self.mean)
         if self.mean is None:
             mean = sum(to_numpy(sum_of(part.nfhwc, every))[0] for part in parts) / count
@@ -279,19 +277,19 @@ class _ByStatistics(Normalize, register=False, function_name="normalize"):
     @classmethod
     def of(cls, op: Normalize, mean: FloatArray, variance: FloatArray) -> _ByStatistics:
         """Return an operator with mean and variance, ``(F, H, W, C)`` or 1 in place of each."""
-        made = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
-        made = made.with_occurrence(op.occurrence)
+        result = cls(**{**op.settings(), "mean": 0.0, "stddev": 1.0, "batch": False})
+        result = result.with_occurrence(op.occurrence)
         mean, variance = (
             np.reshape(value, (1,) * (4 - value.ndim) + value.shape) for value in (mean, variance)
         )
-        made.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
+        result.__dict__["_statistics"] = mean, inverse_of(variance + op.epsilon)
         has_body = max(*mean.shape[:3], *variance.shape[:3]) == 1 and mean.shape[3] <= _CHANNELS
-        made.override_traits(
+        result.override_traits(
             channels=op.traits.channels,
             channels_from=op.traits.channels_from,
-            body=made.traits.body if has_body else None,
+            body=result.traits.body if has_body else None,
         )
-        return made
+        return result
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
         """Derive the statistics of each channel, for kernels."""
@@ -327,9 +325,9 @@ def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
 
 def _for_channels(values: Any) -> npt.NDArray[Any]:
     """Return a value for each channel of a row, the last one repeated."""
-    given = np.asarray(values, np.float64)
-    at = np.minimum(np.arange(_CHANNELS), given.shape[-1] - 1)
-    return np.asarray(given[..., at])
+    array = np.asarray(values, np.float64)
+    at = np.minimum(np.arange(_CHANNELS), array.shape[-1] - 1)
+    return np.asarray(array[..., at])
 
 
 def _by_frame(value: Any) -> Any:

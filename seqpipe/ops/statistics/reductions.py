@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence as Seq
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +13,12 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...sequence import Batch
-from ..arrays.base import HeldArray, OnAxes
+from ..arrays.base import ArrayOperand, OnAxes
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, like_container, like_library
 from ..core.deferred import or_node
 from ..core.parameters import param
+from ..core.types import Type
 from .sums import mean_of, mean_square_by_kernel, rows_of, shape_of, sum_of, variance_of
 
 __all__ = ["Max", "Mean", "MeanSquare", "Min", "Rms", "StdDev", "Sum", "Variance"]
@@ -31,6 +34,10 @@ class _Reduction(OnAxes, register=False):
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
         """Reduce ``p.axes`` to length 1."""
+
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        return tuple(replace(one, kind="numbers") for one in super().result_types(given))
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
@@ -54,18 +61,20 @@ class _Reduction(OnAxes, register=False):
             return [self._of(one, layout, **more) for one in x.sequences]
         if isinstance(x, (list, tuple)):
             return like_container(x, [self._of(one, layout, **more) for one in x])
-        held = self.held(x, layout)
-        axes = self.axes_of(held, self.axes, self.axis_names)
-        if not held.array.size:
+        operand = self.as_operand(x, layout)
+        axes = self.axes_of(operand, self.axes, self.axis_names)
+        if not operand.array.size:
             raise ParameterError(
-                f"an array of shape {tuple(held.array.shape)} holds no values", source=self.name
+                f"an array of shape {tuple(operand.array.shape)} holds no values", source=self.name
             )
-        with on_device_of(held.array):
-            found = self.reference(held.array, SimpleNamespace(axes=axes, **self._more(held, axes, **more)))
-        left = found if self.keep_dims else found.reshape(_left(held, axes))
-        return left if isinstance(held.value, Batch) else like_library(x, left)
+        with on_device_of(operand.array):
+            found = self.reference(
+                operand.array, SimpleNamespace(axes=axes, **self._more(operand, axes, **more))
+            )
+        left = found if self.keep_dims else found.reshape(_left(operand, axes))
+        return left if isinstance(operand.value, Batch) else like_library(x, left)
 
-    def _more(self, held: HeldArray, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more
+    def _more(self, operand: ArrayOperand, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more
         return more
 
 
@@ -189,22 +198,22 @@ class _Spread(_Float, register=False):
         """Compute the mean square of distances."""
         if p.mean is not None:
             return variance_of(x, p.mean, p.axes, self.ddof)
-        found = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
-        return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if found is None else found
+        result = mean_square_by_kernel(x, p.axes, from_mean=True, ddof=self.ddof)
+        return variance_of(x, mean_of(x, p.axes), p.axes, self.ddof) if result is None else result
 
-    def _more(self, held: HeldArray, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
+    def _more(self, operand: ArrayOperand, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:
         mean = more["mean"]
         if mean is None:
             return {"mean": None}
         array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else as_array(self, mean)
-        kept = tuple(1 if axis in axes else n for axis, n in enumerate(held.array.shape))
-        if array.size != 1 and tuple(array.shape) not in (kept, _left(held, axes)):
+        kept = tuple(1 if axis in axes else n for axis, n in enumerate(operand.array.shape))
+        if array.size != 1 and tuple(array.shape) not in (kept, _left(operand, axes)):
             raise ParameterError(
                 f"a mean of shape {tuple(array.shape)}",
                 source=self.name,
-                allowed=f"a number, or the shape {_left(held, axes)} or {kept}",
+                allowed=f"a number, or the shape {_left(operand, axes)} or {kept}",
             )
-        return {"mean": namespace(held.array).asarray(array).reshape(kept if array.size != 1 else ())}
+        return {"mean": namespace(operand.array).asarray(array).reshape(kept if array.size != 1 else ())}
 
 
 class Variance(_Spread, function_name="reductions.variance"):
@@ -236,10 +245,10 @@ class StdDev(_Spread, function_name="reductions.std_dev"):
 
 
 def _mean_square(x: Array, axes: tuple[int, ...]) -> Array:
-    found = mean_square_by_kernel(x, axes, from_mean=False)
-    return variance_of(x, namespace(x).zeros(()), axes) if found is None else found
+    result = mean_square_by_kernel(x, axes, from_mean=False)
+    return variance_of(x, namespace(x).zeros(()), axes) if result is None else result
 
 
-def _left(held: HeldArray, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _left(operand: ArrayOperand, axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape without the reduced axes."""
-    return tuple(n for axis, n in enumerate(held.array.shape) if axis not in axes)
+    return tuple(n for axis, n in enumerate(operand.array.shape) if axis not in axes)

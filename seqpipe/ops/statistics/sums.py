@@ -113,5 +113,5 @@ def mean_square_by_kernel(
     block = Block(np.array([(from_mean, ddof)], _ROW), (0,) * len(rows), 0)
     defines = {"IN": TYPES[kind], "OUT": TYPES[kind], "CHANNELS": 1}
     launch(_SOURCE, defines, [Item(rows, found, 0)], block, device or cuda_device_of(x))
-    made: Array = found[:, 0, 0, 0, 0].reshape(shape_of(x, axes))
-    return made
+    result: Array = found[:, 0, 0, 0, 0].reshape(shape_of(x, axes))
+    return result

@@ -102,9 +102,9 @@ class Order(Frames, register=False):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return a row for each frame of the result."""
         order = self._all_orders(rows, spec) if self.traits.rows_together else self.frame_order(rows, spec)
-        made = np.zeros(order.size, self.kernel_dtype())
-        made["shift"] = (order - np.arange(order.shape[-1])).ravel()
-        return made
+        result = np.zeros(order.size, self.kernel_dtype())
+        result["shift"] = (order - np.arange(order.shape[-1])).ravel()
+        return result
 
     def _all_orders(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """Return the orders of several samples, if :meth:`order` uses the last axis of parameters only."""
@@ -124,9 +124,9 @@ class Order(Frames, register=False):
 
 def _selected(x: Array, order: IntArray) -> Array:
     """Return frames of an array in an order, as a view if they are evenly spaced."""
-    places = order.tolist()
-    if len(places) > 1 and (step := places[1] - places[0]):
-        first, end = places[0], places[0] + step * len(places)
-        if places == list(range(first, end, step)):
+    indices = order.tolist()
+    if len(indices) > 1 and (step := indices[1] - indices[0]):
+        first, end = indices[0], indices[0] + step * len(indices)
+        if indices == list(range(first, end, step)):
             return x[first : end if end >= 0 else None : step]
     return x[namespace(x).asarray(order)]

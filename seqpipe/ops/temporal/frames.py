@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,7 @@ from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.dispatch import apply
-from ..call.inputs import like_container
+from ..call.inputs import check_value_type, like_container
 from ..call.op import Op
 from ..core.body import Body
 from ..core.deferred import or_node
@@ -22,6 +23,7 @@ from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.types import Type
 from .base import Frames, Order
 
 __all__ = [
@@ -92,6 +94,13 @@ class ElementExtract(Order):
         """Return a node for each element."""
         return parts_of(node, map(str, self.element_map))
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        first = given[0]
+        check_value_type(self, first)
+        layout = None if first.layout is None else first.layout.replace("F", "")
+        return (first.resized(layout, {}),) * len(self.element_map)
+
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
         """Return the elements.
 
@@ -156,8 +165,8 @@ class FrameDifference(Frames, Op):
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Subtract the earlier frames."""
-        found = x[self.lag :] - x[: -self.lag]
-        return abs(found) if self.absolute else found
+        result = x[self.lag :] - x[: -self.lag]
+        return abs(result) if self.absolute else result
 
     def cpu(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Subtract uint8 by OpenCV if the dtype of the result holds the difference."""
@@ -168,8 +177,8 @@ class FrameDifference(Frames, Op):
             a, b = (np.ascontiguousarray(part).reshape(len(later), -1) for part in (later, earlier))
             bytes_: Any = cv2.absdiff(a, b) if self.absolute else cv2.subtract(a, b, dtype=cv2.CV_16S)
             return np.asarray(bytes_).reshape(later.shape)
-        found: Array = np.subtract(later, earlier, dtype=np.float32)
-        return np.abs(found, out=found) if self.absolute else found
+        result: Array = np.subtract(later, earlier, dtype=np.float32)
+        return np.abs(result, out=result) if self.absolute else result
 
     body = Body(
         "difference",
@@ -211,14 +220,14 @@ class FrameSlice(Order, Op):
         Raises:
             ParameterError: the slice is empty.
         """
-        places = range(frames)[self.start : self.stop : self.step]
-        if not places:
+        indices = range(frames)[self.start : self.stop : self.step]
+        if not indices:
             raise ParameterError(
                 f"the slice {self.start}:{self.stop}:{self.step} holds none of {frames} frames",
                 source=self.name,
                 allowed="slices that hold a frame",
             )
-        return np.array(places)
+        return np.array(indices)
 
 
 class Reverse(Order, Op):
@@ -262,8 +271,8 @@ class SequenceRearrange(Order, Op):
         Raises:
             ParameterError: there is no such frame.
         """
-        given = range(frames) if self.new_order is None else self.new_order
-        return _numbered(given, frames, self.name, "new_order")
+        order = range(frames) if self.new_order is None else self.new_order
+        return _numbered(order, frames, self.name, "new_order")
 
 
 class Subsample(Order, Op):
@@ -331,25 +340,29 @@ class TemporalJitter(Order, Op):
         return spec.frames, spec.height, spec.width
 
 
-def _element(several: Any, given: Any, layout: str | None, n: int, at: int) -> Any:
+def _element(several: Any, source: Any, layout: str | None, n: int, at: int) -> Any:
     """Return element ``n`` of a result, which is frame ``at`` of the input."""
     if isinstance(several, (list, tuple)):
         return like_container(
-            several, [_element(s, g, layout, n, at) for s, g in zip(several, given, strict=True)]
+            several, [_element(s, g, layout, n, at) for s, g in zip(several, source, strict=True)]
         )
     if isinstance(several, Sequence):
-        return _image(several, given, several.data[_place(several.layout, n)], n, at)
+        return _image(several, source, several.data[_index_of(several.layout, n)], n, at)
     if isinstance(several, Batch):
-        pixels = several.sequences if several.stacked is None else several.stacked[_place(several.layout, n)]
-        pairs = zip(several.sequences, given.sequences, pixels, strict=True)
-        images = tuple(_image(s, g, s.data[_place(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs)
+        pixels = (
+            several.sequences if several.stacked is None else several.stacked[_index_of(several.layout, n)]
+        )
+        pairs = zip(several.sequences, source.sequences, pixels, strict=True)
+        images = tuple(
+            _image(s, g, s.data[_index_of(s.layout, n)] if d is s else d, n, at) for s, g, d in pairs
+        )
         stacked = None if several.stacked is None else pixels
         mask = None if several.mask is None else several.mask[:, n : n + 1]
         return replace(several, sequences=images, stacked=stacked, mask=mask)
-    return several[_place(layout or DEFAULT_LAYOUTS[several.ndim], n)]
+    return several[_index_of(layout or DEFAULT_LAYOUTS[several.ndim], n)]
 
 
-def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> Sequence:
+def _image(several: Sequence, source: Sequence, data: Array, n: int, at: int) -> Sequence:
     clocks = {
         name: values[n : n + 1]
         for name in ("frames", "timestamps")
@@ -358,27 +371,27 @@ def _image(several: Sequence, given: Sequence, data: Array, n: int, at: int) -> 
     affine = several.affine
     if affine is not None:
         affine = affine.copy()
-        affine[:, 3] += affine[:, 0] * (at % len(given))
+        affine[:, 3] += affine[:, 0] * (at % len(source))
     letters = several.layout.replace("F", "").replace("D", "")
     return replace(several, data=data, layout=letters, affine=affine, **clocks)
 
 
-def _place(layout: str, n: int) -> tuple[Any, ...]:
+def _index_of(layout: str, n: int) -> tuple[Any, ...]:
     """Return the index of frame ``n``."""
     return (*[slice(None)] * layout.replace("D", "F").index("F"), n)
 
 
-def _numbered(given: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
+def _numbered(numbers: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
     """Return indices of frames from 0, of which some count from the end.
 
     Raises:
         ParameterError: there is no such frame.
     """
-    for number in given:
+    for number in numbers:
         if not -frames <= number < frames:
             raise ParameterError(
                 f"{what} has {number}, but there are {frames} frames",
                 source=name,
                 allowed=f"{-frames} to {frames - 1}",
             )
-    return np.asarray(given) % frames
+    return np.asarray(numbers) % frames

@@ -67,7 +67,7 @@ class GaussianBlur3d(Intensity):
         return [Blurred(axis, weights) for axis, weights in self._weights(p)]
 
     def _weights(self, p: Any) -> list[tuple[int, npt.NDArray[np.float32]]]:
-        """The axes along which it blurs, and the weights of neighbors."""
+        """Return the axes along which it blurs, and the weights of neighbors."""
         sigma = np.asarray(p.sigma, np.float64)
         if self.unit == "mm":
             if p.spacing is None:
@@ -88,7 +88,7 @@ def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
 
 
 def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
-    """Values along an axis mixed with their neighbors."""
+    """Convolve values along an axis with weights; borders are mirrored."""
     radius = len(weights) // 2
     if isinstance(x, np.ndarray):
         import cv2
@@ -114,7 +114,7 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
 
 
 def _coarse(x: Array, sizes: tuple[int, int, int]) -> Array:
-    """The nearest of fewer voxels, and between them straight lines."""
+    """Downsample to the nearest voxels, and upsample by linear interpolation."""
     xp, extents = namespace(x), x.shape
     for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
         if few < n:
@@ -170,7 +170,7 @@ class Median3d(Intensity):
     errors = (({"p": 2}, "median3d: p=2 is not valid; allowed: .*"),)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
-        """Yield blocks of slices whose arrays fit into the cache of a CPU, or fill a GPU."""
+        """The median of shifted arrays, for blocks of slices that fit into the cache of a CPU, or fill a GPU."""
         xp = namespace(x)
         padded = xp.pad(x, 1, mode="edge")
         found, (depth, height, width) = xp.empty_like(x), x.shape
@@ -214,7 +214,7 @@ def _median(arrays: Iterable[Array]) -> Array:
 
 
 class Anisotropy(Intensity):
-    """As if slices along one axis had been acquired farther apart, and drawn out again."""
+    """Simulate a larger distance of slices along one axis: fewer of them, interpolated to the original number."""
 
     factor: Number = param((1.5, 5.0), "factor of the distance between slices", lo=1, hi=100, identity=1.0)
     axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
@@ -223,7 +223,7 @@ class Anisotropy(Intensity):
     errors = (({"factor": 0.5}, "anisotropy: factor=0.5 is not valid; allowed: a number from 1 to 100"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The nearest voxels along the axis, and between them straight lines."""
+        """Nearest voxels along the axis, linearly interpolated to the original number."""
         return _coarse(x, self._sizes(p))
 
     def stages(self, p: Any) -> list[Stage]:
@@ -231,7 +231,7 @@ class Anisotropy(Intensity):
         return [Coarse(self._sizes(p))]
 
     def _sizes(self, p: Any) -> tuple[int, int, int]:
-        """How many slices, rows and columns are kept."""
+        """Return the numbers of slices, rows and columns that are kept."""
         d, h, w = (
             max(1, round(n / float(p.factor))) if axis == int(p.axis) else n
             for axis, n in enumerate(p.extent)
@@ -240,10 +240,10 @@ class Anisotropy(Intensity):
 
 
 class LowResolution(Intensity):
-    """As if it had been acquired with fewer voxels: the nearest of them are kept, and drawn out again."""
+    """Simulate an acquisition with fewer voxels, interpolated to the original number."""
 
     factor: Number = param(
-        (0.5, 1.0), "parts of the voxels along slices, rows and columns", lo=0.01, hi=1, size=3
+        (0.5, 1.0), "fraction of the voxels kept along slices, rows and columns", lo=0.01, hi=1, size=3
     )
     isotropic: bool = param(True, "whether the first factor applies to all axes", drawn=False)
     in_plane: bool = param(False, "whether to keep the number of slices", drawn=False)
@@ -256,7 +256,7 @@ class LowResolution(Intensity):
     errors = (({"factor": 0}, "low_resolution: factor=0.* is not valid; allowed: a number from 0.01 to 1"),)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """The nearest voxels, and between them straight lines."""
+        """Nearest voxels, linearly interpolated to the original number."""
         return _coarse(x, self._sizes(p))
 
     def stages(self, p: Any) -> list[Stage]:
@@ -264,7 +264,7 @@ class LowResolution(Intensity):
         return [Coarse(self._sizes(p))]
 
     def _sizes(self, p: Any) -> tuple[int, int, int]:
-        """How many slices, rows and columns are kept."""
+        """Return the numbers of slices, rows and columns that are kept."""
         first, *others = (float(one) for one in p.factor)
         factors = (1.0 if self.in_plane else first, *([first] * 2 if self.isotropic else others))
         d, h, w = (max(1, round(n * factor)) for n, factor in zip(p.extent, factors, strict=True))
@@ -389,7 +389,7 @@ class Motion(_Spectral):
         return xp.fft.ifft(xp.moveaxis(spectrum, 0, axis), axis=axis).real.astype(np.float32)
 
     def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
-        """Where the voxels of a pose are in the volume."""
+        """Return the mapping from the voxels of a random pose to the volume."""
         spacing = np.ones(3) if p.spacing is None else p.spacing
         turn = np.array(turned(rng.uniform(-1, 1, 3) * float(p.rotate))).T * spacing / spacing[:, None]
         shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
@@ -399,7 +399,7 @@ class Motion(_Spectral):
 
 
 class Spike(_Spectral):
-    """Stripes, of a frequency that is far too strong."""
+    """Add stripes, as from one point of k-space that is far too strong."""
 
     strength: Number = param(
         (1.0, 3.0), "amplitude of the frequency, relative to the strongest one", lo=0, hi=100
@@ -422,10 +422,10 @@ class Spike(_Spectral):
 
 
 class Gibbs(_Spectral):
-    """Ringing at edges, as of an acquisition that leaves out high frequencies."""
+    """Ringing at edges, as in an acquisition without high frequencies."""
 
     alpha: Number = param(
-        (0.0, 1.0), "parts of the frequencies, from the highest on, that are left out", lo=0, hi=1
+        (0.0, 1.0), "fraction of the frequencies that is removed, from the highest on", lo=0, hi=1
     )
 
     examples = ({"alpha": 0.4}, {"alpha": (0.2, 0.6), "p": 0.5, "seed": 1})
@@ -451,7 +451,7 @@ class _Boxes(Intensity, register=False):
     )
 
     def boxes(self, p: Any) -> npt.NDArray[np.int64]:
-        """Of each box its first voxel and the one behind its last, ``(holes, 2, 3)``; larger ones are cropped."""
+        """Return the first voxel of each box and the one after its last, ``(holes, 2, 3)``; large boxes are cropped."""
         # one position for all channels, unless parameters are per channel
         rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
         room = np.maximum(1, np.array(p.extent) - self.size + 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
+from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
@@ -20,12 +23,13 @@ from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES, Spec
 from ..core.traits import Traits
+from ..core.types import Type
 from .drawn import Drawn
 from .gather import Interpolation, reference_gather
-from .held import Grid, name_of
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
+from .state import Grid, name_of
 
 __all__ = [
     "Exact",
@@ -83,7 +87,7 @@ class Volumetric(Declaration, register=False):
 
     @or_node
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
-        """The result for a volume, a sample of several parts, or a batch.
+        """Apply the operator to a volume, a sample of several parts, or a batch.
 
         Args:
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
@@ -91,7 +95,7 @@ class Volumetric(Declaration, register=False):
                 samples, and so does a dictionary of such arrays or of batches.
             layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
                 of axes.
-            epoch: the epoch that random parameters are drawn for.
+            epoch: the epoch that parameters are sampled for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it.
 
         Returns:
@@ -104,12 +108,18 @@ class Volumetric(Declaration, register=False):
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        if given[0].dtype is not None:
+            check_type(self, given[0].dtype)
+        return (replace(given[0], shape=None, kind="images"),)
+
     @property
     def _overrides_sample(self) -> bool:
         return self.traits.keyed or type(self).sample is not Volumetric.sample
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """What is drawn for one sample: its parameters, and the key of all else that is random."""
+        """Sample the parameters of one sample, and the key of its further random numbers."""
         found = super().sample(rng, spec)
         if self.traits.keyed:
             # one by one: an array of two takes twice as long
@@ -176,9 +186,13 @@ class Exact(Volumetric, register=False):
         """Whether it may smooth images, which requires a separate pass."""
         return False
 
-    @property
+    @cached_property
     def how(self) -> dict[str, Any]:
         """Settings that must be equal for operators to be fused."""
+        return self.settings_of_gather()
+
+    def settings_of_gather(self) -> dict[str, Any]:
+        """Return :attr:`how`, which calls this once."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")

@@ -12,9 +12,9 @@ from ..core.call_options import CallOptions
 from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend
 from .base import Exact, Volumetric
-from .held import state_of
 from .plan import plans_of
-from .run import ALONE, run
+from .run import SINGLE, run
+from .state import state_of
 
 __all__ = ["VolumeChain"]
 
@@ -42,7 +42,7 @@ class VolumeChain(Deferrable):
         return " → ".join(op.name for op in self.ops)
 
     def rebuilt(self, operators: Seq[Any]) -> VolumeChain:
-        """The same with other operators."""
+        """Return a chain with other operators."""
         return VolumeChain(tuple(operators))
 
     @or_node
@@ -56,12 +56,12 @@ class VolumeChain(Deferrable):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> X:
-        """The result for a volume, a sample of several parts, or a batch; see :meth:`Volumetric.__call__`.
+        """Apply the operators to a volume, a sample of several parts, or a batch; see :meth:`Volumetric.__call__`.
 
         Args:
             x: the input.
             layout: of arrays.
-            epoch: the epoch that draws are for.
+            epoch: the epoch that parameters are sampled for.
             index: the samples' indices, or that of the first.
             backend: backend of geometric operators; None for the kernel on a GPU and C on the CPU.
             device: device of the kernel; None for the GPU of the volume.
@@ -75,7 +75,7 @@ class VolumeChain(Deferrable):
         return result
 
     def explained(self) -> list[str]:
-        """What is done if all of them act, a line for each pass over the voxels."""
+        """Return a line for each pass over the voxels, if all operators act."""
         lines = []
         for group in self.groups():
             traits = group[0].traits
@@ -84,23 +84,23 @@ class VolumeChain(Deferrable):
         return lines
 
     def explained_for(self, x: Any, layout: str | None, epoch: int, index: int) -> list[str]:
-        """What is done to a sample, a line for each pass over its voxels.
+        """Return a line for each pass over the voxels of a sample.
 
         Args:
             x: a volume or a sample.
             layout: of arrays.
-            epoch: the epoch that draws are for.
+            epoch: the epoch that parameters are sampled for.
             index: of the sample.
 
         Raises:
-            ParameterError: one of the operators does not take it.
+            ParameterError: an operator does not accept it.
         """
-        sample = x if isinstance(x, Mapping) else {ALONE: x}
+        sample = x if isinstance(x, Mapping) else {SINGLE: x}
         (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
         return [f"{' → '.join(step.names)}: {step.summary}" for step in plan.steps]
 
     def groups(self) -> list[tuple[Volumetric, ...]]:
-        """Operators that are done together if all of them act."""
+        """Return the operators of each pass, if all of them act."""
         found: list[list[Volumetric]] = []
         how: dict[str, Any] = {}
         warped = moving = False

@@ -1,4 +1,4 @@
-"""One volume read through a mapping: NumPy as the meaning, C where there is a compiler, a kernel on a GPU."""
+"""Gathers: volumes resampled through a mapping, by NumPy (the reference), C if there is a compiler, or CUDA."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ...core.bspline import PAD, coefficients, weights
 from ...core.kernel import KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
-from .held import name_of
-from .kernel import WORK, launch_controls, launch_gathers
+from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
 from .lattice import DrawnControl, Lattice
 from .mapping import UNMOVED, Extent, Mapping3
+from .state import name_of
 
 __all__ = [
     "INTERPOLATIONS",
     "BatchMemory",
     "Gather",
     "Interpolation",
-    "changed_places",
     "gather",
     "gather_coefficients",
     "gathers",
+    "permuted_voxels",
     "reference_gather",
     "work_row",
 ]
@@ -41,6 +41,7 @@ INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 
 _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
+_BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
 # NumPy takes ten times as long to write the fields one by one
 _PACKED: Final = struct.Struct("4Q22q28d")
@@ -56,12 +57,12 @@ def gather(
     reference: bool = False,
     device: Any = None,
 ) -> Array:
-    """A volume as a mapping has it.
+    """Resample a volume through a mapping.
 
     Args:
         volume: ``(D, H, W, C)``, any strides; NumPy, or CuPy for a GPU.
         mapping: from the result to the volume.
-        interpolation: how values between voxels are found; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
+        interpolation: interpolation between voxels; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
             through all voxels, as SciPy's order 3.
         fill: value outside the volume, interpolated with voxels at its border; None repeats the border.
         positions: float32 ``(D, H, W, 3)``, used instead of the mapping.
@@ -74,7 +75,7 @@ def gather(
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
-    if positions is None and (found := changed_places(volume, mapping, fill)) is not None:
+    if positions is None and (found := permuted_voxels(volume, mapping, fill)) is not None:
         return found.copy()
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
     return _as_type(gather_coefficients(job, reference=reference), volume.dtype)
@@ -84,10 +85,10 @@ def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[
     """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
 
     Args:
-        job: the gather, of a dtype that C has a function for.
+        job: the gather, of a dtype that C supports.
         reference: whether to use NumPy even if there is a C compiler.
     """
-    out: npt.NDArray[Any] = _room(job.volume, job.mapping.size)
+    out: npt.NDArray[Any] = _empty_like(job.volume, job.mapping.size)
     if reference or _native() is None:
         out[...] = reference_gather(*job[:5])
     else:
@@ -106,8 +107,8 @@ class BatchMemory:
         self._samples = samples
         self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
 
-    def room(self, part: str, volume: Array, size: Extent) -> Array:
-        """Memory for a result ``(D, H, W, C)``, apart from the others if they differ; see :func:`_room`.
+    def allocate(self, part: str, volume: Array, size: Extent) -> Array:
+        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`.
 
         Args:
             part: the name of the part of the sample.
@@ -116,12 +117,12 @@ class BatchMemory:
         """
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
         if part not in self._free:
-            self._free[part] = form, self._places(volume, size)
+            self._free[part] = form, self._results(volume, size)
         same, free = self._free[part]
         found = next(free, None) if form == same else None
-        return _room(volume, size) if found is None else found
+        return _empty_like(volume, size) if found is None else found
 
-    def _places(self, volume: Array, size: Extent) -> Iterator[Array]:
+    def _results(self, volume: Array, size: Extent) -> Iterator[Array]:
         xp, channels = namespace(volume), volume.shape[3]
         if _is_planar(volume):
             planes = xp.empty((self._samples, channels, *size), volume.dtype)
@@ -135,10 +136,10 @@ class Gather(NamedTuple):
     Attributes:
         volume: the volume to read.
         mapping: from the result to it.
-        interpolation: how values between voxels are found.
+        interpolation: interpolation between voxels.
         fill: the value outside, or None.
         positions: used instead of the mapping.
-        room: allocates memory for the result; None for a new array.
+        allocate: allocates memory for the result; None for a new array.
     """
 
     volume: Array
@@ -146,7 +147,7 @@ class Gather(NamedTuple):
     interpolation: Interpolation
     fill: float | None
     positions: Array | None = None
-    room: Callable[[Array, Extent], Array] | None = None
+    allocate: Callable[[Array, Extent], Array] | None = None
 
 
 def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
@@ -160,41 +161,52 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
         kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
-        found = changed_places(*job[:2], job.fill) if turns and kind not in _TYPES else None
+        found = permuted_voxels(*job[:2], job.fill) if turns and kind not in _TYPES else None
         made.append(None if found is None else found.copy())
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
-    outs = [(job.room or _room)(job.volume, job.mapping.size) for _, job in todo]
+    outs = [(job.allocate or _empty_like)(job.volume, job.mapping.size) for _, job in todo]
     fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
-    lattices = _on_device([field for field in fields.values() if field is not None], device, outs)
-    kept, rows = [], []
+    lattices, kept = _on_device([field for field in fields.values() if field is not None], device, outs)
+    rows = []
     for (_, job), out in zip(todo, outs, strict=True):
-        lattice = lattices.get(id(job.mapping.lattice))
-        at = None if job.positions is None else namespace(job.volume).asarray(job.positions)
-        kept.append(at)
-        rows.append(work_row(job._replace(positions=at), out, lattice))
+        if job.positions is not None:
+            job = job._replace(positions=namespace(job.volume).asarray(job.positions))
+            kept.append(job.positions)
+        form = KernelForm(
+            _TYPES.index(name_of(job.volume.dtype)),
+            INTERPOLATIONS.index(job.interpolation),
+            mapping_form(job.mapping) if job.positions is None else _BY_POSITIONS,
+        )
+        rows.append((form, job.mapping.size, work_row(job, out, lattices.get(id(job.mapping.lattice), 0))))
     if rows:
         launch_gathers(device, rows, outs[0])
     for (number, _), out in zip(todo, outs, strict=True):
         made[number] = _as_type(out, jobs[number].volume.dtype)
-    del kept, lattices, todo  # CuPy frees memory in stream order
+    del kept, todo  # CuPy frees memory in stream order
     return [one for one in made if one is not None]
 
 
-def _on_device(fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]) -> dict[int, Array]:
-    """The control points of fields where results are, by the fields' identities: drawn there, or in one copy."""
-    found: dict[int, Array] = {}
+def _on_device(
+    fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]
+) -> tuple[dict[int, int], list[Array]]:
+    """Return the addresses of control points where results are, by the fields' identities, and the memory to keep."""
+    found: dict[int, int] = {}
+    kept: list[Array] = []
     drawn = [(id(field), field.points) for field in fields if isinstance(field.points, DrawnControl)]
     if drawn:
-        made = launch_controls(device, [points for _, points in drawn], like[0])
-        found |= zip([number for number, _ in drawn], made, strict=True)
-    given = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
-    if given:
-        every, at = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in given])), 0
-        for number, points in given:
-            found[number] = every[at : at + points.size]
-            at += points.size
-    return found
+        every, addresses = launch_controls(device, [points for _, points in drawn], like[0])
+        found |= zip([number for number, _ in drawn], addresses, strict=True)
+        kept.append(every)
+    stored = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
+    if stored:
+        every = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in stored]))
+        at = _address(every)
+        for number, points in stored:
+            found[number] = at
+            at += points.nbytes
+        kept.append(every)
+    return found, kept
 
 
 def _is_planar(volume: Array) -> bool:
@@ -203,7 +215,7 @@ def _is_planar(volume: Array) -> bool:
 
 
 def _readable(job: Gather) -> Gather:
-    """The same of values that C and kernels have a function for; of a spline, of its coefficients."""
+    """Return a gather of a dtype that C and kernels support; a spline's is one of its coefficients."""
     volume = job.volume
     if job.interpolation != "bspline":
         kind = name_of(volume.dtype)
@@ -223,7 +235,7 @@ def _readable(job: Gather) -> Gather:
 
 
 def _work_type(kind: str, interpolation: Interpolation) -> str:
-    """The type that C and kernels have a function for."""
+    """Return the name of the dtype that C and kernels compute with."""
     mixes = interpolation in ("linear", "cubic")
     if kind in _TYPES and not (mixes and kind in ("int32", "int64")):
         return kind
@@ -241,7 +253,7 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
-def _room(volume: Array, size: Extent) -> Array:
+def _empty_like(volume: Array, size: Extent) -> Array:
     """Allocate a result ``(D, H, W, C)`` with the memory order of the volume."""
     xp, channels = namespace(volume), volume.shape[3]
     if _is_planar(volume):
@@ -249,7 +261,7 @@ def _room(volume: Array, size: Extent) -> Array:
     return xp.empty((*size, channels), volume.dtype)
 
 
-def changed_places(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
+def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
     """Return the result of a mapping that only permutes and flips voxels, as a view if all are inside; else None."""
     turn = mapping.turn
     if turn is None:
@@ -286,13 +298,13 @@ def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
     return slice(int(places[0]), end if end >= 0 else None, step)
 
 
-def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
-    """What C and kernels are told, as :data:`WORK` has it.
+def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
+    """Describe a gather for C and kernels, as :data:`WORK` has it.
 
     Args:
-        job: the gather, of a dtype that they have a function for.
+        job: the gather, of a dtype that they support.
         out: the result to write.
-        lattice: the field's control displacements where the volume is, if that is not main memory.
+        lattice: address of the field's control displacements where the volume is, if that is not main memory.
     """
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
@@ -300,7 +312,7 @@ def work_row(job: Gather, out: Array, lattice: Array | None = None) -> bytes:
     strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
     control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
-        control = _address(field.control if lattice is None else lattice)
+        control = lattice or _address(field.control)
         nodes, (d, h, w) = field.nodes, field.distance
         per_node = 1 / d, 1 / h, 1 / w
     return _PACKED.pack(
@@ -351,7 +363,7 @@ def _native() -> Any:
     return load_functions(__package__, "gather3.c", {"gather3": (pointer, count, count, pointer)})
 
 
-# ------------------------------------------------------------------------------------------ the meaning
+# ------------------------------------------------------------------------------------------ reference
 
 
 def reference_gather(
@@ -361,7 +373,7 @@ def reference_gather(
     fill: float | None,
     positions: Array | None = None,
 ) -> npt.NDArray[Any]:
-    """What :func:`gather` means, in NumPy and double precision."""
+    """The reference of :func:`gather`, in NumPy and double precision."""
     out = np.empty((*mapping.size, volume.shape[3]), volume.dtype)
     rows, columns = np.arange(mapping.size[1])[:, None], np.arange(mapping.size[2])
     for d in range(mapping.size[0]):
@@ -371,7 +383,7 @@ def reference_gather(
             places = mapping.positions(np.stack(np.broadcast_arrays(float(d), rows, columns), axis=-1))
         if fill is None:
             places = places.clip(0, np.array(volume.shape[:3]) - 1)
-        out[d] = _MEANINGS[interpolation](volume, places, fill)
+        out[d] = _REFERENCES[interpolation](volume, places, fill)
     return out
 
 
@@ -446,7 +458,7 @@ def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[
     return found
 
 
-_MEANINGS: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {
+_REFERENCES: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {
     "nearest": _nearest,
     "linear": _linear,
     "cubic": _cubic,

@@ -19,10 +19,10 @@ from ..core.declaration import Declaration
 from ..core.spec import Backend
 from .drawn import Drawn
 from .gather import Gather, gather, gather_coefficients
-from .held import Grid, state_of
 from .lattice import Lattice
 from .mapping import Extent, Mapping3, transformed
-from .run import ALONE, Doing, plain, samples_done
+from .run import SINGLE, RunSettings, plain, samples_done
+from .state import Grid, state_of
 
 __all__ = ["invert", "replay"]
 
@@ -65,9 +65,11 @@ def replay(
     if not found:
         raise ParameterError("a history of no operators", source="replay", allowed="that of a sample")
     first = found[0][2]
-    sample = x if isinstance(x, Mapping) else {ALONE: x}
+    sample = x if isinstance(x, Mapping) else {SINGLE: x}
     ops, drawn = [op for op, _, _ in found], [p for _, p, _ in found]
-    (done,) = samples_done(ops, [sample], layout, first["epoch"], [first["index"]], Doing(backend), drawn)
+    (done,) = samples_done(
+        ops, [sample], layout, first["epoch"], [first["index"]], RunSettings(backend), drawn
+    )
     return done
 
 
@@ -79,23 +81,23 @@ def invert(
     interp: str = "linear",
     fill_value: float | None = 0.0,
 ) -> Any:
-    """A volume on the grid that a sample had before its geometry was changed, as predictions are wanted.
+    """Resample a volume to the grid that a sample had before its geometry was changed, such as a prediction.
 
     Args:
         history: of the sample.
         x: an array or a Sequence on the sample's grid, or a part: :class:`seqpipe.parts.Labels` vote.
         layout: of an array.
-        interp: how images between voxels are found.
+        interp: interpolation of images.
         fill_value: value outside the sample.
 
     Returns:
-        What came in. Positions through elastic fields are found to 1e-3 voxel.
+        A value of the input's type. Positions through elastic fields are found to 1e-3 voxel.
 
     Raises:
         ParameterError: x is not of the size that the history ends with.
     """
     moves = [found for found in _ops_of(history) if found[0].traits.geometric and found[1].acts]
-    state = state_of("invert", {ALONE: x}, layout)
+    state = state_of("invert", {SINGLE: x}, layout)
     if not moves:
         return x
     first = moves[0][2]
@@ -113,17 +115,17 @@ def invert(
             source="invert",
             allowed=f"{mappings[-1].size}, as the sample has",
         )
-    held = state.parts[ALONE]
-    how: Any = held.part.interp if isinstance(held.part, Labels) else interp
+    item = state.parts[SINGLE]
+    how: Any = item.part.interp if isinstance(item.part, Labels) else interp
     back, positions = Mapping3(grid.size), None
     if len(mappings) == 1 and mappings[0].lattice is None:
         back = Mapping3(grid.size, pre=_inverse(mappings[0].matrix))
     else:
         positions = _inverse_positions(mappings, grid.size)
-    with on_device_of(held.values):
-        device = Doing().device_for(held.values)
-        values = gather(held.values, back, how, fill_value, positions=positions, device=device)
-    return plain(x, replace(held, values=values, affine=grid.affine).back())
+    with on_device_of(item.values):
+        device = RunSettings().device_for(item.values)
+        values = gather(item.values, back, how, fill_value, positions=positions, device=device)
+    return plain(x, replace(item, values=values, affine=grid.affine).back())
 
 
 def _inverse_positions(mappings: Seq[Mapping3], size: Extent) -> npt.NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Intensities, voxel by voxel: noise, brightness, contrast, gamma, and bringing values to one scale."""
+"""Operators on the intensity of each voxel: noise, brightness, contrast, gamma, and normalization."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = [
 
 
 def _normal(x: Array, p: Any, which: int = 0) -> Array:
-    """Numbers of the normal distribution, one for each voxel, that depend on the key and the channel alone."""
+    """Return normally distributed numbers for all voxels, which depend on the key and the channel alone."""
     found = fast_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
     return namespace(x).asarray(found)
 
 
 class GaussianNoise3d(Intensity):
-    """Add noise of the normal distribution."""
+    """Add Gaussian noise."""
 
     sigma: Number = param((0.0, 0.1), "standard deviation, in the unit of the values", lo=0)
 
@@ -57,7 +57,7 @@ class GaussianNoise3d(Intensity):
 
 
 class RicianNoise(Intensity):
-    """The noise of magnitudes in magnetic resonance: that of the length of a complex number, of both its parts."""
+    """Add Rician noise, that of magnitudes in magnetic resonance: Gaussian noise of the real and the imaginary part."""
 
     sigma: Number = param(
         (0.0, 0.1), "standard deviation of the real and imaginary parts, in the unit of the values", lo=0
@@ -116,7 +116,7 @@ class BrightnessAdditive(Intensity):
 
 
 class Contrast3d(Intensity):
-    """Move values away from their mean, or toward it."""
+    """Scale the distance of values from their mean."""
 
     factor: Number = param(1.0, "factor of the distance from the mean", lo=0, identity=1.0)
     preserve_range: bool = param(True, "whether values are clipped to the range of the input", drawn=False)
@@ -181,10 +181,10 @@ class Gamma3d(Intensity):
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
-        given: Any = self.range
-        if isinstance(given, Percentiles):
+        bounds: Any = self.range
+        if isinstance(bounds, Percentiles):
             return super().stages(p)
-        whole = isinstance(given, str) and given == "minmax"
+        whole = isinstance(bounds, str) and bounds == "minmax"
         lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
         sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
         power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)
@@ -195,7 +195,7 @@ class Gamma3d(Intensity):
 
 
 class ZScore(Intensity):
-    """Bring values to the mean 0 and the standard deviation 1; images of integers become float32."""
+    """Normalize values to the mean 0 and the standard deviation 1; images of integers become float32."""
 
     of: str = param(
         "all",

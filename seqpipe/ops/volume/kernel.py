@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence as Seq
-from functools import cache
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from ...array import namespace
 from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from .lattice import DrawnControl
+from .mapping import UNMOVED, Extent, Mapping3
 
-__all__ = ["WORK", "launch_controls", "launch_gathers", "on_device"]
+__all__ = ["WORK", "KernelForm", "launch_controls", "launch_gathers", "mapping_form", "on_device"]
 
 _SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
 _CONTROLS: Final = CudaSource("seqpipe.ops.cuda", "control3.cu")
@@ -43,32 +44,58 @@ WORK: Final = np.dtype(
         ("fill", np.float64),
     ]
 )
-"""What C and the kernel are told of a volume."""
-# NumPy takes ten times as long to read and write the fields one by one
-_POINTERS, _KIND, _THREE = struct.Struct("2Q"), struct.Struct("2q"), struct.Struct("3q")
+"""The description of a gather for C and the kernel."""
 _CONTROL: Final = struct.Struct("3Q4q3d")
-_POST, _PER_NODE = struct.Struct("12d"), struct.Struct("3d")
 
 
-def launch_gathers(device: KernelDevice, rows: Seq[bytes], like: Any) -> None:
+class KernelForm(NamedTuple):
+    """The variant of the gather kernel: numbers of the dtype, the interpolation and the kind of mapping."""
+
+    dtype: int
+    interpolation: int
+    mapping: int
+
+
+def launch_gathers(device: KernelDevice, jobs: Seq[tuple[KernelForm, Extent, bytes]], like: Any) -> None:
     """Start gathers, in one launch for each form of the kernel.
 
     Args:
         device: device of the kernels.
-        rows: description of each, of dtype :data:`WORK`; see :func:`seqpipe.ops.volume.gather.work_row`.
+        jobs: form, size of the result, and description of each, of dtype :data:`WORK`; see
+            :func:`seqpipe.ops.volume.gather.work_row`.
         like: an array in the memory that tables are put into.
     """
-    forms: dict[tuple[int, int, int], list[bytes]] = {}
-    for row in rows:
-        kind, interpolation = _KIND.unpack_from(row, _places("type"))
-        forms.setdefault((kind, interpolation, _field(row)), []).append(row)
-    for (kind, interpolation, field), alike in forms.items():
-        defines = {"TYPE": kind, "INTERP": interpolation, "FIELD": field}
-        for first in range(0, len(alike), _MOST):
-            _launch(device, defines, alike[first : first + _MOST], like)
+    forms: dict[KernelForm, tuple[list[bytes], list[Extent]]] = {}
+    for form, size, row in jobs:
+        rows, sizes = forms.setdefault(form, ([], []))
+        rows.append(row)
+        sizes.append(size)
+    for form, (rows, sizes) in forms.items():
+        defines = {"TYPE": form.dtype, "INTERP": form.interpolation, "FIELD": form.mapping}
+        tiles = max(-(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]) for d, h, w in set(sizes))
+        for first in range(0, len(rows), _MOST):
+            part = rows[first : first + _MOST]
+            argument, table = _argument(part, _ROOM, like)
+            device.launch(_SOURCE, "gather3", defines, (tiles, len(part), 1), _THREADS, argument, None)
+            # CuPy frees memory in stream order, so the launch precedes the next use of it
+            del table
 
 
-def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> list[Any]:
+def mapping_form(mapping: Mapping3) -> int:
+    """Return the number of a mapping's kind in the kernel: 0 affine, 1 with a field that is straight, 2 any field."""
+    if mapping.lattice is None:
+        return 0
+    distance = mapping.lattice.distance
+    steps = [(extent - 1) / step for extent, step in zip(_TILE, distance, strict=True)]
+    if mapping.post is not UNMOVED:
+        post = mapping.post[:3].ravel().tolist()
+        if any(post[n] for n in _OFF_DIAGONAL):
+            return 2
+        steps = [abs(post[5 * n]) * step for n, step in enumerate(steps)]
+    return 1 if all(step <= most for step, most in zip(steps, _CELLS, strict=True)) else 2
+
+
+def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> tuple[Any, list[int]]:
     """Start to draw the control points of fields, in one launch.
 
     Args:
@@ -77,16 +104,14 @@ def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) 
         like: an array in the memory where they are to be.
 
     Returns:
-        The memory of each.
+        The memory of all, float32, and the address at which each begins.
     """
     counts = [math.prod(field.nodes) * 3 for field in fields]
-    every, found, at = namespace(like).empty(sum(counts), np.float32), [], 0
-    for count in counts:
-        found.append(every[at : at + count])
-        at += count
+    every = namespace(like).empty(sum(counts), np.float32)
+    addresses = [address_of(every) + 4 * before for before in accumulate(counts[:-1], initial=0)]
     rows = [
-        _CONTROL.pack(address_of(to), *field.key, *field.nodes, field.flat, *field.most)
-        for field, to in zip(fields, found, strict=True)
+        _CONTROL.pack(address, *field.key, *field.nodes, field.flat, *field.most)
+        for field, address in zip(fields, addresses, strict=True)
     ]
     blocks = -(-max(counts) // (4 * _THREADS))
     for first in range(0, len(rows), _MOST):
@@ -95,7 +120,7 @@ def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) 
         defines = {"THREADS": _THREADS}
         device.launch(_CONTROLS, "control3", defines, (blocks, len(part), 1), _THREADS, argument, None)
         del table
-    return found
+    return every, addresses
 
 
 def _argument(rows: Seq[bytes], room: int, like: Any) -> tuple[Any, Any]:
@@ -110,37 +135,6 @@ def _argument(rows: Seq[bytes], room: int, like: Any) -> tuple[Any, Any]:
     return np.ndarray((), np.dtype((np.void, len(job))), job), table
 
 
-def _launch(device: KernelDevice, defines: dict[str, int], rows: Seq[bytes], like: Any) -> None:
-    argument, table = _argument(rows, _ROOM, like)
-    tiles = 0
-    for row in rows:
-        d, h, w = _THREE.unpack_from(row, _places("size"))
-        tiles = max(tiles, -(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]))
-    device.launch(_SOURCE, "gather3", defines, (tiles, len(rows), 1), _THREADS, argument, None)
-    # CuPy frees memory in stream order, so the launch precedes the next use of it
-    del table
-
-
 def on_device(rows: Any, like: Any) -> Any:
     """Return the address of an array as bytes."""
     return namespace(like).asarray(np.frombuffer(rows.tobytes(), np.uint8))
-
-
-def _field(row: bytes) -> int:
-    """In which form the kernel is compiled; see the source."""
-    lattice, positions = _POINTERS.unpack_from(row, _places("lattice"))
-    if positions:
-        return 3
-    if not lattice:
-        return 0
-    post, per_node = _POST.unpack_from(row, _places("post")), _PER_NODE.unpack_from(row, _places("per_node"))
-    straight = not any(post[n] for n in _OFF_DIAGONAL)
-    steps = [abs(post[5 * n] * per_node[n]) * (_TILE[n] - 1) for n in range(3)]
-    return 1 if straight and all(step <= most for step, most in zip(steps, _CELLS, strict=True)) else 2
-
-
-@cache
-def _places(name: str) -> int:
-    """Where a field begins in a row."""
-    fields: Any = WORK.fields
-    return int(fields[name][1])

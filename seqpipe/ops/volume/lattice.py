@@ -1,7 +1,8 @@
-"""Lattice: an elastic field as a cubic B-spline over a few control displacements, never stored voxel by voxel."""
+"""Lattice: an elastic field as a cubic B-spline over control points, which is evaluated but never stored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,7 @@ from ...random import generator_at
 __all__ = ["FOLD_LIMIT", "DrawnControl", "Lattice", "nodes_for"]
 
 FOLD_LIMIT: Final = 0.40
-"""Of the distance between control points, how far each may move along an axis so that the field cannot fold.
+"""Greatest displacement along an axis, as a fraction of the distance between control points: the field cannot fold.
 
 Choi and Lee prove 1/2.48 in three dimensions (1/2.05 in two) to be safe for cubic B-splines.
 """
@@ -29,25 +30,25 @@ _START: Final = (0, 0, 0, 0)  # of a key's random numbers
 
 
 def nodes_for(size: Seq[int], distance: Seq[float]) -> tuple[int, int, int]:
-    """How many control points an extent needs along each axis: one beyond its first voxel, two beyond its last.
+    """Return the number of control points along each axis: one before the first voxel, two after the last one.
 
     Args:
         size: slices, rows and columns.
         distance: between control points, in voxels, along each of them.
     """
-    d, h, w = (max(1, int(np.ceil((n - 1) / step))) + 3 for n, step in zip(size, distance, strict=True))
+    d, h, w = [max(1, math.ceil((n - 1) / step)) + 3 for n, step in zip(size, distance, strict=True)]
     return d, h, w
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DrawnControl:
-    """Control displacements that are alike to both sides up to a most, as a key draws them: here, or on a GPU.
+    """Control displacements, uniform between a maximum and its negative, generated from a key: here, or on a GPU.
 
     Attributes:
         key: two words.
         nodes: slices, rows and columns of control points.
-        most: displacement along each axis, in voxels.
-        flat: whether all slices of them are equal, without displacement along slices.
+        most: maximum displacement along each axis, in voxels.
+        flat: whether all slices of control points are equal, without displacement along slices.
     """
 
     key: tuple[int, int]
@@ -57,7 +58,7 @@ class DrawnControl:
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:
-        """They, as :class:`Lattice` has them; ``control3.cu`` draws the same."""
+        """The displacements, as in :class:`Lattice`; ``control3.cu`` computes the same."""
         d, h, w = self.nodes
         with generator_at(self.key, _START) as rng:
             control = rng.random((1 if self.flat else d, h, w, 3))
@@ -72,14 +73,14 @@ class DrawnControl:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Lattice:
-    """Control displacements and where they are.
+    """Control displacements and their positions.
 
     Attributes:
         points: float32 (slices, rows, columns of control points, 3), in voxels along each axis, or their generator.
             Point ``k`` of an axis is at ``(k - 1) * distance``.
-        distance: between them, in voxels, along each axis.
+        distance: between control points, in voxels, along each axis.
     """
 
     points: npt.NDArray[np.float32] | DrawnControl

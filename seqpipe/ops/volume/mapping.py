@@ -26,9 +26,9 @@ _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Mapping3:
-    """Where each voxel of a result comes from: ``pre · φ(post · y)``, with ``φ(q) = q + lattice(q)``.
+    """The position in the source of a result's voxel ``y``: ``pre · φ(post · y)``, with ``φ(q) = q + lattice(q)``.
 
     Positions are indices (slice, row, column) of voxels, whose centers are at integers.
 
@@ -45,13 +45,13 @@ class Mapping3:
     post: FloatArray = field(default_factory=lambda: UNMOVED)
 
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
-        """This one, and behind it a matrix from voxels of its result to voxels of this one's."""
+        """Return this mapping of a grid that a matrix maps to this one's result."""
         if self.lattice is None:
             return Mapping3(size, self.pre @ matrix, None, self.post)
         return Mapping3(size, self.pre, self.lattice, self.post @ matrix)
 
     def warped(self, lattice: Lattice) -> Mapping3:
-        """This one, which has no field, and behind it a field over its result."""
+        """Return this mapping, which has no field, with a field over its result."""
         return Mapping3(self.size, self.pre, lattice, self.post)
 
     @cached_property
@@ -121,14 +121,18 @@ class Mapping3:
 
 
 def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
-    """Places ``(…, 3)`` through a 4×4 matrix."""
-    given: FloatArray = np.asarray(places, np.float64)
-    found: FloatArray = given @ matrix[:3, :3].T + matrix[:3, 3]
+    """Transform positions ``(…, 3)`` by a 4×4 matrix."""
+    positions: FloatArray = np.asarray(places, np.float64)
+    found: FloatArray = positions @ matrix[:3, :3].T + matrix[:3, 3]
     return found
 
 
 def turned(angles: FloatArray | Seq[float]) -> list[list[float]]:
-    """The matrix of turns about columns, rows and slices, in this order, by degrees for (slices, rows, columns)."""
+    """Return the matrix of rotations about columns, rows and slices, in this order.
+
+    Args:
+        angles: degrees about slices, rows and columns.
+    """
     (a, b, c), (u, v, w) = ([of(math.radians(float(x))) for x in angles] for of in (math.cos, math.sin))
     return [
         [b * c, -b * w, -v],

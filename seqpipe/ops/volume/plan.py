@@ -1,4 +1,4 @@
-"""What operators on volumes do to a sample, before any voxel is looked at: neighbors in space as one mapping."""
+"""Plans: the steps of a sample, determined before any voxel is read; neighboring geometry becomes one mapping."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..core.spec import Spec
 from .drawn import Drawn, Unused, drawn_for
-from .held import Grid, Held, State
 from .mapping import Mapping3
+from .state import Grid, PartState, SampleState
 
 __all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
 
 
 @dataclass(eq=False)
 class Move:
-    """Geometry of one or more operators, done in one pass.
+    """Geometry of one or more operators, applied in one pass.
 
     Attributes:
         before: grid of the input.
@@ -48,19 +48,19 @@ class Move:
         """Description of the step."""
         return f"one gather, {self.mapping.summary}"
 
-    def outside(self, held: Held) -> float | None:
-        """The value outside of a part; None where its border goes on."""
+    def outside(self, item: PartState) -> float | None:
+        """Return the value outside of a part; None if its border is repeated."""
         fill: float | None = self.how.get("fill_value", 0.0)
-        return self.how.get("label_fill", 0) if fill is not None and isinstance(held.part, Labels) else fill
+        return self.how.get("label_fill", 0) if fill is not None and isinstance(item.part, Labels) else fill
 
-    def interpolation(self, held: Held) -> Any:
-        """How values of a part between voxels are found."""
-        return held.part.interp if isinstance(held.part, Labels) else self.how.get("interp", "nearest")
+    def interpolation(self, item: PartState) -> Any:
+        """Return the interpolation of a part."""
+        return item.part.interp if isinstance(item.part, Labels) else self.how.get("interp", "nearest")
 
-    def places(self, held: Held) -> Any:
-        """Points or boxes, moved."""
-        move = self.mapping.boxes if isinstance(held.part, Boxes) else self.mapping.points
-        return move(held.values) if len(held.values) else held.values
+    def moved_points(self, item: PartState) -> Any:
+        """Return points or boxes after the mapping."""
+        move = self.mapping.boxes if isinstance(item.part, Boxes) else self.mapping.points
+        return move(item.values) if len(item.values) else item.values
 
 
 @dataclass(eq=False)
@@ -84,22 +84,22 @@ class Change:
         """Names of the operators."""
         return [self.op.name]
 
-    def places(self, state: State) -> dict[str, int]:
-        """The images of a sample that it changes, and the number of the first channel of each."""
+    def first_channels(self, state: SampleState) -> dict[str, int]:
+        """Return the images of a sample that it changes, and the number of the first channel of each."""
         found, place = {}, 0
-        for name, held in state.images.items():
+        for name, item in state.images.items():
             if self.op.only is None or name in self.op.only:
                 found[name] = place
-            place += held.values.shape[3]
+            place += item.values.shape[3]
         return found
 
-    def about(self, state: State, held: Held) -> dict[str, Any]:
+    def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
             labels = (one.values for one in state.parts.values() if isinstance(one.part, Labels))
             mask = next((values[..., 0] > 0 for values in labels), None)
-        values = held.values
+        values = item.values
         return {
             "spacing": self.spacing,
             "mask": mask,
@@ -159,7 +159,7 @@ class Plan:
         drawn: each operator, with its sampled parameters and the grid of its input.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: SampleState) -> None:
         self._state = state
         spec = state.spec
         self._rest = spec.channels, spec.dtype
@@ -170,18 +170,18 @@ class Plan:
 
     @property
     def spec(self) -> Spec:
-        """What draws are told."""
+        """Properties of the sample for which parameters are sampled."""
         return Spec(*self.grid.size, *self._rest)
 
     def add(self, op: Any, p: Any) -> None:
-        """One more operator.
+        """Append an operator.
 
         Args:
             op: the operator.
             p: its sampled parameters.
 
         Raises:
-            ParameterError: it does not take the sample.
+            ParameterError: it does not accept the sample.
         """
         self.drawn.append((op, p, self.grid))
         if not p.acts:
@@ -244,22 +244,22 @@ class Plan:
 
 def plans_of(
     ops: Seq[Any],
-    states: Seq[State],
+    states: Seq[SampleState],
     epoch: int,
     indices: Seq[int],
     drawn: Seq[Drawn] | None = None,
 ) -> list[Plan]:
-    """What operators do to samples.
+    """Plan the steps of operators for samples.
 
     Args:
         ops: the operators.
         states: the samples.
-        epoch: the epoch that draws are for.
+        epoch: the epoch that parameters are sampled for.
         indices: of the samples.
         drawn: the parameters of each operator, instead of sampling them.
 
     Raises:
-        ParameterError: an operator does not take a sample.
+        ParameterError: an operator does not accept a sample.
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):

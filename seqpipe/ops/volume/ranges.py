@@ -18,7 +18,7 @@ __all__ = ["IntensityRange", "Reciprocal", "TwoSided", "moments", "percentiles",
 
 
 def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
-    """The least and the greatest intensity of a channel.
+    """Return the least and the greatest intensity of a channel.
 
     Args:
         op: the operator, which has a parameter ``range``.
@@ -28,34 +28,34 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     Raises:
         ParameterError: there is no range.
     """
-    given: Any = op.range
-    if given is None:
+    bounds: Any = op.range
+    if bounds is None:
         raise ParameterError(
             "the range of intensities is required, and a volume does not define it",
             source=op.name,
             allowed="range=(least, greatest), 'minmax', 'percentiles' or 'dtype'",
             advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
         )
-    if given == "dtype":
+    if bounds == "dtype":
         least, most = RANGES.get(dtype, (0, 1))
         return float(least), float(most)
-    if isinstance(given, Percentiles):
-        return percentiles(x, (given.lo, given.hi))
-    if given == "minmax":
+    if isinstance(bounds, Percentiles):
+        return percentiles(x, (bounds.lo, bounds.hi))
+    if bounds == "minmax":
         lo, hi = float(x.min()), float(x.max())
         if not np.isfinite([lo, hi]).all():
             known = _finite(x)
             lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return lo, hi
-    return float(given[0]), float(given[1])
+    return float(bounds[0]), float(bounds[1])
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
-    """The mean and the standard deviation of values; of none 0 and 1.
+    """Return the mean and the standard deviation of values; 0 and 1 if there are none.
 
     Args:
-        x: values; those that are no numbers do not count.
-        where: which of them count.
+        x: values; NaN and infinity do not count.
+        where: mask of the values that count.
     """
     values = x if where is None else x[where]
     if not values.size:
@@ -68,7 +68,7 @@ def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
 
 
 def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
-    """Two percentiles of values; those that are no numbers do not count."""
+    """Return two percentiles of values; NaN and infinity do not count."""
     known = _finite(x)
     if not known.size:
         return 0.0, 1.0
@@ -83,7 +83,7 @@ def _finite(x: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class TwoSided(Distribution):
-    """With equal chance every value from ``lo`` to ``middle`` alike, or every value from there to ``hi``.
+    """Uniform distribution from ``lo`` to ``middle`` or, with equal probability, from ``middle`` to ``hi``.
 
     Attributes:
         lo: the least value.
@@ -115,7 +115,7 @@ class TwoSided(Distribution):
 
 @dataclasses.dataclass(frozen=True)
 class Reciprocal(Distribution):
-    """One over a number of which every value from ``lo`` to ``hi`` is alike.
+    """The reciprocal of a uniformly distributed number.
 
     Attributes:
         lo: the least number, above 0.

@@ -1,4 +1,4 @@
-"""Operators on volumes, done: on the CPU sample by sample, on a GPU all samples of a call in common launches."""
+"""Calls of operators on volumes: on the CPU sample by sample, on a GPU all samples of a call in common launches."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
+from .cpu import run_on_cpu
 from .drawn import Drawn
 from .gather import BatchMemory
-from .held import LAYOUTS, State, state_of
-from .host import by_host
+from .gpu import run_on_gpu
+from .nonfinite import count_nonfinite, warn_of_counts
 from .plan import Change, Plan, plans_of
-from .rounds import in_rounds
-from .unfinite import count_unfinite, tell_counted
+from .state import LAYOUTS, SampleState, state_of
 
-__all__ = ["ALONE", "Doing", "plain", "run", "samples_done"]
+__all__ = ["SINGLE", "RunSettings", "plain", "run", "samples_done"]
 
-ALONE: Final = "image"
+SINGLE: Final = "image"
 """Name of a part that is not in a dictionary."""
 _PORTION: Final = 16 << 20  # number of voxels for which gathering on a GPU takes longer than planning
 _BATCHES: Final = {3: "DHW", 4: "DHWC", 5: "NDHWC"}
 
 
 @dataclass
-class Doing:
+class RunSettings:
     """Settings of a run.
 
     Attributes:
         backend: the backend; None for the kernel on a GPU and C on the CPU.
         device: device of the kernels; None for the GPU of the volume.
         stacked: whether results of one shape are contiguous in memory.
-        told: whether samples get a history.
+        with_history: whether samples get a history.
     """
 
     backend: Backend | None = None
     device: KernelDevice | None = None
     stacked: bool = False
-    told: bool = True
+    with_history: bool = True
 
     def device_for(self, values: Array) -> KernelDevice | None:
         """Return the device of the kernels for a volume; None for NumPy and C."""
@@ -78,11 +78,11 @@ def run(
 
     def done(values: Seq[Any], numbers: Seq[int], letters: str | None, *, stacked: bool = False) -> list[Any]:
         alone = [not isinstance(value, Mapping) for value in values]
-        samples = [{ALONE: value} if one else value for value, one in zip(values, alone, strict=True)]
-        doing = Doing(options.backend, options.device, stacked, told=not all(alone))
-        made = samples_done(ops, samples, letters, options.epoch, numbers, doing)
+        samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
+        settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
+        made = samples_done(ops, samples, letters, options.epoch, numbers, settings)
         return [
-            plain(value, sample[ALONE]) if one else sample
+            plain(value, sample[SINGLE]) if one else sample
             for value, sample, one in zip(values, made, alone, strict=True)
         ]
 
@@ -142,10 +142,10 @@ def _apart(
     return samples, letters, batches[0].indices if batches else None
 
 
-def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> Sample:
+def _together(op: Declaration, inputs: Mapping[str, Any], made: Seq[Sample]) -> Sample:
     """Combine samples to a dictionary of batches, each part of its original type."""
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in inputs.items():
         part, data = as_part(value), [sample[name].data for sample in made]
         whole: Any = data
         if isinstance(part.data, Batch):
@@ -156,9 +156,9 @@ def _together(op: Declaration, given: Mapping[str, Any], made: Seq[Sample]) -> S
     return Sample(found)
 
 
-def plain(given: Any, done: Any) -> Any:
+def plain(value: Any, done: Any) -> Any:
     """Return the result of one part in its original form: a part, or the data of one."""
-    return done if isinstance(given, Part) else done.data if isinstance(done, Part) else done
+    return done if isinstance(value, Part) else done.data if isinstance(done, Part) else done
 
 
 def _stacked(op: Declaration, made: list[Array]) -> Array:
@@ -189,7 +189,7 @@ def samples_done(
     layout: str | None,
     epoch: int,
     indices: Seq[int],
-    doing: Doing,
+    settings: RunSettings,
     drawn: Seq[Drawn] | None = None,
 ) -> list[Sample]:
     """Apply operators to samples, with histories.
@@ -200,62 +200,66 @@ def samples_done(
         layout: of arrays.
         epoch: the epoch that draws are for.
         indices: of the samples.
-        doing: how it is done.
+        settings: settings of the run.
         drawn: the parameters of each operator, instead of sampling them.
 
     Raises:
         ParameterError: an operator does not take a sample.
     """
-    tell_counted()
+    warn_of_counts()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
-    memory = BatchMemory(len(states)) if doing.stacked else None
+    memory = BatchMemory(len(states)) if settings.stacked else None
     plans: list[Plan] = []
-    made: list[State] = []
-    for some in _portions(ops, states, doing):
+    made: list[SampleState] = []
+    for some in _portions(ops, states, settings):
         part = plans_of(ops, states[some], epoch, indices[some], drawn)
         plans += part
-        made += _all_done(states[some], part, doing, memory)
+        made += _all_done(states[some], part, settings, memory)
     found = []
     for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
-        moved = {name: _result(sample[name], held.back()) for name, held in state.parts.items()}
+        moved = {name: _result(sample[name], item.back()) for name, item in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
-        before = sample if isinstance(sample, Sample) else Sample({})
-        history = (plan.history(epoch, index),) if doing.told else ()
-        found.append(before.with_parts(parts, *history))
+        history = (plan.history(epoch, index),) if settings.with_history else ()
+        if isinstance(sample, Sample):
+            found.append(sample.with_parts(parts, *history))
+        else:
+            found.append(Sample(parts, history))
     return found
 
 
-def _portions(ops: Seq[Any], states: Seq[State], doing: Doing) -> list[slice]:
+def _portions(ops: Seq[Any], states: Seq[SampleState], settings: RunSettings) -> list[slice]:
     """Yield groups of samples to plan together: small groups of large samples on a GPU, so that it runs meanwhile."""
     count = len(states)
     # a table has values for all samples
-    if count and doing.device_for(states[0].reference.values) and not any(op.tabled for op in ops):
+    if count and settings.device_for(states[0].reference.values) and not any(op.tabled for op in ops):
         count = max(1, _PORTION // math.prod(states[0].grid.size))
     return [slice(first, first + count) for first in range(0, len(states), count)]
 
 
-def _all_done(states: Seq[State], plans: Seq[Plan], doing: Doing, memory: BatchMemory | None) -> list[State]:
+def _all_done(
+    states: Seq[SampleState], plans: Seq[Plan], settings: RunSettings, memory: BatchMemory | None
+) -> list[SampleState]:
     """Run the plans of samples, grouped by device."""
-    made: dict[int, State] = {}
+    made: dict[int, SampleState] = {}
     there: dict[str, list[int]] = {}
     for number, state in enumerate(states):
         values = state.reference.values
-        if doing.device_for(values) is None:
-            count_unfinite(state)
-            made[number] = by_host(state, plans[number], reference=doing.backend == "reference")
+        if settings.device_for(values) is None:
+            count_nonfinite(state)
+            made[number] = run_on_cpu(state, plans[number], reference=settings.backend == "reference")
         else:
             there.setdefault(device_of(values), []).append(number)
     for numbers in there.values():
         first = states[numbers[0]].reference.values
         with on_device_of(first):
-            device: Any = doing.device_for(first)
+            device: Any = settings.device_for(first)
             for number in numbers:  # only if statistics could miss them: it takes a pass over the voxels
                 if any(isinstance(step, Change) for step in plans[number].steps):
-                    count_unfinite(states[number])
-            found = in_rounds([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
+                    count_nonfinite(states[number])
+            found = run_on_gpu([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
         made |= dict(zip(numbers, found, strict=True))
     return [made[number] for number in range(len(states))]
 
 
-def _result(given: Any, part: Part) -> Any:
-    return part if isinstance(given, Part) else part.data
+def _result(value: Any, part: Part) -> Any:
+    return part if isinstance(value, Part) else part.data

@@ -1,11 +1,11 @@
-"""Geometry that interpolates: affine maps, elastic fields, zoom, and another spacing."""
+"""Geometry with interpolation: affine transforms, elastic deformation, zoom, and resampling to a spacing."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
 from .drawn import Drawn
-from .held import Grid
 from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
 from .mapping import UNMOVED, Mapping3, turned
+from .state import Grid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
+_Three: TypeAlias = tuple[float, float, float]
 _STILL: Final = (0.0, 0.0, 0.0)
 _STRAIGHT: Final = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _LAST_ROW: Final = (0.0, 0.0, 0.0, 1.0)
@@ -30,11 +31,10 @@ _ROUND: Final = 1e-6  # of a voxel, by which steps differ from 1 through roundin
 
 
 class RandomAffine3d(Spatial):
-    """Turn, scale, shear and shift a volume about its center, in millimeters.
+    """Rotate, scale, shear and translate a volume about its center, in millimeters.
 
-    A number or a range stands for all three axes (slices, rows, columns); ``((-180, 180), (0, 0), (0, 0))`` turns in
-    the plane of the slices alone, which are then read slice by slice. A volume without an affine is taken to have
-    voxels that are as long as they are high and wide.
+    A number or a range stands for all three axes (slices, rows, columns); ``((-180, 180), (0, 0), (0, 0))`` rotates
+    within slices alone, which are then read slice by slice. The voxels of a volume without an affine count as cubes.
     """
 
     rotate: Number = param(
@@ -109,10 +109,10 @@ class RandomAffine3d(Spatial):
 
 
 class Elastic3d(Spatial):
-    """Move control points on a grid at random, and all between them smoothly, by a cubic B-spline.
+    """Deform a volume by a cubic B-spline over a grid of randomly displaced control points.
 
-    A field folds where points are moved too far for their distance; that is refused. Between 0 and its amplitude along
-    each axis, and to both sides, every displacement is alike.
+    Displacements along each axis are uniform between the amplitude and its negative. Amplitudes for which the field
+    could fold are refused.
     """
 
     spacing: int = param(16, "of control points along each axis, in voxels", lo=2, hi=1024, drawn=False)
@@ -121,7 +121,7 @@ class Elastic3d(Spatial):
     )
     amplitude: Number = param(
         0.25,
-        "most that a control point is moved along an axis, in parts of their distance",
+        "maximum displacement of a control point along an axis, as a fraction of their distance",
         lo=0,
         hi=FOLD_LIMIT,
     )
@@ -143,22 +143,24 @@ class Elastic3d(Spatial):
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         distance, most = self._distances(p, grid)
-        (a, b), (u, v, t), (d, h, w) = p.key.tolist(), most.tolist(), distance.tolist()
-        points = DrawnControl((int(a), int(b)), nodes_for(grid.size, (d, h, w)), (u, v, t), self.in_plane)
-        return mapping.warped(Lattice(points, (d, h, w)))
+        a, b = p.key.tolist()
+        points = DrawnControl((int(a), int(b)), nodes_for(grid.size, distance), most, self.in_plane)
+        return mapping.warped(Lattice(points, distance))
 
-    def _distances(self, p: Any, grid: Grid) -> tuple[FloatArray, FloatArray]:
-        """Between control points, and the most that one is moved, in voxels along each axis.
+    def _distances(self, p: Any, grid: Grid) -> tuple[_Three, _Three]:
+        """Return the distance between control points and the maximum displacement, in voxels along each axis.
 
         Raises:
             ParameterError: the field could fold.
         """
-        distance = np.full(3, float(self.spacing))
+        # plain numbers, as in RandomAffine3d.moved
+        d = h = w = float(self.spacing)
         if self.spacing_mm is not None:
-            distance = np.maximum(self.spacing_mm / spacing_of(self, grid, "spacing_mm"), 1.0)
+            d, h, w = np.maximum(self.spacing_mm / spacing_of(self, grid, "spacing_mm"), 1.0).tolist()
         if self.amplitude_mm is None:
-            return distance, distance * float(p.amplitude)
-        spacing = spacing_of(self, grid, "amplitude_mm")
+            part = float(p.amplitude)
+            return (d, h, w), (d * part, h * part, w * part)
+        distance, spacing = np.array((d, h, w)), spacing_of(self, grid, "amplitude_mm")
         most = float(p.amplitude_mm) / spacing
         if self.in_plane:
             most[0] = 0
@@ -170,7 +172,8 @@ class Elastic3d(Spatial):
                 allowed=f"up to {FOLD_LIMIT * moving.min():.4g} mm, {FOLD_LIMIT} of their distance",
                 advice="Take a smaller amplitude, or control points farther apart",
             )
-        return distance, most
+        u, v, t = most.tolist()
+        return (d, h, w), (u, v, t)
 
 
 class _Resized(Spatial, register=False):
@@ -239,15 +242,15 @@ class Zoom3d(_Resized):
         return _resized(mapping, np.rint(np.array(grid.size) / step), grid, step)
 
     def step(self, p: Any, grid: Grid) -> FloatArray:
-        """All of the extent in as many voxels as there will be."""
-        given = np.array(grid.size)
-        size = given if self.factor is None else np.maximum(1, np.rint(given * p.factor))
-        found: FloatArray = given / (np.array(self.size) if self.size is not None else size)
+        """The input's number of voxels over the result's; see :meth:`_Resized.step`."""
+        extent = np.array(grid.size)
+        size = extent if self.factor is None else np.maximum(1, np.rint(extent * p.factor))
+        found: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
         return found
 
 
 class Resample3d(_Resized):
-    """Another distance of voxels, the extent in mm being the same, to half a voxel.
+    """Resample to another distance of voxels; the extent in mm is preserved to half a voxel.
 
     Images that become coarser are smoothed first; see ``antialias``.
     """
@@ -281,7 +284,7 @@ class Resample3d(_Resized):
 
 
 def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) -> Mapping3:
-    """A mapping and behind it another number of voxels, about the same center.
+    """Return a mapping with another number of voxels about the same center.
 
     Args:
         mapping: mapping of the operators before.
@@ -289,10 +292,10 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
         grid: grid of the input.
         step: distance between voxels of the result, in voxels of the input.
     """
-    given = np.array(grid.size)
+    extent = np.array(grid.size)
     matrix = UNMOVED.copy()
     matrix[:3, :3] = np.diag(step)
-    matrix[:3, 3] = (given - 1) / 2 - step * (size - 1) / 2
+    matrix[:3, 3] = (extent - 1) / 2 - step * (size - 1) / 2
     d, h, w = (int(n) for n in size)
     return mapping.then(matrix, (d, h, w))
 

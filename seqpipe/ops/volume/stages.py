@@ -1,4 +1,4 @@
-"""Stages: the implementation of an intensity operator on a GPU, for one channel; ``lanes`` launches them for many.
+"""Stages: the implementation of an intensity operator on a GPU, for one channel; ``channels`` launches them for many.
 
 A ``Survey`` computes the mean, deviation and extremes of the values before it, a ``Step`` changes each voxel
 independently, perhaps by results of earlier surveys, and each other stage is a separate pass over the values.

@@ -12,9 +12,11 @@ import numpy as np
 from ...core.padding import PadMode
 from ...core.param import Param, check_list, choice
 from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...parts import Labels
 from ...sampling import EpochOrder
 from ...sampling.blocks import BlockOrder
 from ...sampling.params import ON_ERROR, LastBatch, OnError
+from ...sequence import Batch, Sequence
 from ...video.device import THREADS, Device, parse_device
 from ...volume.disk import CACHE_COMPRESSION, CacheCompression, DiskCache
 from ...volume.info import VolumeInfo
@@ -22,10 +24,10 @@ from ...volume.patches.cutting import PATCH_PAD, check_patch_size
 from ...volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
 from ...volume.space import check_orientation
 from ..epochs import EpochDataset
-from ..loader import PassContext
+from ..fetch import FetchedSamples
+from ..loader import BatchPass, PassContext, Singles
 from ..params import PREFETCH, PREFETCH_GIB, bytes_ahead
 from ..report import ReportBook
-from .batches import VolumeBatches, VolumeSamples, as_parts
 from .case import (
     ALIGN,
     CROP_ABOVE,
@@ -41,7 +43,7 @@ from .case import (
 from .fetch import PatchSample, PatchSelection, VolumeFetcher
 from .listing import LABEL, Case, in_fold, list_cases
 
-__all__ = ["Volume"]
+__all__ = ["Volume", "VolumeBatches", "VolumeSamples", "as_parts"]
 
 CacheDevice: TypeAlias = Literal["cpu", "cuda"]
 _Path = str | os.PathLike[str]
@@ -432,3 +434,37 @@ def _check_fits(case: Case, info: VolumeInfo, rule: PatchRule) -> None:
             source=case.key,
             advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
         )
+
+
+class VolumeBatches(BatchPass[dict[str, Batch]]):
+    """Iterator over batches of a dataset of volumes; see :meth:`seqpipe.readers.Volume.batches`."""
+
+    def __init__(self, feed: PassContext, *, batch_size: int, last_batch: LastBatch, prefetch: int) -> None:
+        super().__init__(feed, batch_size, last_batch, prefetch, None)
+
+    def _collate(self, fetched: FetchedSamples) -> dict[str, Batch]:
+        """Return a batch of each part; the batch is a list of sequences if volumes differ in shape."""
+        indices = [sample.index for sample, _ in fetched.pairs]
+        parts: list[dict[str, Sequence]] = [sample for _, sample in fetched.pairs]  # type: ignore[misc]
+        return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}
+
+
+class VolumeSamples(Singles[dict[str, Any]]):
+    """Iterator over the samples of a dataset of volumes; see :meth:`seqpipe.readers.Volume.samples`."""
+
+    def __init__(self, feed: PassContext, *, group: int, labels: frozenset[str]) -> None:
+        self._labels = labels
+        super().__init__(feed, group=group)
+
+    def __next__(self) -> dict[str, Any]:
+        return as_parts(super().__next__(), self._labels)
+
+
+def as_parts(sample: dict[str, Sequence], labels: frozenset[str]) -> dict[str, Any]:
+    """Wrap the labels of a sample in :class:`seqpipe.parts.Labels`, so that operators never blend classes.
+
+    Args:
+        sample: sequences by name.
+        labels: names of the parts that hold labels; empty to return the sample unchanged.
+    """
+    return {name: Labels(part) if name in labels else part for name, part in sample.items()}

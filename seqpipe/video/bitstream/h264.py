@@ -77,13 +77,13 @@ class H264Classifier:
             return [self.classify(bytes(packet)) for packet in packets]
         from ...core.native import buffer_of
 
-        places = np.array([packet.buffer_ptr for packet in packets], np.uint64)
+        addresses = np.array([packet.buffer_ptr for packet in packets], np.uint64)
         sizes = np.array([packet.buffer_size for packet in packets], np.int64)
         state, answers = np.zeros(2, np.int64), np.empty(len(packets), np.uint8)
         kinds: list[PacketKind] = []
         while len(kinds) < len(packets):
             state[1] = -1 if self._number is None else self._number
-            columns = map(buffer_of, (places, sizes))
+            columns = map(buffer_of, (addresses, sizes))
             counts = len(packets), self._length_size
             native.seqpipe_h264(*columns, *counts, *map(buffer_of, (self._numbering(), state, answers)))
             self._number = int(state[1]) if state[1] >= 0 else None
@@ -178,8 +178,10 @@ def _native() -> Any:
     """Load ``h264.c``; None without a C compiler."""
     from ...core.native import load_functions  # imported late: most videos are read packet by packet
 
-    count, place = ctypes.c_int64, ctypes.c_void_p
-    return load_functions(__package__, "h264.c", {"h264": (place, place, count, count, place, place, place)})
+    count, pointer = ctypes.c_int64, ctypes.c_void_p
+    return load_functions(
+        __package__, "h264.c", {"h264": (pointer, pointer, count, count, pointer, pointer, pointer)}
+    )
 
 
 @cache

@@ -20,6 +20,7 @@ import numpy as np
 from ...array import FloatArray
 from ...errors import SourceError
 from ..probe.info import StreamInfo
+from .output import Color
 from .surface import SurfaceFormat
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "gray_matrix",
     "is_rgb",
     "luma_weights",
+    "output_matrix",
     "resolve",
     "rgb_matrix",
 ]
@@ -202,3 +204,32 @@ def _green_blue_red(spec: ColorSpec, surface: SurfaceFormat, peak: float) -> Flo
     order = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     matrix = order * (peak * scale[0])
     return np.hstack([matrix, np.full((3, 1), -peak * scale[0] * offset[0])])
+
+
+def output_matrix(color: ColorSpec, wanted: Color, form: SurfaceFormat, bits: int) -> FloatArray:
+    """Return the matrix from planes to channels: one row per channel, one column per plane and one for the offset.
+
+    Args:
+        color: the stream's resolved color tags.
+        wanted: color of the output.
+        form: format of the surfaces.
+        bits: bit depth of the result: colors span 0 to ``2**bits - 1``. Code values of YCbCr are unchanged.
+
+    Raises:
+        SourceError: the color cannot be converted to the wanted one; the caller adds the source's name.
+    """
+    if wanted == "YCbCr":
+        return _code_values(color, form)
+    make = gray_matrix if wanted == "GRAY" else rgb_matrix
+    matrix = make(color, form, bits)
+    return matrix[::-1].copy() if wanted == "BGR" else matrix.copy()
+
+
+def _code_values(color: ColorSpec, form: SurfaceFormat) -> FloatArray:
+    if is_rgb(color, form):
+        raise SourceError(
+            "the stream is coded as RGB and has no YCbCr code values",
+            allowed="color='RGB', 'BGR' or 'GRAY'",
+        )
+    middle = float(1 << (form.bits - 1))
+    return np.array([[1.0, 0.0], [0.0, middle], [0.0, middle]]) if form.chroma == "gray" else np.eye(3, 4)

@@ -83,7 +83,7 @@ class Placement:
         """Return the placement for a frame of another size: the same part, scaled to the same output size.
 
         Args:
-            of: (width, height) of the surface that this placement was made for.
+            of: (width, height) of the surface that this placement is for.
             surface: (width, height) of the actual frame.
         """
         if of == surface:
@@ -135,23 +135,23 @@ def make_placement(
     scaled = box if window is None else _check_inside("window", window, (box[2], box[3]))
     shown = fitted_size((scaled[2], scaled[3]), size=size, short_side=short_side, max_side=max_side)
     _check_allocatable(shown)
-    made = (0, 0, *shown) if part is None else _check_inside("part", part, shown)
+    part_box = (0, 0, *shown) if part is None else _check_inside("part", part, shown)
     if window is not None and shown == window[2:]:
         box, window = (box[0] + window[0], box[1] + window[1], *shown), None
     if window is None and shown == box[2:]:
-        box, shown = (box[0] + made[0], box[1] + made[1], *made[2:]), (made[2], made[3])
-        made = (0, 0, *shown)
+        box, shown = (box[0] + part_box[0], box[1] + part_box[1], *part_box[2:]), (part_box[2], part_box[3])
+        part_box = (0, 0, *shown)
 
     def on_surface(part: PixelBox, whole: Size) -> PixelBox:
         return _undo_orientation(part, whole, turns, flipped=flipped)
 
     within = None if window is None else on_surface(window, (box[2], box[3]))
-    result, box = on_surface(made, shown), on_surface(box, oriented)
+    result, box = on_surface(part_box, shown), on_surface(box, oriented)
     if mirror:
         # A mirror after a rotation equals the mirror before the opposite rotation.
         flipped, turns = not flipped, -turns % 4
     swapped = shown if turns % 2 == 0 else (shown[1], shown[0])
-    whole = None if made[2:] == shown else swapped
+    whole = None if part_box[2:] == shown else swapped
     return Placement(box, (result[2], result[3]), flipped, turns, within, whole, (result[0], result[1]))
 
 

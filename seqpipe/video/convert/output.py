@@ -194,10 +194,10 @@ class OutputSpec:
                 f"rounded={self.rounded!r} with window={self.window!r} and dtype={self.dtype!r}",
                 allowed="a window, and a dtype that is the same or a float",
             )
-        given = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
-        if len(given) > 1:
+        chosen = [name for name in ("size", "short_side", "max_side") if getattr(self, name) is not None]
+        if len(chosen) > 1:
             raise ParameterError(
-                f"{' and '.join(given)} exclude one another", allowed="one of size, short_side, max_side"
+                f"{' and '.join(chosen)} exclude one another", allowed="one of size, short_side, max_side"
             )
 
     def _per_channel(self, param: Param) -> tuple[float, ...] | None:
@@ -310,7 +310,7 @@ def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
         ParameterError: their number is not ``count``, or one of them is not allowed.
     """
     allowed = f"{count} values, each {param.allowed}"
-    given = check_list(param.name, values, allowed)
-    if len(given) != count:
+    numbers = check_list(param.name, values, allowed)
+    if len(numbers) != count:
         raise ParameterError(f"{param.name}={values!r} is not valid", allowed=allowed, advice=param.doc)
-    return tuple(param.check(value) for value in given)
+    return tuple(param.check(value) for value in numbers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from collections.abc import Sequence as Seq
-from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -87,8 +86,10 @@ class HostPainter:
     """Converts surfaces into arrays in main memory."""
 
     def __init__(self) -> None:
-        self._scratch = ConversionScratch()  # shared: each request may have its own converter
-        self._converters = ConverterCache(partial(Converter, scratch=self._scratch), _CACHED_CONVERTERS)
+        scratch = self._scratch = ConversionScratch()  # shared: each request may have its own converter
+        self._converters = ConverterCache(
+            lambda info, output: Converter(info, output, scratch), _CACHED_CONVERTERS
+        )
 
     def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
         """Return the converter for a stream and an output, which is cached across jobs."""

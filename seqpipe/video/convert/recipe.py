@@ -15,9 +15,8 @@ import numpy as np
 from ...errors import SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
-from .color import ColorSpec, chroma_offset
+from .color import ColorSpec, chroma_offset, output_matrix
 from .geometry import Placement
-from .matrix import output_matrix
 from .mix import Mixer
 from .orient import PlaneTransform, ScaledPlanes, UnscaledPlanes, oriented
 from .output import OutputSpec
@@ -115,11 +114,11 @@ def _rounded_window(
     """Prepare a window of frames whose colors are rounded before they are scaled, as a single band."""
     placement = crop_to_reach(placement)
     width, height = placement.box[2:]
-    made = OutputSpec(output.color, output.rounded or "uint8")
+    rounded = OutputSpec(output.color, output.rounded or "uint8")
     whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
     stream = replace(info, width=surface.width, height=surface.height)
-    full_size = Recipe(stream, color, made, whole, surface, scratch)
-    coded, source = output.color == "YCbCr", np.dtype(made.dtype)
+    full_size = Recipe(stream, color, rounded, whole, surface, scratch)
+    coded, source = output.color == "YCbCr", np.dtype(rounded.dtype)
     dtype = source if coded else np.dtype(np.uint16)
     headroom = 8 * (dtype.itemsize - source.itemsize)
     matrix = np.eye(output.channels, output.channels + 1)

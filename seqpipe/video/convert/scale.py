@@ -53,10 +53,10 @@ class PlaneScaler:
         down, across = (_weights(*of_axis) if _is_extreme(*of_axis) else None for of_axis in sizes)
         if down is None and across is None:
             return self._by_swscale(plane, size, deep=deep)
-        made = _by_products(plane, down, across)
-        if (made.shape[1], made.shape[0]) != size:
-            made = self._by_swscale(made, size, deep=True)
-        return made if deep or plane.itemsize == 2 else _rounded(made)
+        scaled = _by_products(plane, down, across)
+        if (scaled.shape[1], scaled.shape[0]) != size:
+            scaled = self._by_swscale(scaled, size, deep=True)
+        return scaled if deep or plane.itemsize == 2 else _rounded(scaled)
 
     def _by_swscale(self, plane: Plane, size: tuple[int, int], *, deep: bool) -> Plane:
         is_narrow = min(plane.shape[1], size[0]) < _FEW

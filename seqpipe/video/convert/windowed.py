@@ -79,8 +79,8 @@ def make_bands(axis: ChromaAxis, stretch: Stretch) -> Bands:
         axis: range of luma samples, and the position of the plane's samples among them; shift 0 for the luma plane.
         stretch: scaling of these luma samples to pixels.
     """
-    places, weights = _triangle(axis.length, stretch)
-    position = (axis.start + places - axis.offset) / (1 << axis.shift)
+    luma_samples, weights = _triangle(axis.length, stretch)
+    position = (axis.start + luma_samples - axis.offset) / (1 << axis.shift)
     near = np.floor(position)
     part = position - near
     samples = np.concatenate([near, near + 1], axis=1).clip(0, axis.samples - 1).astype(np.int64)
@@ -97,9 +97,9 @@ def _triangle(shown: int, stretch: Stretch) -> tuple[npt.NDArray[Any], npt.NDArr
     """Return the visible samples around each pixel, and their weights: 0 out of reach or outside of the crop."""
     scale = stretch.length / stretch.size
     pixels = stretch.first + np.arange(stretch.pixels)[:, None]
-    places, weights = triangle(stretch.begin + (pixels + 0.5) * scale - 0.5, scale)
-    weights[(places < 0) | (places >= shown)] = 0
-    return places.clip(0, shown - 1), weights / weights.sum(axis=1, keepdims=True)
+    samples, weights = triangle(stretch.begin + (pixels + 0.5) * scale - 0.5, scale)
+    weights[(samples < 0) | (samples >= shown)] = 0
+    return samples.clip(0, shown - 1), weights / weights.sum(axis=1, keepdims=True)
 
 
 def _band(begin: int, samples: IntArray, weights: npt.NDArray[Any]) -> _Band:
@@ -138,13 +138,13 @@ class WindowedPlanes:
 
     def __call__(self, planes: Seq[Plane]) -> Seq[Plane]:
         """Return the planes, contiguous in new memory."""
-        made = np.empty((len(self._axes), *self.shape), self._dtype)
-        for target, plane, (across, down) in zip(made, planes, self._axes, strict=False):
+        result = np.empty((len(self._axes), *self.shape), self._dtype)
+        for target, plane, (across, down) in zip(result, planes, self._axes, strict=False):
             rows = down.apply(plane[down.samples, across.samples])
             pixels = across.apply(rows.T)
             pixels *= self._scale
             np.rint(pixels.T, out=target, casting="unsafe")
-        return list(made)
+        return list(result)
 
 
 def crop_to_reach(placement: Placement) -> Placement:
@@ -205,6 +205,6 @@ class RoundedWindow:
         transposed = cv2.transpose(lines.reshape(rows, -1, channels)).reshape(-1, rows * channels)
         pixels = self._across.apply(transposed)
         pixels *= self._scale
-        made = np.empty((channels, rows, columns), self._dtype)
-        np.rint(pixels.reshape(columns, rows, channels).transpose(2, 1, 0), out=made, casting="unsafe")
-        return list(made)
+        result = np.empty((channels, rows, columns), self._dtype)
+        np.rint(pixels.reshape(columns, rows, channels).transpose(2, 1, 0), out=result, casting="unsafe")
+        return list(result)

@@ -16,9 +16,8 @@ from ...array import FloatArray
 from ...core.kernel import CudaSource
 from ...errors import SourceError
 from ..convert.chroma import ChromaAxis
-from ..convert.color import ColorSpec, chroma_offset, resolve
+from ..convert.color import ColorSpec, chroma_offset, output_matrix, resolve
 from ..convert.geometry import Placement
-from ..convert.matrix import output_matrix
 from ..convert.output import Color, DType, OutputSpec
 from ..convert.surface import SurfaceFormat
 from ..probe.info import StreamInfo

@@ -6,10 +6,11 @@ import bisect
 import contextlib
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import av.error
 import numpy as np
+import numpy.typing as npt
 
 from ...array import IntArray
 from ...errors import SourceError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-__all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets"]
+__all__ = ["DemuxedPackets", "OffsetPackets", "PacketReader", "open_packets", "split_reads"]
 
 # Bytes of one read: large enough for remote storage, where each request has a latency, and bounded for long requests.
 _READ_BYTES = 4 << 20
@@ -59,7 +60,7 @@ class OffsetPackets:
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         """Yield the packets' bytes, read in parts of a few megabytes."""
-        for part in self._parts(numbers):
+        for part in split_reads(numbers, self._sizes[numbers]):
             ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
             for number, (_, size), data in zip(part.tolist(), ranges, self._source.read(ranges), strict=True):
                 if len(data) != size:
@@ -69,12 +70,18 @@ class OffsetPackets:
     def close(self) -> None:
         """Do nothing: the source is shared."""
 
-    def _parts(self, numbers: IntArray) -> list[IntArray]:
-        """Split the numbers into parts that are read together."""
-        before = np.cumsum(self._sizes[numbers], dtype=np.int64)
-        if not len(numbers) or before[-1] < _READ_BYTES:
-            return [numbers] if len(numbers) else []
-        return np.split(numbers, np.flatnonzero(np.diff(before // _READ_BYTES)) + 1)
+
+def split_reads(numbers: IntArray, sizes: npt.NDArray[Any]) -> list[IntArray]:
+    """Split packets into parts that are read together.
+
+    Args:
+        numbers: numbers of the packets.
+        sizes: their sizes in bytes.
+    """
+    before = np.cumsum(sizes, dtype=np.int64)
+    if not len(numbers) or before[-1] < _READ_BYTES:
+        return [numbers] if len(numbers) else []
+    return np.split(numbers, np.flatnonzero(np.diff(before // _READ_BYTES)) + 1)
 
 
 class DemuxedPackets:

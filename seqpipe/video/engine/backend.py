@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...array import IntArray
+from ...core.cached import cached_property
 from ..convert.paint import Painter, Targets
 from ..convert.surface import AnySurface
 from ..decode.packet_decoder import Decoders
@@ -15,7 +17,7 @@ from ..decode.packets import PacketReader
 from ..decode.run import Lost
 from ..plan.jobs import Job, PlannedVideo
 
-__all__ = ["DecodeBackend", "DecodedFrames", "FusedDecode", "Helpers"]
+__all__ = ["DecodeBackend", "DecodedFrames", "FusedDecode", "Helpers", "ReaderContext"]
 
 
 class DecodedFrames(Protocol):
@@ -136,3 +138,32 @@ class DecodeBackend:
                 close=helpers.close,
             ),
         ]
+
+
+@dataclass(frozen=True)
+class ReaderContext:
+    """Decode backend without threads, with the context of its device.
+
+    Attributes:
+        backend: decoders and painter.
+        active: context manager that makes the device the thread's current one.
+        stream_batch: number of frames that a stream paints before it yields the first of them.
+    """
+
+    backend: DecodeBackend
+    active: Callable[[], AbstractContextManager[Any]]
+    stream_batch: int
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Painter of random access."""
+        return self.backend.painter()
+
+    def new_painter(self) -> Painter:
+        """Create a painter for a stream, which may stay open while other frames are requested."""
+        with self.active():
+            return self.backend.painter()
+
+    def close(self) -> None:
+        """Release the decoders."""
+        self.backend.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
+from ..convert.paint import HostPainter
+from ..decode.pool import DecoderPool
 from ..device import Decode, Device
+from .backend import DecodeBackend, ReaderContext
 from .engine import Engine, available_cores
-from .single_reader import ReaderContext, cpu_reader_context
 
 __all__ = ["engine_for", "reader_context"]
 
@@ -53,7 +56,9 @@ def reader_context(device: Device, *, decode: Decode) -> ReaderContext:
         decode: decode backend, see :data:`DECODE`; ignored on the CPU.
     """
     if device.kind == "cpu":
-        return cpu_reader_context()
+        decoders = DecoderPool()
+        backend = DecodeBackend("cpu", decoders, HostPainter, close=decoders.clear)
+        return ReaderContext(backend, contextlib.nullcontext, 1)
     from .gpu_backends import gpu_reader_context
 
     return gpu_reader_context(device.number, decode)

@@ -21,15 +21,14 @@ from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
 from ..probe.info import StreamInfo
-from .backend import DecodeBackend
+from .backend import DecodeBackend, ReaderContext
 from .children import Children, children
 from .fused_decode import FusedDecoder
-from .single_reader import ReaderContext
 from .work_split import CpuShare, WorkSplit
 
 __all__ = ["gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
 
-_STREAM_BATCH = 16
+_STREAM_BATCH = 16  # frames of a single stream that are painted together; independent of batches of sequences
 # One worker decodes while the other waits for its last frames or opens the next file. With small frames the engines
 # also wait for the GIL: seven engines decode 6,113 frames/s of 340×256 with two workers each, and 6,421, their maximum,
 # with three. With large frames a third worker adds no speed and takes 40 MB of GPU memory.

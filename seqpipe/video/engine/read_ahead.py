@@ -21,7 +21,9 @@ from .workers import Workers
 __all__ = ["ReadAhead"]
 
 _THREADS: Final = 16
-_MOST_BYTES: Final = 256 << 20
+_MOST_BYTES: Final = (
+    256 << 20
+)  # compressed packets of queued jobs; readers limit the decoded frames of these jobs
 
 _Packets = dict[int, bytes]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.limits import check_image_size
 from ..bitstream import classifier, droppable
 from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
-from ..decode.packets import open_packets
+from ..decode.packets import open_packets, split_reads
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
@@ -27,7 +27,6 @@ from .order import drop_head
 __all__ = ["index_of", "index_of_tables"]
 
 _log = logging.getLogger(__name__)
-_READ_BYTES = 4 << 20
 _PACKETS_OF_HEAD, _BYTES_OF_HEAD = 4, 1 << 20
 _TINY = 32
 _MOST_TINY = 256
@@ -175,8 +174,7 @@ def _read_through(source: Source, tables: Tables, codec: str, extradata: bytes) 
     """Return the table of a stream after reading all of its packets."""
     classify = classifier(codec, extradata).classify
     kinds = []
-    ends = np.searchsorted(np.cumsum(tables.size), np.arange(1, 1 << 20) * _READ_BYTES)
-    for part in np.split(np.arange(len(tables)), np.unique(ends[ends < len(tables)])):
+    for part in split_reads(np.arange(len(tables)), tables.size):
         ranges = list(zip(tables.offset[part].tolist(), tables.size[part].tolist(), strict=True))
         for data in source.read(ranges):
             if not any(data):

@@ -118,8 +118,8 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
             if table.shown[number]:
                 inside[number] = None
             try:
-                fed = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
-                out = [packet for result in fed for packet in result.decoded]
+                results = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
+                out = [packet for result in results for packet in result.decoded]
                 if out and found.began < 0:
                     found.began = number
             except DecodeError:

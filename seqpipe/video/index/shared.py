@@ -219,20 +219,21 @@ class SharedRegister(Closing):
             raise BackendError(
                 f"registers need sqlite3, which this Python was built without ({error})", source=self.path
             ) from error
-        if self._connection is None:
-            try:
-                address = self._address("rwc" if self._add else "ro")
-                connection = sqlite3.connect(address, timeout=_WAIT_S, uri=True, check_same_thread=False)
-                if self._add:
-                    with connection:
-                        for statement in _TABLE:
-                            connection.execute(statement)
-            except sqlite3.Error as error:
-                if self._add:
-                    raise self._unwritable(error) from error
-                raise
-            self._connection = connection
-        return self._connection
+        if self._connection is not None:
+            return self._connection
+        address = self._address("rwc" if self._add else "ro")
+        try:
+            connection = sqlite3.connect(address, timeout=_WAIT_S, uri=True, check_same_thread=False)
+            if self._add:
+                with connection:
+                    for statement in _TABLE:
+                        connection.execute(statement)
+        except sqlite3.Error as error:
+            if self._add:
+                raise self._unwritable(error) from error
+            raise
+        self._connection = connection
+        return connection
 
     def _unwritable(self, error: Exception) -> OutputError:
         return OutputError(

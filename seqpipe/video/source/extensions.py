@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from typing import Final
 
-__all__ = ["VIDEO_ENDINGS", "SkippedFiles", "is_video"]
+__all__ = ["VIDEO_ENDINGS", "SkippedFiles", "is_video", "leads_back"]
 
 _ENDINGS = (
     "264 265 3g2 3gp asf av1 avc avi divx dv f4v flv h261 h263 h264 h265 hevc ivf m1v m2t m2ts m2v m4v mjpeg mjpg mk3d "
@@ -21,6 +22,15 @@ VIDEO_ENDINGS: Final = tuple(f".{ending}" for ending in _ENDINGS.split())
 def is_video(name: str) -> bool:
     """Return whether a file's name has the extension of a video, ignoring case."""
     return name.lower().endswith(VIDEO_ENDINGS)
+
+
+def leads_back(path: str) -> bool:
+    """Return whether a path is a link to a folder that it lies in, by its text or in fact; following it has no end."""
+    if not os.path.islink(path):  # noqa: PTH114  of very many
+        return False
+    target, folder = os.path.realpath(path), os.path.realpath(os.path.dirname(path))  # noqa: PTH120
+    above = Path(os.path.abspath(path)).parents  # noqa: PTH100  without resolving links
+    return os.path.commonpath([target, folder]) == target or target in map(os.path.realpath, above)
 
 
 class SkippedFiles(Counter[str]):

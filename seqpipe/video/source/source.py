@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from errno import EACCES, EIO, ELOOP, EPERM
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
@@ -169,6 +170,10 @@ class _LocalFile(Source):
         except (OSError, ValueError) as error:  # ValueError for a name with a null character
             advice = "Check the path; a URL needs its scheme, such as s3://"
             reason = error.strerror if isinstance(error, OSError) else error
+            if isinstance(error, OSError) and error.errno in (EACCES, EIO, ELOOP, EPERM):
+                raise SourceError(f"cannot be opened ({reason})", source=self.name) from error
+            if os.path.islink(self.path):  # noqa: PTH114  as above
+                advice = "It is a link: restore the file that it leads to, or remove it"
             raise SourceNotFoundError(f"no such file ({reason})", source=self.name, advice=advice) from error
 
     def _check(self, stat: os.stat_result) -> None:
@@ -176,7 +181,8 @@ class _LocalFile(Source):
             raise UnreadableSourceError(
                 "this is a folder",
                 source=self.name,
-                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…)",
+                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…); folders of "
+                "frames are read by readers.FrameFolders",
             )
         if not S_ISREG(stat.st_mode):
             raise UnreadableSourceError(
@@ -362,12 +368,13 @@ class _Remote(Source):
                 advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
             ) from error
         except FileNotFoundError as error:
+            reason = error.__cause__  # fsspec takes a host that cannot be connected to for a missing file
+            if isinstance(reason, OSError) and not isinstance(reason, FileNotFoundError):
+                raise _unreachable(reason, url) from error
             raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
         except Exception as error:
             # Storage packages have exceptions of their own, such as botocore's, with no common base class.
-            raise SourceError(
-                f"cannot be reached ({_text(error)})", source=url, advice="Check URL and credentials"
-            ) from error
+            raise _unreachable(error, url) from error
         protocols = {*_as_tuple(self._fs.protocol)}
         self._over_s3 = bool({"s3", "s3a"} & protocols) and hasattr(self._fs, "_call_s3")
         self._over_http = bool({"http", "https"} & protocols) and self._fs.async_impl
@@ -500,6 +507,10 @@ def _tag_of(details: dict[str, Any]) -> str | None:
     names = ("ETag", "LastModified", "Last-Modified", "mtime", "created")
     tag = next((details[name] for name in names if details.get(name)), None)
     return None if tag is None else str(tag)
+
+
+def _unreachable(error: Exception, url: str) -> SourceError:
+    return SourceError(f"cannot be reached ({_text(error)})", source=url, advice="Check URL and credentials")
 
 
 def _text(error: Exception) -> str:

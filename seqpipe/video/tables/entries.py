@@ -166,9 +166,9 @@ def _hold(source: Source, entries: Entries, last: int) -> None:
     """Cache the blocks from a key packet to a packet: a demuxer sees only cached blocks of a slow source."""
     if source.slow:
         key = int(np.flatnonzero(entries.key[: last + 1])[-1]) if entries.key[: last + 1].any() else 0
-        places = entries.position[key : last + 1]
-        begin = int(places.min())
-        source.read([(begin, int((places + entries.size[key : last + 1]).max()) - begin)])
+        positions = entries.position[key : last + 1]
+        begin = int(positions.min())
+        source.read([(begin, int((positions + entries.size[key : last + 1]).max()) - begin)])
 
 
 def check_first(source: Source, tables: Tables) -> None:

@@ -105,9 +105,9 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         declared = len(samples.size)
     default = _defaults(movie, track)
     with reading(source) as read:
-        ahead = _Ahead(source, movie.place[1]).read if source.slow else read
-        for place, moof in _moofs(ahead, movie.place[1], source.size()):
-            _fragment(place, moof, track, default, begin - before, found)
+        ahead = _Ahead(source, movie.moov_range[1]).read if source.slow else read
+        for moof_offset, moof in _moofs(ahead, movie.moov_range[1], source.size()):
+            _fragment(moof_offset, moof, track, default, begin - before, found)
     if not found.count:
         raise Distrusted("it has no packets")
     dts, moved, key = np.concatenate(found.dts), np.concatenate(found.moved), np.concatenate(found.key)
@@ -214,7 +214,7 @@ def _of_mfra(source: Source) -> list[int]:
     if not 16 <= size <= min(held, _LARGEST_MOOF):
         return []
     body = memoryview(tail[-size:] if size <= len(tail) else source.read([(held - size, size)])[0])[8:]
-    places: list[int] = []
+    segment_offsets: list[int] = []
     try:
         for kind, table in boxes_in(body):
             if kind == b"tfra":
@@ -223,10 +223,10 @@ def _of_mfra(source: Source) -> list[int]:
                 count, step = number(table, 12), wide + numbers
                 rows = np.frombuffer(table, np.uint8, count * step, 16).reshape(count, step)
                 offsets = np.ascontiguousarray(rows[:, wide // 2 : wide]).view(f">u{wide // 2}")
-                places += offsets[:, 0].tolist()
+                segment_offsets += offsets[:, 0].tolist()
     except (Distrusted, ValueError):
         return []
-    return [place for place in places if 0 <= place < held]
+    return [begin for begin in segment_offsets if 0 <= begin < held]
 
 
 def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
@@ -259,10 +259,15 @@ def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
 
 
 def _fragment(
-    place: int, moof: memoryview, track: Track, default: tuple[int, int, int], shift: int, found: _Packets
+    moof_offset: int,
+    moof: memoryview,
+    track: Track,
+    default: tuple[int, int, int],
+    shift: int,
+    found: _Packets,
 ) -> None:
     """Add the packets that one ``moof`` lists of the track."""
-    end = place  # end of the previous track's data
+    end = moof_offset  # end of the previous track's data
     for kind, traf in boxes_in(moof):
         if kind != b"traf":
             continue
@@ -271,7 +276,7 @@ def _fragment(
             raise Distrusted("a fragment has no track header, or two")
         head = next(body for part, body in parts if part == b"tfhd")
         ours = number(head, 4) == track.number
-        base, values = _head(head, place, end, default if ours else (0, 0, 0))
+        base, values = _head(head, moof_offset, end, default if ours else (0, 0, 0))
         dts = _decoding_time(parts) - shift if ours else 0
         for part, body in parts:
             if part != b"trun" or not number(body, 4):
@@ -287,11 +292,11 @@ def _fragment(
 
 
 def _head(
-    head: memoryview, place: int, end: int, default: tuple[int, int, int]
+    head: memoryview, moof_offset: int, end: int, default: tuple[int, int, int]
 ) -> tuple[int, tuple[int, ...]]:
     """Return the base offset of a fragment's runs, and their default duration, size and flags."""
     flags, at = number(head, 0) & 0xFFFFFF, 8
-    base = place if flags & _BASE_IS_MOOF else end
+    base = moof_offset if flags & _BASE_IS_MOOF else end
     if flags & _BASE_OFFSET:
         base, at = number(head, at, 8), at + 8
     if flags & _DESCRIPTION:

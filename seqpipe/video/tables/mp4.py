@@ -91,7 +91,7 @@ class Movie:
     """Contents of ``moov``.
 
     Attributes:
-        place: file offsets of the begin and end of ``moov``.
+        moov_range: file offsets of the begin and end of ``moov``.
         brand: the ``ftyp`` box, which influences FFmpeg; empty if the file does not start with it.
         matrix: display matrix of the movie.
         ticks: ticks per second of movie time.
@@ -101,7 +101,7 @@ class Movie:
         extends: body of ``mvex``; unless empty, fragments hold further packets.
     """
 
-    place: tuple[int, int]
+    moov_range: tuple[int, int]
     brand: bytes
     matrix: bytes
     ticks: int
@@ -139,7 +139,7 @@ def read_movie(source: Source) -> Movie:
         Distrusted: there is none, or its structure is not supported.
         SourceError: the source cannot be read.
     """
-    place, brand, body = _moov(source)
+    moov_range, brand, body = _moov(source)
     matrix, ticks, tracks, kinds, extends = b"", 0, [], list[bytes](), memoryview(b"")
     for kind, box in boxes_in(body):
         if kind == b"mvhd":
@@ -154,7 +154,7 @@ def read_movie(source: Source) -> Movie:
             if kinds[-1].startswith(b"vide"):
                 tracks.append(_track(box))
     return Movie(
-        place=place,
+        moov_range=moov_range,
         brand=brand,
         matrix=matrix,
         ticks=ticks,

@@ -26,7 +26,7 @@ _OPENERS: Final = {
     "metaimage": ("metaimage", "open_metaimage"),
     "npy": ("npy", "open_npy"),
     "npz": ("npy", "open_npz"),
-    "tiff": ("picture_stack", "open_tiff"),
+    "tiff": ("image_stack", "open_tiff"),
     "dicom": ("dicom", "open_file"),
 }
 _PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
@@ -184,7 +184,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
     files = [name for name in names if Path(name).is_file() and Path(name).stat().st_size]
     images = [name for name in files if name.lower().endswith(_IMAGES)]
     if images and len(images) * 2 > len(files):
-        from .picture_stack import open_images
+        from .image_stack import open_images
 
         return open_images(images, folder)
     # by content: DICOM files often have no file name extension
@@ -216,7 +216,7 @@ def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
         from .dicom import open_series
 
         return open_series(sources, name, series)
-    from .picture_stack import ImageStack
+    from .image_stack import ImageStack
 
     return ImageStack(sources, name)
 

@@ -16,9 +16,11 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.volume import history
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
-from seqpipe.ops.volume.held import Grid
+from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.state import Grid
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 
@@ -310,6 +312,21 @@ def test_geometry_is_taken_back(numbers):
     known = ops.invert_volume(done.history, done["inside"]) > 1 - 1e-5  # nothing from outside is mixed in
     assert known.sum() > 100
     assert np.abs(back.data - sequence.data)[known].max() < 0.05
+
+
+@pytest.mark.parametrize("amplitude", [0.1, 0.4])
+def test_positions_of_whole_volumes_through_fields_are_those_of_points(rng, amplitude, monkeypatch):
+    """By a fixed-point iteration in C, also in blocks, and where a steep field needs Newton's method."""
+    size, distance = (13, 14, 15), (4.0, 5.0, 6.0)
+    control = rng.choice([-amplitude, amplitude], (*nodes_for(size, distance), 3)) * distance
+    turn = np.array([[0.9, 0.1, 0, 1], [-0.1, 1.1, 0.2, 0], [0, -0.1, 1, -1], [0, 0, 0, 1]])
+    mapping = Mapping3(size, turn).warped(Lattice(control.astype(np.float32), distance)).then(turn, size)
+    places = np.moveaxis(np.indices((9, 8, 7), np.float64), 0, -1)
+    judged = mapping.points(places)
+    for name, value in (("_NEAR", history._NEAR), ("_BLOCK", 100), ("_MOST_STEPS", 2)):
+        monkeypatch.setattr(history, name, value)
+        found = history._inverse_positions([mapping], (9, 8, 7))
+        assert np.abs(found - judged).max() < 1e-3
 
 
 def test_geometry_by_splines_is_taken_back_more_exactly(volume):

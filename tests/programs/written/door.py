@@ -19,6 +19,9 @@ rng = np.random.default_rng(3)
 IMG = [np.kron(rng.integers(0, 255, (6 + n, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8) for n in range(3)]
 SEQ = [rng.integers(0, 255, (4, 24, 32, 3)).astype(np.uint8) for _ in range(3)]
 BOX = np.array([[0.1, 0.2, 0.5, 0.6], [0.4, 0.4, 0.9, 0.8]], np.float32)
+EDGES = [np.kron(rng.integers(0, 2, (2, 6, 8, 3)), np.ones((1, 8, 8, 1))).astype(np.uint8) * 255 for _ in range(3)]
+LABELS = np.zeros((6, 8, 10), np.uint8)
+LABELS[1:3, 2:5, 3:7], LABELS[3, 5, 7], LABELS[4:6, 6:8, :2] = 1, 1, 2  # those of 1 meet in a corner only
 VOLUMES = [
     (127 + 120 * np.sin(np.mgrid[: 10 + n, :20, :22].sum(axis=0) / 4))[..., None].repeat(2, -1).astype(np.uint8)
     for n in range(3)
@@ -214,6 +217,21 @@ def pads():
 
 
 @case
+def resize_by_sample():
+    edges = fn.external_source(lambda: EDGES, layout="FHWC")
+    sizes = fn.external_source(lambda: [np.array(x, np.float32) for x in ([20, 30], [31, 17], [44, 12])])
+    return (
+        fn.resize(edges, resize_shorter=32),
+        fn.resize(edges, resize_shorter=32, subpixel_scale=False),
+        fn.resize(edges, resize_x=num(20, 30, 40), antialias=False),
+        fn.resize(edges, size=sizes, interp_type=types.INTERP_TRIANGULAR),
+        fn.resize(edges, resize_longer=num(20, 30, 40), interp_type=types.INTERP_LINEAR),
+        fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20), mirror=1),
+        fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 21), mirror=3, crop_pos_y=0.1),
+    )
+
+
+@case
 def volumes():
     deep = fn.external_source(lambda: VOLUMES, layout="DHWC")
     channels = fn.external_source(lambda: [x.transpose(3, 0, 1, 2).copy() for x in VOLUMES], layout="CDHW")
@@ -255,6 +273,43 @@ def by_sample():
         dm.rsqrt(num(1, 4, 9)),
         fn.one_hot(fn.external_source(lambda: [np.array(x, np.int32) for x in ([1, 2], [0], [2])]), num_classes=3),
         fn.one_hot(num(1, 0, 2), num_classes=3),
+    )
+
+
+@case
+def displaced():
+    flat = fn.cast(img(), dtype=types.FLOAT)
+    return (
+        fn.water(img()),
+        fn.water(img(), ampl_x=5.0, ampl_y=3.0, freq_x=0.1, freq_y=0.05, phase_x=0.4, phase_y=0.2, fill_value=7),
+        fn.water(flat, interp_type=types.INTERP_LINEAR),
+        fn.water(img(), mask=fn.cast(num(0, 1, 1), dtype=types.INT32)),
+        fn.sphere(img(), fill_value=5),
+        fn.sphere(flat, interp_type=types.INTERP_LINEAR),
+    )
+
+
+@case
+def segmentation():
+    labels = fn.external_source(lambda: [LABELS] * 3, layout="DHW")
+    mask = fn.external_source(lambda: [np.array([[0, 2], [0, 3]], np.uint8)] * 3)
+    polygons = fn.constant(idata=[0, 0, 3, 1, 3, 7, 2, 7, 10], shape=(3, 3))
+    vertices = fn.constant(fdata=[float(n) for n in range(20)], shape=(10, 2))
+    box = fn.segmentation.random_object_bbox
+    return (
+        box(labels, classes=[2]),
+        box(labels, classes=[2], format="start_end", output_class=True),
+        box(labels, classes=[1], k_largest=1, format="box"),
+        box(labels, classes=[1], threshold=[2, 2, 2], format="box"),
+        box(labels, classes=[1, 2], threshold=3, format="box", output_class=True),
+        box(labels, k_largest=1, ignore_class=True, format="box"),
+        box(labels, background=1, classes=[0], format="box"),
+        box(labels, class_weights=[0, 1], format="box"),
+        box(labels, foreground_prob=0.0),
+        fn.segmentation.random_mask_pixel(mask, foreground=1, value=2),
+        fn.segmentation.random_mask_pixel(mask, foreground=1, threshold=2.5),
+        fn.segmentation.select_masks(fn.constant(idata=[1]), polygons, vertices),
+        fn.segmentation.select_masks(fn.constant(idata=[2, 0]), polygons, vertices, reindex_masks=True),
     )
 
 

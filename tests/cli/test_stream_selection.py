@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqpipe.cli.plan.passing import Passage, check_passing
 from seqpipe.cli.plan.select import FrameSelection, TimeRange
+from seqpipe.cli.plan.stream_selection import StreamSelector, check_streamable
 from seqpipe.cli.terminal.time import Mark
 from seqpipe.errors import FrameRangeError, ParameterError
-from seqpipe.sampling.rolling import RollingWindows
-from seqpipe.sampling.windows import Span, Windows
+from seqpipe.sampling.windows import RollingWindows, Span, Windows
 
 
 class Index:
@@ -92,8 +91,8 @@ def outcome(select):
 @given(clocks(), RULES, ranges())
 def test_the_selection_is_that_of_an_index(times, rule, within):
     selection, index = FrameSelection(**rule, within=within), Index(times)
-    check_passing(selection)
-    passage = Passage(selection, "film")
+    check_streamable(selection)
+    passage = StreamSelector(selection, "film")
     got = outcome(lambda: (frame.number for frame in passage.selected(index.frames(), index)))
     assert got == outcome(lambda: selection.of(index)[:, 0])
 
@@ -103,9 +102,9 @@ def test_the_selection_is_that_of_an_index(times, rule, within):
 def test_a_number_of_frames_is_that_of_an_index_if_the_range_is_in_frames(num, start, more, by_end, count):
     end = {"end": Mark(start + more, True)} if by_end else {"duration": Mark(more, True)}
     selection = FrameSelection(num=num, within=TimeRange(Mark(start, True), **end))
-    check_passing(selection)
+    check_streamable(selection)
     index = Index(np.arange(count) / 25)
-    passage = Passage(selection, "film")
+    passage = StreamSelector(selection, "film")
     got = outcome(lambda: (frame.number for frame in passage.selected(index.frames(), index)))
     expected = outcome(lambda: selection.of(index)[:, 0])
     if start + more <= count:
@@ -125,7 +124,7 @@ def test_a_number_of_frames_is_that_of_an_index_if_the_range_is_in_frames(num, s
 )
 def test_no_frame_is_waited_for_that_does_not_matter(selection, read):
     index = Index(np.arange(200) / 25)
-    assert list(Passage(selection, "film").selected(index.frames(), index))
+    assert list(StreamSelector(selection, "film").selected(index.frames(), index))
     assert index.passed == read
 
 

@@ -9,27 +9,27 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...errors import warn_caller
-from .held import State
+from .state import SampleState
 
-__all__ = ["count_unfinite", "tell_counted"]
+__all__ = ["count_nonfinite", "warn_of_counts"]
 
 _counted: deque[tuple[str, Any, Any]] = deque(maxlen=256)
 """Counts being copied from GPUs: name of the image, pinned memory, and the event after the copy."""
 
 
-def count_unfinite(state: State) -> None:
+def count_nonfinite(state: SampleState) -> None:
     """Count the NaN and infinite voxels of a sample's images, and warn; for a GPU in a later call.
 
     Args:
         state: the sample.
     """
-    for name, held in state.images.items():
-        values = held.values
+    for name, item in state.images.items():
+        values = item.values
         if values.dtype.kind != "f":
             continue
         if isinstance(values, np.ndarray):
             if not bool(np.isfinite(values.sum())):
-                _say(name, int((~np.isfinite(values)).sum()))
+                _warn(name, int((~np.isfinite(values)).sum()))
             continue
         _count_later(name, values)
 
@@ -45,14 +45,14 @@ def _count_later(name: str, values: Array) -> None:
     _counted.append((name, (here, count, memory), event))
 
 
-def tell_counted() -> None:
+def warn_of_counts() -> None:
     """Warn of the counts of earlier calls on GPUs that are available by now."""
     while _counted and _counted[0][2].done:
         name, (here, *_), _ = _counted.popleft()
-        _say(name, int(here))
+        _warn(name, int(here))
 
 
-def _say(name: str, count: int) -> None:
+def _warn(name: str, count: int) -> None:
     if count:
         warn_caller(
             f"{count} voxels of {name!r} are NaN or infinite: they are kept, and left out of statistics"

@@ -10,8 +10,8 @@ from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
 from .base import Exact
-from .held import Grid
 from .mapping import UNMOVED, Mapping3
+from .state import Grid
 
 __all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
 
@@ -39,7 +39,7 @@ class Flip3d(Exact):
 
 
 class Rot90(Exact):
-    """Turn a volume by quarters in one of its planes, as :func:`numpy.rot90` does."""
+    """Rotate a volume by multiples of 90 degrees in one of its planes, as :func:`numpy.rot90` does."""
 
     turns: Number = param(
         1, "quarter turns from the first axis of the plane to the second", lo=-3, hi=3, identity=0
@@ -68,7 +68,7 @@ class Rot90(Exact):
 
 
 class Crop3d(Exact):
-    """Cut a window out of a volume, at a position between its beginning (0) and its end (1) along each axis."""
+    """Crop a window of a volume, at a position between the beginning (0) and the end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
     place: Number = param(
@@ -99,8 +99,8 @@ class Crop3d(Exact):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        room = np.array(grid.size) - self.size
-        if (room < 0).any() and self.pad_mode == "none":
+        spare = np.array(grid.size) - self.size
+        if (spare < 0).any() and self.pad_mode == "none":
             raise ParameterError(
                 f"size={self.size} of a volume of {' × '.join(map(str, grid.size))} voxels",
                 source=self.name,
@@ -109,14 +109,13 @@ class Crop3d(Exact):
             )
         matrix = UNMOVED.copy()
         # padding is equal on both sides
-        inside = np.floor(np.asarray(p.place, np.float64) * (room + 1)).clip(0, np.maximum(room, 0))
-        matrix[:3, 3] = np.where(room < 0, np.floor(room / 2), inside)
+        inside = np.floor(np.asarray(p.place, np.float64) * (spare + 1)).clip(0, np.maximum(spare, 0))
+        matrix[:3, 3] = np.where(spare < 0, np.floor(spare / 2), inside)
         return mapping.then(matrix, self.size)
 
-    @property
-    def how(self) -> dict[str, Any]:
+    def settings_of_gather(self) -> dict[str, Any]:
         """See :attr:`Exact.how`: a crop that does not pad agrees with any other operator."""
-        return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().how)
+        return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
 class Pad3d(Exact):
@@ -159,10 +158,9 @@ class Pad3d(Exact):
         d, h, w = (int(n) for n in grid.size + before + after)
         return mapping.then(matrix, (d, h, w))
 
-    @property
-    def how(self) -> dict[str, Any]:
+    def settings_of_gather(self) -> dict[str, Any]:
         """See :attr:`Exact.how`."""
-        return _padded(self.pad_mode, super().how)
+        return _padded(self.pad_mode, super().settings_of_gather())
 
 
 def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Frame selection in a stream: the options of :class:`FrameSelection`, applied to frames as they pass.
+"""Frame selection in a stream: the options of :class:`FrameSelection`, applied to frames as they arrive.
 
 What a selection gives must be that of a file of the same frames, though neither their number nor the times of those to
 come are known.
@@ -18,17 +18,17 @@ from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
 from .select import FrameSelection, no_key_frame, nothing_in_range
 
-__all__ = ["LOOK_AHEAD", "SAVE_STREAM", "Passage", "PassingFrame", "Upcoming", "check_passing"]
+__all__ = ["LOOK_AHEAD", "SAVE_STREAM", "StreamSelector", "TimedFrame", "Upcoming", "check_streamable"]
 
 LOOK_AHEAD: Final = 256
-"""Frames whose times tell the habits of a clock, as :func:`seqpipe.sampling.clock.rate_tolerance_s` has them."""
+"""Number of frames whose times :func:`seqpipe.sampling.clock.rate_tolerance_s` judges the clock by."""
 
 SAVE_STREAM: Final = "Save the stream to a file and export that"
 """Advice on what a stream cannot do."""
 
 
-class PassingFrame(Protocol):
-    """What is known of a frame when it passes."""
+class TimedFrame(Protocol):
+    """What is known of a frame when it arrives."""
 
     @property
     def number(self) -> int:
@@ -50,10 +50,10 @@ class Upcoming(Protocol):
         """The times of the next frames after a time, in seconds, ascending."""
 
 
-FrameT = TypeVar("FrameT", bound=PassingFrame)
+FrameT = TypeVar("FrameT", bound=TimedFrame)
 
 
-def check_passing(selection: FrameSelection) -> None:
+def check_streamable(selection: FrameSelection) -> None:
     """Check that a selection can be made without seeking, before the length of the video is known.
 
     Raises:
@@ -78,22 +78,22 @@ def check_passing(selection: FrameSelection) -> None:
         )
 
 
-class Passage:
-    """The passing of the frames of one video.
+class StreamSelector:
+    """Selects frames of one video as they arrive.
 
     Args:
         selection: which frames are wanted.
         source: for messages.
 
     Attributes:
-        first: the first frame of the range, once it has passed.
-        passed: how many frames have passed.
+        first: the first frame of the range, once it has arrived; else None.
+        frame_count: number of frames that have arrived.
     """
 
     def __init__(self, selection: FrameSelection, source: str) -> None:
         self._selection, self._within, self._source = selection, selection.within, source
         self.first: int | None = None
-        self.passed = 0
+        self.frame_count = 0
         self._begin_s = self._start_s = 0.0
         self._times: deque[float] = deque(maxlen=LOOK_AHEAD + 2)
         self._next_s: float | None = None
@@ -133,15 +133,15 @@ class Passage:
             FrameRangeError: none begins in it.
         """
         for frame in frames:
-            self._begin_s = frame.seconds if not self.passed else self._begin_s
-            begins = self.first is None and self._has_begun(frame)
+            self._begin_s = frame.seconds if not self.frame_count else self._begin_s
+            begins = self.first is None and self._is_in_range(frame)
             if begins:
                 self.first = frame.number
-            if self._is_behind(frame):
+            if self._is_after_range(frame):
                 self.first = None if begins else self.first
                 self._next_s = frame.seconds
                 break
-            self.passed += 1
+            self.frame_count += 1
             self._times.append(frame.seconds)
             if self.first is None:
                 continue
@@ -150,9 +150,9 @@ class Passage:
                 return  # without waiting for the next one
         if self.first is None:
             length_s = self._times[-1] - self._begin_s if self._times else 0.0
-            raise nothing_in_range(self._within, self._source, self.passed, length_s)
+            raise nothing_in_range(self._within, self._source, self.frame_count, length_s)
 
-    def _has_begun(self, frame: PassingFrame) -> bool:
+    def _is_in_range(self, frame: TimedFrame) -> bool:
         start = self._within.start
         if start.in_frames:
             self._start_s = frame.seconds
@@ -176,7 +176,7 @@ class Passage:
             return None if duration.in_frames else self._start_s + duration.value
         return None if end is None or end.in_frames else self._begin_s + end.value
 
-    def _is_behind(self, frame: PassingFrame) -> bool:
+    def _is_after_range(self, frame: TimedFrame) -> bool:
         if self.first is None and self._within.duration is not None:
             return False
         end, end_s = self._end(), self._end_s()
@@ -185,7 +185,7 @@ class Passage:
         )
 
     def _numbered(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
-        """The frames with given numbers."""
+        """The frames with the selected numbers."""
         from ...sampling.segments import uniform
 
         left: deque[int] = deque(sorted(set(self._selection.frames or ())))
@@ -201,7 +201,7 @@ class Passage:
         raise FrameRangeError(
             f"frame {left[0]} is not in the video",
             source=self._source,
-            allowed=f"0 to {self.passed - 1}",
+            allowed=f"0 to {self.frame_count - 1}",
             advice="" if self._selection.num is None else "The range must lie inside of the stream for --num",
         )
 

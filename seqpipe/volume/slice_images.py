@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["montage", "picture", "window_of", "windowed"]
+__all__ = ["montage", "slice_image", "window_of", "windowed"]
 
 _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20
@@ -58,11 +58,11 @@ def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8"
     most = np.iinfo(dtype).max
     share = (values.astype(np.float32) - np.float32(low)) / np.float32(high - low)
     gray = np.clip(np.nan_to_num(share, nan=0.0, posinf=1.0, neginf=0.0), 0, 1) * most
-    made: AnyArray = np.rint(gray).astype(dtype)
-    return made
+    result: AnyArray = np.rint(gray).astype(dtype)
+    return result
 
 
-def picture(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
+def slice_image(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
     """Render one slice as an RGB image with square pixels.
 
     Args:
@@ -83,8 +83,8 @@ def picture(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
 def montage(images: Seq[Any], columns: int, rows: int) -> AnyArray:
     """Arrange images of one size in rows and columns; unused cells are black."""
     height, width, channels = images[0].shape
-    made = np.zeros((rows * height, columns * width, channels), dtype=images[0].dtype)
+    result = np.zeros((rows * height, columns * width, channels), dtype=images[0].dtype)
     for place, one in enumerate(images[: rows * columns]):
         row, column = divmod(place, columns)
-        made[row * height : (row + 1) * height, column * width : (column + 1) * width] = one
-    return made
+        result[row * height : (row + 1) * height, column * width : (column + 1) * width] = one
+    return result

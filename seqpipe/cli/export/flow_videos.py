@@ -1,4 +1,4 @@
-"""Export of video files: one file for all frames of a source, or for a sequence, written while frames are decoded."""
+"""Export of flow as videos, one for each source or sequence, which are written while frames are decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import OutputError, SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.film import write_film
+from ...video.mp4_writer import write_mp4
 from ...video.reader import VideoReader
 from ..input.files import write_whole
 from ..output.images import thumbnail
@@ -20,19 +20,19 @@ from ..plan.source_plan import SourcePlan
 from .flow import FlowEncoder
 from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["colors_of", "export_films"]
+__all__ = ["export_flow_videos", "flow_colors"]
 
 
 class _StoppedError(Exception):
     """Another source has stopped the export."""
 
 
-def export_films(
+def export_flow_videos(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
-    """Export the films of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
+    """Export the flow videos of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
 
-    A film whose source is damaged is not written.
+    The video of a damaged source is not written.
 
     Raises:
         OutputError: files cannot be written.
@@ -41,10 +41,10 @@ def export_films(
     for file in todo.tolist():
         try:
             with work.open(plan.source, device) as reader:
-                film = _Film(plan, file, sheet_frames, work, outcome)
-                place = work.request.folder / plan.name(file)
-                colors = film.colors(reader, host=device.kind == "cpu")
-                size = write_whole(place, lambda out: write_film(out, colors))  # noqa: B023  it is called at once
+                video = _FlowVideo(plan, file, sheet_frames, work, outcome)
+                path = work.request.folder / plan.name(file)
+                colors = video.colors(reader, host=device.kind == "cpu")
+                size = write_whole(path, lambda out: write_mp4(out, colors))  # noqa: B023  it is called at once
         except _StoppedError:
             return outcome
         except OutputError:
@@ -59,21 +59,21 @@ def export_films(
     return outcome
 
 
-def colors_of(frames: Iterable[Sequence], encoder: FlowEncoder) -> Iterator[Sequence]:
+def flow_colors(frames: Iterable[Sequence], encoder: FlowEncoder) -> Iterator[Sequence]:
     """The colors of the flow between each frame and the next, in groups."""
-    held = list[Sequence]()
+    pending = list[Sequence]()
     at_once = max(2, available_cores()) + 1  # one pair for each core
     for frame in frames:
-        held.append(frame)
-        if len(held) == at_once:
-            yield encoder.colored(stacked(held))
-            held = held[-1:]
-    if len(held) > 1:
-        yield encoder.colored(stacked(held))
+        pending.append(frame)
+        if len(pending) == at_once:
+            yield encoder.colored(stacked(pending))
+            pending = pending[-1:]
+    if len(pending) > 1:
+        yield encoder.colored(stacked(pending))
 
 
-class _Film:
-    """One film of a plan."""
+class _FlowVideo:
+    """One flow video of a plan."""
 
     def __init__(
         self, plan: SourcePlan, file: int, sheet_frames: IntArray, work: ExportWork, outcome: SourceOutcome
@@ -84,16 +84,16 @@ class _Film:
         self._shown = set(np.intersect1d(sheet_frames, self._frames).tolist()) - known
 
     def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
-        """The colors of the film's flow, in groups of frames.
+        """The colors of the video's flow, in groups of frames.
 
         Raises:
             SeqpipeError: the source is damaged.
         """
         encoder = self._work.request.encoder
         assert isinstance(encoder, FlowEncoder)
-        yield from colors_of(self._passing(reader.stream(self._frames.tolist(), host=host)), encoder)
+        yield from flow_colors(self._shown_frames(reader.stream(self._frames.tolist(), host=host)), encoder)
 
-    def _passing(self, frames: Iterator[Sequence]) -> Iterator[Sequence]:
+    def _shown_frames(self, frames: Iterator[Sequence]) -> Iterator[Sequence]:
         for frame in frames:
             if self._work.stop.is_set():
                 raise _StoppedError

@@ -12,14 +12,14 @@ import numpy as np
 from ..errors import OutputError
 from ..sequence import Sequence
 
-__all__ = ["write_film"]
+__all__ = ["write_mp4"]
 
 _TICKS_PER_S: Final = 90_000
 # libx264, visually nearly lossless. With mbtree, the same frames result in different bytes from run to run.
 _QUALITY: Final = {"crf": "18", "preset": "veryfast", "mbtree": "0"}
 
 
-def write_film(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
+def write_mp4(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
     """Write an MP4 video to a readable, seekable binary file.
 
     Args:

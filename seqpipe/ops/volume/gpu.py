@@ -1,4 +1,4 @@
-"""Samples on a GPU: steps of all samples run concurrently, each kind of step in common launches.
+"""Running plans on a GPU: the steps of all samples advance together, each kind of step in common launches.
 
 The result of a sample does not depend on the others: kernels process each in the same way, whatever their number.
 """
@@ -14,14 +14,14 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
+from .channels import MOST_VOXELS, ChannelTask, run_channels
+from .cpu import labels_for, renamed
 from .gather import BatchMemory, Gather, gathers
-from .held import Held, State, name_of
-from .host import labels_for, renamed
-from .lanes import MOST_VOXELS, Lane, run_lanes
 from .plan import Change, Move, Plan, PlanStep, Rename
 from .stages import Stage, rounded
+from .state import PartState, SampleState, name_of
 
-__all__ = ["in_rounds"]
+__all__ = ["run_on_gpu"]
 
 _WHOLE: Final = (
     "uint8",
@@ -35,14 +35,14 @@ _WHOLE: Final = (
 class _Sample:
     """A sample while its steps are run."""
 
-    state: State
+    state: SampleState
     steps: list[PlanStep]
     fresh: set[str] = field(default_factory=set)  # parts in memory allocated here, which may be overwritten
 
 
-def in_rounds(
-    states: Seq[State], plans: Seq[Plan], device: KernelDevice, memory: BatchMemory | None
-) -> list[State]:
+def run_on_gpu(
+    states: Seq[SampleState], plans: Seq[Plan], device: KernelDevice, memory: BatchMemory | None
+) -> list[SampleState]:
     """Run the planned steps of samples on a GPU.
 
     Args:
@@ -65,7 +65,7 @@ def in_rounds(
 
 
 def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | None) -> None:
-    """The next step of samples, of which it is geometry, done."""
+    """Run the next step of samples, a geometric one."""
     jobs: list[Gather] = []
     moves: list[tuple[_Sample, Any]] = []
     for sample in samples:
@@ -73,85 +73,88 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
         # intermediate results do not stay
         last = memory is not None and not any(isinstance(later, Move) for later in sample.steps)
         moves.append((sample, step))
-        for name, held in sample.state.parts.items():
-            if held.layout:
-                outside, room = step.outside(held), partial(memory.room, name) if memory and last else None
-                volume, interpolation = labels_for(held, outside), step.interpolation(held)
-                jobs.append(Gather(volume, step.mapping, interpolation, outside, room=room))
+        for name, item in sample.state.parts.items():
+            if item.layout:
+                outside, allocate = (
+                    step.outside(item),
+                    partial(memory.allocate, name) if memory and last else None,
+                )
+                volume, interpolation = labels_for(item, outside), step.interpolation(item)
+                jobs.append(Gather(volume, step.mapping, interpolation, outside, allocate=allocate))
     made = iter(gathers(jobs, device))
     for sample, step in moves:
         affine, parts = step.grid.affine, {}
-        for name, held in sample.state.parts.items():
-            values = next(made) if held.layout else step.places(held)
-            parts[name] = Held(held.part, values, held.layout, affine)
-            if held.layout:
+        for name, item in sample.state.parts.items():
+            values = next(made) if item.layout else step.moved_points(item)
+            parts[name] = PartState(item.part, values, item.layout, affine)
+            if item.layout:
                 sample.fresh.add(name)
-        sample.state = State(parts, step.grid, sample.state.op)
+        sample.state = SampleState(parts, step.grid, sample.state.op)
 
 
 def _set(sample: _Sample, name: str, values: Array) -> None:
     parts = sample.state.parts
-    held = parts[name]
-    moved = Held(held.part, values, held.layout, held.affine)
-    sample.state = State({**parts, name: moved}, sample.state.grid, sample.state.op)
+    item = parts[name]
+    moved = PartState(item.part, values, item.layout, item.affine)
+    sample.state = SampleState({**parts, name: moved}, sample.state.grid, sample.state.op)
     sample.fresh.add(name)
 
 
 def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
-    """The next steps of samples, as far as they change intensities, done."""
-    lanes: list[Lane] = []
-    homes: list[tuple[_Sample, str, Array, np.dtype[Any]]] = []
+    """Run the next steps of samples that change intensities."""
+    tasks: list[ChannelTask] = []
+    results: list[tuple[_Sample, str, Array, np.dtype[Any]]] = []
     for sample in samples:
         steps: list[Change] = []
         while sample.steps and isinstance(sample.steps[0], Change):
             steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # it was looked at
-        for name, held in sample.state.images.items():
+        for name, item in sample.state.images.items():
             own = [
                 (step, place)
                 for step in steps
-                for at, place in step.places(sample.state).items()
+                for at, place in step.first_channels(sample.state).items()
                 if at == name
             ]
-            dtype = held.values.dtype
-            if held.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
+            dtype = item.values.dtype
+            if item.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
                 for step, place in own:
-                    held = replace(
-                        held,
-                        values=step.op.done_to(held.values, step.p, place, step.about(sample.state, held)),
+                    item = replace(
+                        item,
+                        values=step.op.done_to(item.values, step.p, place, step.about(sample.state, item)),
                     )
-                    _set(sample, name, held.values)
+                    _set(sample, name, item.values)
                 continue
-            found, home, dtype = _lanes_of(own, sample.state, held, fresh=name in sample.fresh)
+            found, result, dtype = _tasks_of(own, sample.state, item, fresh=name in sample.fresh)
             if found:
-                lanes += found
-                homes.append((sample, name, home, dtype))
-            elif dtype != held.values.dtype:
-                _set(sample, name, held.values.astype(dtype))
-    if not lanes:
+                tasks += found
+                results.append((sample, name, result, dtype))
+            elif dtype != item.values.dtype:
+                _set(sample, name, item.values.astype(dtype))
+    if not tasks:
         return
-    xp = namespace(lanes[0].values)
-    run_lanes(lanes, device, xp)
-    for sample, name, home, dtype in homes:
-        _set(sample, name, xp.moveaxis(home, 0, 3).astype(dtype, copy=False))
+    xp = namespace(tasks[0].values)
+    run_channels(tasks, device, xp)
+    for sample, name, result, dtype in results:
+        _set(sample, name, xp.moveaxis(result, 0, 3).astype(dtype, copy=False))
 
 
-def _lanes_of(
-    steps: Seq[tuple[Change, int]], state: State, held: Held, *, fresh: bool
-) -> tuple[list[Lane], Array, np.dtype[Any]]:
-    """Return lanes for the channels of an image, the memory of the result and its dtype; no lanes if no value changes.
+def _tasks_of(
+    steps: Seq[tuple[Change, int]], state: SampleState, item: PartState, *, fresh: bool
+) -> tuple[list[ChannelTask], Array, np.dtype[Any]]:
+    """Return tasks for the channels of an image, the memory of the result and its dtype; no tasks if no value changes.
 
     Args:
         steps: steps on the image, each with the number of its first channel.
         state: the sample.
-        held: the image.
+        item: the image.
         fresh: whether its memory may be written.
     """
-    values, xp = held.values, namespace(held.values)
+    values, xp = item.values, namespace(item.values)
     dtype = values.dtype
     abouts = []
     every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
     for step, place in steps:
-        about = step.about(state, held) | {"dtype": name_of(dtype)}
+        about = step.about(state, item) | {"dtype": name_of(dtype)}
         abouts.append(about)
         dtype = np.dtype(step.op.result_dtype(name_of(dtype)))
         rounds = [] if dtype == np.float32 else [rounded(dtype)]
@@ -166,9 +169,9 @@ def _lanes_of(
     planes = xp.moveaxis(values, 3, 0)
     if values.dtype != np.float32 or not planes.flags.c_contiguous:
         planes, fresh = xp.ascontiguousarray(planes, np.float32), True
-    home = planes if fresh else xp.empty(planes.shape, np.float32)
-    lanes = []
+    result = planes if fresh else xp.empty(planes.shape, np.float32)
+    tasks = []
     for number, stages in enumerate(every):
-        own_home = home[number]
-        lanes.append(Lane(own_home if fresh else planes[number], own_home, stages, mask))
-    return lanes, home, dtype
+        own_result = result[number]
+        tasks.append(ChannelTask(own_result if fresh else planes[number], own_result, stages, mask))
+    return tasks, result, dtype

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe.cli import main
-from seqpipe.cli.export import ahead, source
+from seqpipe.cli.export import source, while_indexing
 from seqpipe.errors import SourceError
 from seqpipe.video import first_pass
 from seqpipe.video.index import build
@@ -98,7 +98,7 @@ def both(tmp_path, monkeypatch, path, *options):
     """An export of a video that was never read, and one of the same that is indexed already."""
     one = exported(tmp_path / "one", path, *options)
     with monkeypatch.context() as only:
-        only.setattr(ahead, "_is_sequential", lambda _: False)
+        only.setattr(while_indexing, "_is_sequential", lambda _: False)
         other = exported(tmp_path / "other", path, *options)
     return one, other
 

@@ -24,8 +24,8 @@ from ...video.index.open import index_without_scan, store_index
 from ...video.packet_index import NO_PACKETS, PacketIndex
 from ...video.source.source import open_source
 from ..input.files import InputFile
-from ..job.claims import own_names, reserved
-from ..job.record import OptionDigests, note
+from ..job.claims import internal_names, reserved
+from ..job.record import OptionDigests, record_options
 from ..job.resume import Finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists
 from ..plan.request import ExportRequest
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from ...video.first_pass import FirstFrame, FirstPass
     from ...video.probe.info import StreamInfo
 
-__all__ = ["Ahead", "export_ahead", "plan_beforehand"]
+__all__ = ["EarlyExport", "export_while_indexing", "provisional_plan"]
 
-_MOST_FRAMES, _MORE_THAN_SAID, _FRAMES_MORE = 1 << 20, 1.1, 64
-_UNTOLD_FRAMES = 1 << 15
+_MOST_FRAMES, _MARGIN, _EXTRA_FRAMES = 1 << 20, 1.1, 64
+_UNDECLARED_FRAMES = 1 << 15
 
 
 @dataclass
-class Ahead:
-    """The result of an export ahead of the index.
+class EarlyExport:
+    """The result of an export that ran while the index was built.
 
     Attributes:
         input: the video.
@@ -100,7 +100,9 @@ class Ahead:
         return found
 
 
-def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object]) -> Ahead | None:
+def export_while_indexing(
+    request: ExportRequest, report: ExportReport, found: Seq[object]
+) -> EarlyExport | None:
     """Export a video without an index, from its first packet on.
 
     Args:
@@ -130,21 +132,21 @@ def export_ahead(request: ExportRequest, report: ExportReport, found: Seq[object
         with ExitStack() as stack:
             threads = options.jobs or available_cores()
             video = stack.enter_context(first_pass(source, output=request.output, threads=threads))
-            work = _Work(request, report, item, video)
+            work = _EarlyWork(request, report, item, video)
             if (plan := work.plan()) is None:
                 return None
             stack.enter_context(reserved([plan], request))
-            note(request.folder, [plan.source], OptionDigests.of(request), anew=False)
+            record_options(request.folder, [plan.source], OptionDigests.of(request), replace=False)
             work.write(plan, rows)
             index = video.index(rest=not work.reached_end)
     except OutputError:
         raise
     except SeqpipeError as error:
         # nothing is written yet: the planned export meets and reports the same error
-        return Ahead(item, error, rows) if rows else None
+        return EarlyExport(item, error, rows) if rows else None
     if not work.reached_end:
         store_index(stamp, index, cache_dir=options.cache_dir)
-    return Ahead(item, index, rows)
+    return EarlyExport(item, index, rows)
 
 
 def _is_sequential(request: ExportRequest) -> bool:
@@ -174,8 +176,8 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
-    """The plan for a video of as many frames as it may have, by what its header says; its times are made up.
+def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
+    """A plan for the most frames that a video may have according to its header, with placeholders for the times.
 
     Args:
         item: the video.
@@ -186,8 +188,8 @@ def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -
         SeqpipeError: as :func:`seqpipe.cli.plan.source_plan.make_plan`.
     """
     rate, seconds = info.average_rate or info.real_rate, info.duration_s
-    said = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
-    count = min(_MOST_FRAMES, int(said * _MORE_THAN_SAID) + _FRAMES_MORE if said else _UNTOLD_FRAMES)
+    declared = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
+    count = min(_MOST_FRAMES, int(declared * _MARGIN) + _EXTRA_FRAMES if declared else _UNDECLARED_FRAMES)
     rule = request.selection
     if rule.sequence_length is not None:  # as many as are quickly named, and one at least
         length, stride = rule.sequence_length, rule.stride or 1
@@ -205,11 +207,11 @@ def plan_beforehand(item: InputFile, info: StreamInfo, request: ExportRequest) -
     return make_plan(item, index, replace(request, selection=selection))
 
 
-class _Work:
-    """The export of one video ahead of its plan.
+class _EarlyWork:
+    """The export of one video before its plan is known.
 
     Attributes:
-        reached_end: whether no more frames are asked for, however many there are.
+        reached_end: whether the range ended before the video did.
     """
 
     def __init__(
@@ -220,19 +222,19 @@ class _Work:
         self._error: SeqpipeError | None = None
 
     def plan(self) -> SourcePlan | None:
-        """The plan beforehand, with times to be filled in; None if two of its files might have the same name."""
-        plan = plan_beforehand(self._item, self._video.info, self._request)
+        """The provisional plan, whose times are filled in later; None if two of its files might have the same name."""
+        plan = provisional_plan(self._item, self._video.info, self._request)
         try:
-            check_collisions([plan], own_names(self._request))
+            check_collisions([plan], internal_names(self._request))
         except OutputError:
             return None
         return plan
 
     def write(self, plan: SourcePlan, rows: dict[str, ManifestRow]) -> None:
-        """Write files while frames come; their rows are put into ``rows`` by their names.
+        """Write files as frames are decoded, and add their rows to ``rows`` by file name.
 
         Raises:
-            SourceError: the source cannot be read; the files that it was enough for are written.
+            SourceError: the source cannot be read; files of earlier frames are written.
             OutputError: a file cannot be written.
         """
         request = self._request
@@ -263,7 +265,7 @@ class _Work:
         for number, (frame, pts) in enumerate(self._frames()):
             _, time_s = clock_of(frame)
             start_s = start_s if number else time_s
-            if self._is_behind(number, time_s - start_s):
+            if self._is_after_range(number, time_s - start_s):
                 self.reached_end = True
             if self.reached_end or number > end:
                 return
@@ -280,7 +282,7 @@ class _Work:
         except SeqpipeError as error:
             self._error = error
 
-    def _is_behind(self, number: int, seconds: float) -> bool:
+    def _is_after_range(self, number: int, seconds: float) -> bool:
         """Whether a frame is behind the range to be exported, which begins with the first frame."""
         within = self._request.selection.within
         end = within.duration or within.end

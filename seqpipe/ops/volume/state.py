@@ -17,7 +17,7 @@ from ..call.inputs import like_library
 from ..core.spec import MOVED_DTYPES, Spec
 from .mapping import Extent, transformed
 
-__all__ = ["LAYOUTS", "Grid", "Held", "State", "name_of", "state_of"]
+__all__ = ["LAYOUTS", "Grid", "PartState", "SampleState", "name_of", "state_of"]
 
 LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
 """Axes that arrays of volumes may have; of what has no layout, those without C first."""
@@ -28,9 +28,9 @@ _KNOWN: Final = frozenset(
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Grid:
-    """Where the voxels of a sample are.
+    """The size and the position of a sample's voxels.
 
     Attributes:
         size: slices, rows and columns.
@@ -42,11 +42,11 @@ class Grid:
 
     @property
     def spacing_mm(self) -> FloatArray | None:
-        """Between slices, rows and columns."""
+        """Distance between slices, rows and columns."""
         return None if self.affine is None else np.linalg.norm(self.affine[:3, :3], axis=0)
 
     def moved(self, matrix: FloatArray, size: Extent) -> Grid:
-        """The grid of a result that a matrix maps to this one."""
+        """Return the grid of a result that a matrix maps to this one."""
         return Grid(size, None if self.affine is None else self.affine @ matrix)
 
     def corners(self) -> FloatArray:
@@ -55,8 +55,8 @@ class Grid:
         return places if self.affine is None else transformed(self.affine, places)
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
+@dataclass(eq=False)
+class PartState:
     """A part.
 
     Attributes:
@@ -78,14 +78,14 @@ class Held:
 
     def back(self) -> Any:
         """Return the original part with new values."""
-        given = self.part.data
+        original = self.part.data
         if not self.layout:
             values = self.values
             if isinstance(self.part, Points) and self.part.unit == "mm" and self.affine is not None:
                 values = transformed(self.affine, values)
             dtype = self.part.array.dtype
             return self.part.with_data(
-                like_library(given, values.astype(dtype if dtype.kind == "f" else np.float64))
+                like_library(original, values.astype(dtype if dtype.kind == "f" else np.float64))
             )
         before = self.part.array
         array = _of_layout(self._typed(before.dtype), self.layout)
@@ -93,11 +93,11 @@ class Held:
             array = namespace(array).ascontiguousarray(array)
         if overlap(array, before):
             array = array.copy()
-        if isinstance(given, Sequence):
+        if isinstance(original, Sequence):
             return self.part.with_data(
-                replace(given, data=array, affine=self.affine, frames=None, timestamps=None)
+                replace(original, data=array, affine=self.affine, frames=None, timestamps=None)
             )
-        return self.part.with_data(like_library(given, array))
+        return self.part.with_data(like_library(original, array))
 
     def _typed(self, dtype: np.dtype[Any]) -> Array:
         """Return labels in their original dtype, unless they are out of its range; images in that of their values."""
@@ -109,8 +109,8 @@ class Held:
         return values.astype(dtype, copy=False)
 
 
-@dataclass(frozen=True, eq=False)
-class State:
+@dataclass(eq=False)
+class SampleState:
     """A sample while operators are applied to it.
 
     Attributes:
@@ -119,12 +119,12 @@ class State:
         op: name of the called operator, for messages.
     """
 
-    parts: Mapping[str, Held]
+    parts: Mapping[str, PartState]
     grid: Grid
     op: str
 
     @property
-    def reference(self) -> Held:
+    def reference(self) -> PartState:
         """The first image, or else the first part that has voxels."""
         first = None
         for one in self.parts.values():
@@ -136,12 +136,12 @@ class State:
 
     @property
     def spec(self) -> Spec:
-        """What draws are told."""
+        """Properties of the sample for which parameters are sampled."""
         values = self.reference.values
         return Spec(*self.grid.size, values.shape[3], name_of(values.dtype))
 
     @property
-    def images(self) -> dict[str, Held]:
+    def images(self) -> dict[str, PartState]:
         """The images, by name."""
         return {name: one for name, one in self.parts.items() if one.is_image}
 
@@ -161,11 +161,11 @@ def _of_layout(values: Array, layout: str) -> Array:
 
 @cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Its name, which NumPy puts together anew each time."""
+    """Return the name of a dtype, which NumPy computes at every access."""
     return dtype.name
 
 
-def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
+def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleState:
     """Convert a sample for the operators; metadata is omitted, as it does not change.
 
     Args:
@@ -177,12 +177,12 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
         ParameterError: a part is not supported, or parts are not on one grid.
     """
     parts = {name: _meant(as_part(value)) for name, value in sample.items()}
-    held: dict[str, Held] = {}
+    items: dict[str, PartState] = {}
     grid: Grid | None = None
     for name, part in parts.items():
         if isinstance(part, (Image, Labels)):
-            held[name] = _voxels(op, name, part, layout)
-            own = Grid(held[name].values.shape[:3], held[name].affine)
+            items[name] = _voxels(op, name, part, layout)
+            own = Grid(items[name].values.shape[:3], items[name].affine)
             grid = _agreed(op, name, grid, own) if grid else own
     if grid is None:
         raise ParameterError(
@@ -190,19 +190,19 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> State:
         )
     # labels without a space of their own have that of the images
     if grid.affine is not None:
-        held = {n: replace(h, affine=grid.affine) if h.affine is None else h for n, h in held.items()}
+        items = {n: replace(h, affine=grid.affine) if h.affine is None else h for n, h in items.items()}
     for name, part in parts.items():
         if isinstance(part, (Points, Boxes)):
-            held[name] = _places(op, name, part, grid)
+            items[name] = _places(op, name, part, grid)
         if isinstance(part, Flow):
             raise ParameterError(
                 f"{name} is flow",
                 source=op,
                 allowed="images, labels, points, boxes and metadata, which operators on volumes move",
             )
-    if len(held) > 1 and len({device_of(one.values) for one in held.values() if one.layout}) > 1:
+    if len(items) > 1 and len({device_of(one.values) for one in items.values() if one.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
-    return State({name: held[name] for name in parts if name in held}, grid, op)
+    return SampleState({name: items[name] for name in parts if name in items}, grid, op)
 
 
 def _meant(part: Part) -> Part:
@@ -211,7 +211,7 @@ def _meant(part: Part) -> Part:
     return part.with_data(data.scaled()) if isinstance(data, Sequence) and data.scale is not None else part
 
 
-def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
+def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
     data = part.data
     array = data.data if isinstance(data, Sequence) else _admitted(op, data)
     letters = data.layout if isinstance(data, Sequence) else layout
@@ -230,7 +230,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> Held:
     if isinstance(part, Labels):
         part.check(name)
         array = _whole(op, name, array)
-    return Held(part, _view(array, letters), letters, part.affine)
+    return PartState(part, _view(array, letters), letters, part.affine)
 
 
 def _admitted(op: str, data: Any) -> Array:
@@ -256,7 +256,7 @@ def _whole(op: str, name: str, labels: Array) -> Array:
     return whole
 
 
-def _places(op: str, name: str, part: Part, grid: Grid) -> Held:
+def _places(op: str, name: str, part: Part, grid: Grid) -> PartState:
     values = to_numpy(part.array).astype(np.float64)
     columns = 3 if isinstance(part, Points) else 6
     if values.shape[-1] != columns:
@@ -269,7 +269,7 @@ def _places(op: str, name: str, part: Part, grid: Grid) -> Held:
                 advice="Give the images as Sequence(…, affine=…), or points in voxels",
             )
         values = transformed(np.linalg.inv(grid.affine), values)
-    return Held(part, values, "", grid.affine)
+    return PartState(part, values, "", grid.affine)
 
 
 def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
