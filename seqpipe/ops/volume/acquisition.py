@@ -17,7 +17,7 @@ from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
 from .gather import gather
-from .mapping import Mapping3, turned
+from .mapping import Mapping3, rotation_matrix
 from .ranges import moments
 from .stages import Blurred, Coarse, Kept, Stage, Step, Survey
 
@@ -391,7 +391,9 @@ class Motion(_Spectral):
     def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
         """Return the mapping from the voxels of a random pose to the volume."""
         spacing = np.ones(3) if p.spacing is None else p.spacing
-        turn = np.array(turned(rng.uniform(-1, 1, 3) * float(p.rotate))).T * spacing / spacing[:, None]
+        turn = (
+            np.array(rotation_matrix(rng.uniform(-1, 1, 3) * float(p.rotate))).T * spacing / spacing[:, None]
+        )
         shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
         matrix, center = np.eye(4), (np.array(size) - 1) / 2
         matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)

@@ -203,7 +203,7 @@ class Exact(Volumetric, register=False):
         """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
         size: Extent = x.shape[:3]
         if before := self.smoothing(p, Grid(size)):
-            x = before[0].done_to(x, before[1], 0, {"spacing": None})
+            x = before[0].apply_to_image(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
         return reference_gather(
             x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value", 0.0)
@@ -323,7 +323,7 @@ class Intensity(Volumetric, register=False):
         own = self.of_channel(p, channel) if p.acts else None
         return None if own is None else SimpleNamespace(**vars(own), **about)
 
-    def done_to(self, values: Array, p: Drawn, first_channel: int, about: dict[str, Any]) -> Array:
+    def apply_to_image(self, values: Array, p: Drawn, first_channel: int, about: dict[str, Any]) -> Array:
         """Apply the operator to the channels of an image.
 
         Args:

@@ -19,7 +19,7 @@ from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
 from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
 from .lattice import DrawnControl, Lattice
-from .mapping import UNMOVED, Extent, Mapping3
+from .mapping import IDENTITY, Extent, Mapping3
 from .state import name_of
 
 __all__ = [
@@ -160,7 +160,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     results: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
-        kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
+        kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.permutation is not None
         found = permuted_voxels(*job[:2], job.fill) if turns and kind not in _TYPES else None
         results.append(None if found is None else found.copy())
         if found is None:
@@ -224,7 +224,7 @@ def _readable(job: Gather) -> Gather:
     spline, xp = coefficients(volume, job.fill), namespace(volume)
     if _is_planar(volume):
         spline = xp.moveaxis(xp.ascontiguousarray(xp.moveaxis(spline, 3, 0), np.float32), 0, 3)
-    behind = UNMOVED.copy()
+    behind = IDENTITY.copy()
     behind[:3, 3] = PAD
     m = job.mapping
     return job._replace(
@@ -263,7 +263,7 @@ def _empty_like(volume: Array, size: Extent) -> Array:
 
 def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
     """Return the result of a mapping that only permutes and flips voxels, as a view if all are inside; else None."""
-    turn = mapping.turn
+    turn = mapping.permutation
     if turn is None:
         return None
     xp = namespace(volume)

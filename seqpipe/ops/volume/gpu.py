@@ -107,20 +107,20 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
     for sample in samples:
         steps: list[Change] = []
         while sample.steps and isinstance(sample.steps[0], Change):
-            steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # it was looked at
+            steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # checked in the condition
+        first_channels = [step.first_channels(sample.state) for step in steps]
         for name, item in sample.state.images.items():
             own = [
-                (step, first_channel)
-                for step in steps
-                for at, first_channel in step.first_channels(sample.state).items()
-                if at == name
+                (step, first[name])
+                for step, first in zip(steps, first_channels, strict=True)
+                if name in first
             ]
             dtype = item.values.dtype
             if item.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
                 for step, first_channel in own:
                     item = replace(
                         item,
-                        values=step.op.done_to(
+                        values=step.op.apply_to_image(
                             item.values, step.p, first_channel, step.about(sample.state, item)
                         ),
                     )

@@ -21,7 +21,7 @@ from .drawn import Drawn
 from .gather import Gather, gather, gather_coefficients
 from .lattice import Lattice
 from .mapping import Extent, Mapping3, transformed
-from .run import SINGLE, RunSettings, plain, samples_done
+from .run import SINGLE, RunSettings, apply_to_samples, plain
 from .state import Grid, state_of
 
 __all__ = ["invert", "replay"]
@@ -67,7 +67,7 @@ def replay(
     first = found[0][2]
     sample = x if isinstance(x, Mapping) else {SINGLE: x}
     ops, drawn = [op for op, _, _ in found], [p for _, p, _ in found]
-    (done,) = samples_done(
+    (done,) = apply_to_samples(
         ops, [sample], layout, first["epoch"], [first["index"]], RunSettings(backend), drawn
     )
     return done
@@ -114,7 +114,7 @@ def invert(
         raise ParameterError(
             f"a volume of {state.grid.size} voxels",
             source="invert",
-            allowed=f"{mappings[-1].size}, as the sample has",
+            allowed=f"{mappings[-1].size}, the size of the sample",
         )
     item = state.parts[SINGLE]
     how: Any = item.part.interp if isinstance(item.part, Labels) else interp
@@ -126,7 +126,7 @@ def invert(
     with on_device_of(item.values):
         device = RunSettings().device_for(item.values)
         values = gather(item.values, back, how, fill_value, positions=positions, device=device)
-    return plain(x, replace(item, values=values, affine=grid.affine).back())
+    return plain(x, replace(item, values=values, affine=grid.affine).to_part())
 
 
 def _inverse_positions(mappings: Seq[Mapping3], size: Extent) -> npt.NDArray[np.float32]:

@@ -14,7 +14,7 @@ from ...array import namespace
 from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from .lattice import DrawnControl
-from .mapping import UNMOVED, Extent, Mapping3
+from .mapping import IDENTITY, Extent, Mapping3
 
 __all__ = ["WORK", "KernelForm", "launch_controls", "launch_gathers", "mapping_form", "on_device"]
 
@@ -87,7 +87,7 @@ def mapping_form(mapping: Mapping3) -> int:
         return 0
     distance = mapping.lattice.distance
     steps = [(extent - 1) / step for extent, step in zip(_TILE, distance, strict=True)]
-    if mapping.post is not UNMOVED:
+    if mapping.post is not IDENTITY:
         post = mapping.post[:3].ravel().tolist()
         if any(post[n] for n in _OFF_DIAGONAL):
             return 2

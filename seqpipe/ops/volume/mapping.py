@@ -14,12 +14,12 @@ from ...array import FloatArray
 from ...core.cached import cached_property
 from .lattice import Lattice
 
-__all__ = ["UNMOVED", "Extent", "Mapping3", "transformed", "turned"]
+__all__ = ["IDENTITY", "Extent", "Mapping3", "rotation_matrix", "transformed"]
 
 Extent: TypeAlias = tuple[int, int, int]
 """Slices, rows and columns."""
-UNMOVED: Final = np.eye(4)
-UNMOVED.flags.writeable = False
+IDENTITY: Final = np.eye(4)
+IDENTITY.flags.writeable = False
 _FIRST_ROW: Final = [1.0, 0.0, 0.0, 0.0]
 
 _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
@@ -40,9 +40,9 @@ class Mapping3:
     """
 
     size: Extent
-    pre: FloatArray = field(default_factory=lambda: UNMOVED)
+    pre: FloatArray = field(default_factory=lambda: IDENTITY)
     lattice: Lattice | None = None
-    post: FloatArray = field(default_factory=lambda: UNMOVED)
+    post: FloatArray = field(default_factory=lambda: IDENTITY)
 
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
         """Return this mapping of a grid that a matrix maps to this one's result."""
@@ -57,7 +57,7 @@ class Mapping3:
     @cached_property
     def matrix(self) -> FloatArray:
         """The product of both matrices: the factor of an affine, and the whole mapping if it has no field."""
-        return self.pre if self.post is UNMOVED else self.pre @ self.post
+        return self.pre if self.post is IDENTITY else self.pre @ self.post
 
     @cached_property
     def in_plane(self) -> bool:
@@ -78,7 +78,7 @@ class Mapping3:
         return first == _FIRST_ROW and not (others[0][0] or others[1][0]) and self.lattice.in_plane
 
     @cached_property
-    def turn(self) -> tuple[tuple[int, int, int], ...] | None:
+    def permutation(self) -> tuple[tuple[int, int, int], ...] | None:
         """For each axis of the source, the axis of the result, step and offset; None unless it only permutes voxels."""
         if self.lattice is not None:
             return None
@@ -114,7 +114,7 @@ class Mapping3:
     @property
     def summary(self) -> str:
         """The kind of gather, in words."""
-        if self.turn is not None:
+        if self.permutation is not None:
             return "voxels are permuted without interpolation"
         through = " through an elastic field" if self.lattice is not None else ""
         return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
@@ -127,7 +127,7 @@ def transformed(matrix: Any, points: FloatArray | Seq[float]) -> FloatArray:
     return found
 
 
-def turned(angles: FloatArray | Seq[float]) -> list[list[float]]:
+def rotation_matrix(angles: FloatArray | Seq[float]) -> list[list[float]]:
     """Return the matrix of rotations about columns, rows and slices, in this order.
 
     Args:

@@ -40,7 +40,7 @@ class Move:
     how: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
-    def takes(self, op: Any) -> bool:
+    def can_fuse(self, op: Any) -> bool:
         """Return whether an operator can be fused with the others."""
         same = all(self.how.get(name, value) == value for name, value in op.how.items())
         return same and not (op.warps and self.mapping.lattice is not None)
@@ -217,7 +217,7 @@ class Plan:
             blur, sigma = before
             self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, asked_by=op.name))
             self._pending = None
-        if self._pending is None or not self._pending.takes(op):
+        if self._pending is None or not self._pending.can_fuse(op):
             self._pending = Move(self.grid, Mapping3(self.grid.size))
             self.steps.append(self._pending)
         move = self._pending

@@ -28,7 +28,7 @@ from .nonfinite import count_nonfinite, warn_of_counts
 from .plan import Change, Plan, plans_of
 from .state import LAYOUTS, SampleState, state_of
 
-__all__ = ["SINGLE", "RunSettings", "plain", "run", "samples_done"]
+__all__ = ["SINGLE", "RunSettings", "apply_to_samples", "plain", "run"]
 
 SINGLE: Final = "image"
 """Name of a part that is not in a dictionary."""
@@ -80,7 +80,7 @@ def run(
         alone = [not isinstance(value, Mapping) for value in values]
         samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
         settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
-        results = samples_done(ops, samples, letters, options.epoch, numbers, settings)
+        results = apply_to_samples(ops, samples, letters, options.epoch, numbers, settings)
         return [
             plain(value, sample[SINGLE]) if one else sample
             for value, sample, one in zip(values, results, alone, strict=True)
@@ -185,7 +185,7 @@ def _share_memory(results: list[Array]) -> bool:
     return len(results) == 1 or all(base is bases[0] for base in bases)
 
 
-def samples_done(
+def apply_to_samples(
     ops: Seq[Any],
     samples: Seq[Mapping[str, Any]],
     layout: str | None,
@@ -219,7 +219,7 @@ def samples_done(
         results += _run_plans(states[some], part, settings, memory)
     found = []
     for sample, state, plan, index in zip(samples, results, plans, indices, strict=True):
-        moved = {name: _result(sample[name], item.back()) for name, item in state.parts.items()}
+        moved = {name: _result(sample[name], item.to_part()) for name, item in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
         history = (plan.history(epoch, index),) if settings.with_history else ()
         if isinstance(sample, Sample):

@@ -17,14 +17,14 @@ from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
 from .drawn import Drawn
 from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
-from .mapping import UNMOVED, Mapping3, turned
+from .mapping import IDENTITY, Mapping3, rotation_matrix
 from .state import Grid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
 _Three: TypeAlias = tuple[float, float, float]
-_STILL: Final = (0.0, 0.0, 0.0)
-_STRAIGHT: Final = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+_ZEROS: Final = (0.0, 0.0, 0.0)
+_IDENTITY_ROWS: Final = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _LAST_ROW: Final = (0.0, 0.0, 0.0, 1.0)
 _FLAT: Final = 1e-6  # of a volume, that a shear leaves of it
 _ROUND: Final = 1e-6  # of a voxel, by which steps differ from 1 through rounding
@@ -38,10 +38,10 @@ class RandomAffine3d(Spatial):
     """
 
     rotate: Number = param(
-        _STILL,
+        _ZEROS,
         "rotation about each axis, first about columns, last about slices",
         unit="degrees",
-        identity=_STILL,
+        identity=_ZEROS,
         size=3,
     )
     scale: Number = param(
@@ -64,10 +64,10 @@ class RandomAffine3d(Spatial):
         size=6,
     )
     translate_mm: Number = param(
-        _STILL,
+        _ZEROS,
         "translation along each axis; requires a volume with a spacing",
         unit="mm",
-        identity=_STILL,
+        identity=_ZEROS,
         size=3,
     )
 
@@ -93,7 +93,7 @@ class RandomAffine3d(Spatial):
         dz, dy, dx = spacing = (1.0, 1.0, 1.0) if measured is None else measured.tolist()
         z, y, x = p.scale.tolist()
         scale = (1.0 if self.in_plane else z, z if self.isotropic else y, z if self.isotropic else x)
-        back = list(zip(*turned(p.rotate.tolist()), strict=True))
+        back = list(zip(*rotation_matrix(p.rotate.tolist()), strict=True))
         if any(angles := p.shear.tolist()):
             shear = _unsheared(self, angles)
             back = [
@@ -293,7 +293,7 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) 
         step: distance between voxels of the result, in voxels of the input.
     """
     extent = np.array(grid.size)
-    matrix = UNMOVED.copy()
+    matrix = IDENTITY.copy()
     matrix[:3, :3] = np.diag(step)
     matrix[:3, 3] = (extent - 1) / 2 - step * (size - 1) / 2
     d, h, w = (int(n) for n in size)
@@ -307,7 +307,7 @@ def _unsheared(op: Volumetric, angles: Seq[float]) -> Seq[Seq[float]]:
         ParameterError: the matrix is singular: the shear makes the volume flat.
     """
     if not any(angles):
-        return _STRAIGHT
+        return _IDENTITY_ROWS
     b, c, d, f, g, h = (math.tan(math.radians(angle)) for angle in angles)
     # cofactors of ((1, b, c), (d, 1, f), (g, h, 1)), of which columns become rows
     cofactors = (

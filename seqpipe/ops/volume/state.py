@@ -76,7 +76,7 @@ class PartState:
         """Whether operators on intensities change it."""
         return isinstance(self.part, Image)
 
-    def back(self) -> Any:
+    def to_part(self) -> Any:
         """Return the original part with new values."""
         original = self.part.data
         if not self.layout:

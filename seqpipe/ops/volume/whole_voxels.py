@@ -10,7 +10,7 @@ from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
 from .base import Exact
-from .mapping import UNMOVED, Mapping3
+from .mapping import IDENTITY, Mapping3
 from .state import Grid
 
 __all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
@@ -31,7 +31,7 @@ class Flip3d(Exact):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        matrix = UNMOVED.copy()
+        matrix = IDENTITY.copy()
         for axis, name in enumerate(_AXES):
             if getattr(p, name):
                 matrix[axis, axis], matrix[axis, 3] = -1, grid.size[axis] - 1
@@ -58,7 +58,7 @@ class Rot90(Exact):
         first, second = _PLANES[self.plane]
         size = list(grid.size)
         for _ in range(int(p.turns) % 4):
-            matrix = UNMOVED.copy()
+            matrix = IDENTITY.copy()
             matrix[first, first] = matrix[second, second] = 0
             matrix[first, second], matrix[second, first] = 1, -1
             matrix[second, 3] = size[second] - 1
@@ -107,7 +107,7 @@ class Crop3d(Exact):
                 allowed="no more than the volume has",
                 advice="Choose pad_mode='constant' or 'edge'",
             )
-        matrix = UNMOVED.copy()
+        matrix = IDENTITY.copy()
         # padding is equal on both sides
         inside = np.floor(np.asarray(p.place, np.float64) * (spare + 1)).clip(0, np.maximum(spare, 0))
         matrix[:3, 3] = np.where(spare < 0, np.floor(spare / 2), inside)
@@ -153,7 +153,7 @@ class Pad3d(Exact):
         if self.size is not None:
             missing = np.maximum(0, np.array(self.size) - grid.size)
             before, after = missing // 2, missing - missing // 2
-        matrix = UNMOVED.copy()
+        matrix = IDENTITY.copy()
         matrix[:3, 3] = -before
         d, h, w = (int(n) for n in grid.size + before + after)
         return mapping.then(matrix, (d, h, w))

@@ -14,7 +14,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops.volume import gather as module
 from seqpipe.ops.volume.gather import gather
 from seqpipe.ops.volume.lattice import FOLD_LIMIT, Lattice, nodes_for
-from seqpipe.ops.volume.mapping import UNMOVED, Mapping3
+from seqpipe.ops.volume.mapping import IDENTITY, Mapping3
 
 BOTH = pytest.mark.parametrize("reference", [False, True])
 
@@ -94,7 +94,7 @@ def test_the_vote_is_the_greatest_of_one_hot_images(blocks, reference):
 @BOTH
 def test_of_labels_worth_the_same_the_nearest_wins_then_the_smallest(reference):
     labels = np.array([5, 2, 2, 5], np.uint8).reshape(1, 1, 4, 1)
-    shift = UNMOVED.copy()
+    shift = IDENTITY.copy()
     shift[2, 3] = 0.5
     found = gather(labels, Mapping3((1, 1, 3), shift), "vote", None, reference=reference)
     assert found.ravel().tolist() == [2, 2, 5], "the voxel at 0.5 is nearest to the one behind it"
@@ -233,7 +233,7 @@ def test_voxels_that_change_places_are_copied(order, flips, shift, edge):
         matrix[r, 3] = shift[r]
     matrix[3, 3] = 1
     mapping = Mapping3((4, 3, 5), matrix)
-    assert mapping.turn is not None
+    assert mapping.permutation is not None
     fill = None if edge else -1
     found = gather(values, mapping, "linear", fill)
     assert (found == gather(values, mapping, "nearest", fill, positions=_all(mapping))).all()
