@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import ParameterError
-from ..call import DaliCall, Row, called, native
+from ..call import DaliCall, Row, call_operator, native
 from ..data_node import DataNode
 
 __all__ = ["policy", "unavailable"]
@@ -41,7 +41,7 @@ def policy(
     def build(call: DaliCall) -> Any:
         return native(call, fill_value=fill_value)
 
-    made: DataNode = called(
+    made: DataNode = call_operator(
         Row(name, build=build), (data,), {"max_translate_rel": max_translate_rel, **options}
     )
     return made
