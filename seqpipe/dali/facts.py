@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ParameterError
-from .data_node import DataNode, entered, left
+from .data_node import DataNode, pop_pipeline, push_pipeline
 
 __all__ = ["PipelineFacts"]
 
@@ -111,9 +111,9 @@ class PipelineFacts:
     @classmethod
     def push_current(cls, pipeline: Any) -> None:
         """Begin the definition of a pipeline, as ``with pipeline:`` does."""
-        entered(pipeline)
+        push_pipeline(pipeline)
 
     @classmethod
     def pop_current(cls) -> None:
         """End the definition that :meth:`push_current` began."""
-        left()
+        pop_pipeline()

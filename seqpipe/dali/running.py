@@ -23,7 +23,7 @@ from ..pipeline.nodes import SourceNode
 from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ..pipeline.value import Value, value_of
-from .data_node import DataNode, current, entered, left, node_of
+from .data_node import DataNode, current, node_of, pop_pipeline, push_pipeline
 from .describe import all_nodes, dot_text, epoch_samples, reader_facts
 from .device import gpu_number
 from .facts import PipelineFacts
@@ -122,11 +122,11 @@ class Pipeline(PipelineFacts):
         self.scope: Any = None
 
     def __enter__(self) -> Pipeline:
-        entered(self)
+        push_pipeline(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        left()
+        pop_pipeline()
 
     @staticmethod
     def current() -> Pipeline | None:
