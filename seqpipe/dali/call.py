@@ -37,7 +37,7 @@ BORDERS: Final = {
 }
 """DALI's names of border modes that differ from those of :mod:`seqpipe.core.padding`."""
 
-OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
+_IGNORED: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments of all of DALI's operators that do not affect results."""
 
 _SOURCES: Final = (
@@ -219,7 +219,7 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     """
     args, inputs = _arguments(row, inputs, arguments)
     device, name, seed = (args.pop(key, None) for key in ("device", "name", "seed"))
-    for key in OF_ALL:
+    for key in _IGNORED:
         args.pop(key, None)
     nodes = [node_of(one) for one in inputs if one is not None]
     if not nodes and not row.name.startswith(_SOURCES):

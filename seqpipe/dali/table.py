@@ -304,25 +304,25 @@ ALIASES: Final = {
 def row_of(name: str) -> Row | None:
     """Return the row of an operator, or a default row for an operator of seqpipe; None if neither exists."""
     name = ALIASES.get(name, name)
-    found = ROWS.get(name)
-    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
+    row = ROWS.get(name)
+    if row is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
-    return found
+    return row
 
 
 def known_names() -> list[str]:
-    """Return all known names of operators."""
+    """Return the names of all operators, including aliases and operators that are not available."""
     return sorted({*ROWS, *ALIASES, *(name for name in REGISTRY if "noise_" not in name)})
 
 
 def operators_in(group: str) -> list[str]:
-    """Return the names of the operators of a group, such as "readers", without those of its subgroups; "" for none."""
+    """Return the names of operators in a group such as "readers", without its subgroups; "" for operators in none."""
     names = (name.rpartition(".") for name in known_names())
     return [operator for prefix, _, operator in names if prefix == group]
 
 
 def groups_in(group: str) -> list[str]:
-    """Return the names of the subgroups of a group; "" for the groups that are in no other one."""
+    """Return the names of the subgroups of a group; "" for the groups in none."""
     prefix = f"{group}." if group else ""
     inside = (name.removeprefix(prefix) for name in known_names() if name.startswith(prefix))
     return sorted({name.partition(".")[0] for name in inside if "." in name})

@@ -368,7 +368,7 @@ class Pipeline(PipelineDescription):
         data_node: Any,
         data: Any,
         layout: str | None = None,
-        cuda_stream: Any = None,  # noqa: ARG002  arrays on a GPU are taken in order of the default stream
+        cuda_stream: Any = None,  # noqa: ARG002  read in the order of the default stream
         use_copy_kernel: bool = False,  # noqa: ARG002  of DALI's own memory
     ) -> None:
         """Append a batch to the queue of an external source without its own data.
