@@ -236,7 +236,7 @@ class Condition:
             return merged(self._condition, one, other, scopes, self._enclosing, self._where)
         if type(one) is type(other) and isinstance(one, (list, tuple)) and len(one) == len(other):
             parts = [self._merge_values(a, b, name) for a, b in zip(one, other, strict=True)]
-            return type(one)(parts)
+            return one._make(parts) if hasattr(one, "_make") else type(one)(parts)  # of named tuples
         if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
             return {key: self._merge_values(one[key], other[key], f"{name}[{key!r}]") for key in one}
         if not isinstance(one, ops.DataNode) and type(one) is type(other) and _equal(one, other):
