@@ -3,7 +3,16 @@
 A function's source is parsed, and conditions become calls of :mod:`seqpipe.dali.conditions`, which execute one branch
 for plain values, as Python does, and both branches for nodes. The code is compiled with the file name and the line
 numbers of the user's file, so that tracebacks show them. Called functions are rewritten too, except for those of
-installed packages.
+installed packages. ``if x > 1: y = f(x)`` becomes
+
+    choice = Condition(x > 1)
+    choice.store_before(lambda: y)
+    if choice.executes(True):
+        with choice.branch(True):
+            y = f(x)
+        choice.store(True, lambda: y)
+        y = choice.before(0, "y")
+    y = choice.after(0, "y")
 """
 
 from __future__ import annotations
@@ -121,9 +130,8 @@ class _Conditions(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         """Rewrite a loop: statements after a branch with ``continue`` move into the other branch."""
         if any(isinstance(one, ast.If) and _ends(one, ast.Continue) for one in node.body):
-            node.body = _without(ast.Continue, _with_rest_in_branches(node.body, ast.Continue)) or [
-                ast.Pass()
-            ]
+            body = _with_rest_in_branches(node.body, ast.Continue)
+            node.body = _without(ast.Continue, body) or [ast.Pass()]
         node.iter = self.visit(node.iter)
         node.body = self._statements(node.body)
         node.orelse = self._statements(node.orelse)
@@ -131,9 +139,7 @@ class _Conditions(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         """Rewrite an ``if`` statement: both branches, then a merge of each variable that they set."""
-        if _jumps(
-            node
-        ):  # break, or return in a loop: Python's own statement, whose error on nodes names the alternative
+        if _jumps(node):  # the statement stays Python's, whose error on nodes names the alternative
             self.generic_visit(node)
             return node
         self._count += 1
