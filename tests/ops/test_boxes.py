@@ -144,6 +144,7 @@ def test_what_are_no_boxes_is_refused():
         (BOXES[:, [2, 1, 0, 3]], "the box .* ends before it begins"),
         (BOXES[:, :3], r"boxes of float64 of shape \(3, 3\) on cpu; allowed: float32 or float64 \(…, 4\)"),
         (BOXES.astype(int), "boxes of int64"),
+        (BOXES[None][[0, 0]][..., [2, 1, 0, 3]], "the box .* ends before it begins"),
         (BOXES * np.nan, "the box .* is not within the image"),
     ):
         with pytest.raises(ParameterError, match=rf"bb_flip: {said}"):
