@@ -12,6 +12,7 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
+from seqpipe.ops import Type
 from seqpipe.pipeline import Input, Pipeline, external_source, read
 from seqpipe.readers import Video
 from tests.support.datasets import files, gist
@@ -211,3 +212,22 @@ def test_a_forked_process_goes_on_by_itself():
         os.waitpid(child, 0)
         assert os.read(back, 1) == b"\x01"
         assert next(pipe)[0].tolist() == [[1]]
+
+
+def test_the_size_of_the_next_batch_and_the_type_of_labels_are_known():
+    with clips(2) as pipe:
+        (source,) = pipe._executor.sources
+        assert source.next_size() == source.dataset.size(0, np.arange(2)) > 0
+        assert str(source.type_of(source.parts.index("label"))) == "numbers int64 on cpu"
+    with clips(2, labels=[0.5, 1.0], label_type="number") as pipe:
+        (source,) = pipe._executor.sources
+        assert source.type_of(source.parts.index("label")) == Type()
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches):
+    with clips(2) as pipe:
+        size = pipe._executor.sources[0].next_size()
+    with clips(2, prefetch=3, prefetch_gib=(batches + 0.5) * size / (1 << 30)) as pipe:
+        next(pipe)
+        assert len(pipe._executor._queue) == batches
