@@ -12,7 +12,7 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
-from seqpipe.ops import Type
+from seqpipe.ops import DataNode, Flip, Type
 from seqpipe.pipeline import Input, Pipeline, external_source, read
 from seqpipe.readers import Video
 from tests.support.datasets import files, gist
@@ -231,3 +231,17 @@ def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches):
     with clips(2, prefetch=3, prefetch_gib=(batches + 0.5) * size / (1 << 30)) as pipe:
         next(pipe)
         assert len(pipe._executor._queue) == batches
+
+
+def test_an_operator_with_a_call_of_its_own_is_called_by_it():
+    class Brighter(Flip, register=False):
+        """Mirror, and double the values."""
+
+        def __call__(self, x, **options):
+            result = super().__call__(x, **options)
+            return result if isinstance(result, DataNode) else fn.brightness(result, brightness=2.0)
+
+    image = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
+    node = external_source(lambda: image, batch_size=1, layout="HWC")
+    for pipe in (Pipeline(fn.flip(Brighter()(node))), Pipeline(Brighter()(fn.flip(node)))):
+        np.testing.assert_array_equal(next(pipe)[0], 2 * image)
