@@ -126,7 +126,8 @@ def video_reader(call: DaliCall) -> Any:
     asked, times = call.take("enable_frame_num", False), bool(call.take("enable_timestamps", False))
     if (numbering := _FRAME_NUMBERS.get(asked)) is None:
         raise call.wrong(
-            f"enable_frame_num={asked!r} is not valid", allowed="'none' or False, 'scalar' or True, 'sequence'"
+            f"enable_frame_num={asked!r} is not valid",
+            allowed="'none' or False, 'scalar' or True, 'sequence'",
         )
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
@@ -217,9 +218,7 @@ def _rounding(call: DaliCall, by_frame: bool) -> tuple[_Rounding, _Rounding]:
         wider = bool(call.take("file_list_include_preceding_frame", False)) and not by_frame
         name = "start_down_end_up" if wider else "start_up_end_down"
     if name not in _ROUNDING:
-        raise call.wrong(
-            f"file_list_rounding={name!r} is not valid", allowed=", ".join(map(repr, _ROUNDING))
-        )
+        raise call.wrong(f"file_list_rounding={name!r} is not valid", allowed=", ".join(map(repr, _ROUNDING)))
     return _ROUNDING[name]
 
 
@@ -417,15 +416,19 @@ def numpy_reader(call: DaliCall) -> DataNode:
         files = [line.strip() for _, line in _lines(table)]
         root = Path(table).parent if root is None else root
     elif files is None and root is not None:
-        files = [f"./{path.relative_to(root)}" for path in sorted(Path(root).rglob(pattern)) if path.is_file()]
+        files = [
+            f"./{path.relative_to(root)}" for path in sorted(Path(root).rglob(pattern)) if path.is_file()
+        ]
         if not files:
             raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
     call.args |= {"files": files, "file_root": root}
     paths, _, described = _file_rows(call, (pattern,))
-    region = {f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")}
+    region = {
+        f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")
+    }
     options = {name: call.take(argument) for name, argument in region.items()}
     selects = any(one is not None for one in options.values())
-    options |= {"axes": call.take("roi_axes"), "fill_values": call.take("fill_value")}
+    options |= {"axes": call.take("roi_axes", ()), "fill_values": call.take("fill_value")}
     options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
 
     def load(number: int) -> tuple[Any, ...]:
@@ -438,7 +441,7 @@ def numpy_reader(call: DaliCall) -> DataNode:
     (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))
     made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
     if selects:
-        made = slice_(DaliCall(Row("slice"), [made], options, "cpu"))
+        made = slice_(DaliCall(call.row, [made], options, "cpu"))
     return made.gpu() if call.device == "gpu" else made
 
 
