@@ -104,6 +104,17 @@ def test_windows_overlap_enough(threshold, every):
         )
 
 
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.6])
+def test_windows_of_one_ratio(ratio):
+    op = RandomBboxCrop(
+        scaling=(0.3, 0.9), aspect_ratio=(ratio, ratio), thresholds=(0.0,), allow_no_crop=False
+    )
+    size = op([BOXES] * 50).shape
+    np.testing.assert_allclose(size[:, 0] / size[:, 1], ratio, rtol=1e-6)
+    assert ((size >= 0.3 - 1e-6) & (size <= 0.9 + 1e-6)).all()
+    assert len(np.unique(size[:, 0])) == 50
+
+
 def test_windows_are_functions_of_seed_epoch_and_index():
     op = RandomBboxCrop(scaling=(0.3, 0.9), aspect_ratio=(0.5, 2.0), allow_no_crop=False, seed=5)
     found = op([BOXES] * 8, epoch=3, index=10)

@@ -113,8 +113,9 @@ def test_batches_larger_than_the_bound_are_told_once(caplog):
     (record,) = caplog.records
     assert "a batch takes 0.000824 GiB, and prefetch_gib is 0.000206 GiB" in record.message
     caplog.clear()
-    with make(prefetch_gib=BATCH / GIB) as dataset:
-        list(dataset.batches(4))
+    for bound in (BATCH / GIB, 0):  # 0 asks for nothing to be read ahead
+        with make(prefetch_gib=bound) as dataset:
+            list(dataset.batches(4))
     assert not caplog.records
 
 

@@ -210,8 +210,9 @@ def test_a_substitute_is_the_next_sample_of_another_video():
         assert batches[0].sources == (paths[0], paths[0], paths[1], paths[1])
         assert dataset.report().counts == {"sample substituted": 2}
         for batch in batches:
-            for sequence in batch:
+            for sequence, pixels in zip(batch, batch.numpy(), strict=True):
                 assert_true_frames(sequence)
+                assert np.array_equal(pixels, sequence.numpy()), "the array has the substitute too"
 
 
 def test_a_sound_sample_of_the_same_video_comes_second():

@@ -40,7 +40,7 @@ class OneHot(AddsAxis, Shaping):
         ({}, "one_hot: num_classes=0 is not valid; allowed: a whole number of at least 1"),
         (
             {"num_classes": 1e300},
-            r"num_classes=1e\+300 is not valid; allowed: a whole number from 0 to 1e\+06",
+            r"num_classes=1e\+300 is not valid; allowed: a whole number from 0 to 1000000",
         ),
         ({"num_classes": 2, "axis_name": "CC"}, "axis_name='CC' is not valid; allowed: one letter"),
         ({"num_classes": 2, "dtype": "text"}, "dtype='text' is not valid; allowed: 'bool'"),
