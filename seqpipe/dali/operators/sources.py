@@ -171,8 +171,13 @@ def video_reader(call: DaliCall) -> Any:
             )
         )
     if times:
-        found.append(DataNode("timestamps", [nodes["timestamps"]], lambda v, _: v[0]))
+        found.append(DataNode("timestamps", [nodes["timestamps"]], _padded_timestamps))
     return tuple(found) if len(found) > 1 else frames
+
+
+def _padded_timestamps(values: list[Value], _: Run) -> Value:
+    """Return timestamps; those of padded frames are -1, as in DALI, instead of NaN."""
+    return values[0].each(lambda part: np.where(np.isnan(part), -1.0, part))
 
 
 def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
@@ -246,7 +251,7 @@ def _video_row(
         with VideoReader(path) as video:
             count = len(video)
         bounds = [one + count if one < 0 else one for one in bounds]
-    start, end = [*(turn(one) for turn, one in zip(rounding, bounds, strict=False)), None][:2]
+    start, end = rounding[0](bounds[0]), rounding[1](bounds[1]) if len(bounds) > 1 else None
     if end is not None and end <= start:
         raise ManifestError(
             f"line {number}: {line!r} selects no frame: start {start}, end {end}",
