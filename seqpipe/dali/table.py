@@ -49,14 +49,12 @@ _RESIZE: Final[dict[str, Any]] = {
     "defaults": {"subpixel_scale": True},
 }
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
-_ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
-    Row("bb_flip", accept=("bbox_layout",)),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", build=boxes.box_encoder),
     Row(
@@ -87,7 +85,7 @@ _LIST: Final = (
     ),
     Row("decoders.audio", why=_OTHER_DATA),
     Row("decoders.inflate", why=_FUNCTION),
-    Row("decoders.numpy", why="fn.readers.numpy reads files"),
+    Row("decoders.numpy", build=decoders.decode_numpy),
     Row("dl_tensor_python_function", build=functions.dlpack_function),
     Row("dump_image", why=_FUNCTION),
     Row("element_extract", build=arrays.element_extract),
@@ -106,7 +104,7 @@ _LIST: Final = (
         "experimental.readers.video",
         build=sources.video_reader,
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
-        accept=(*sources.READER_ACCEPTS, "file_list_include_end", "file_list_rounding"),
+        accept=(*sources.READER_ACCEPTS, "file_list_include_end"),
     ),
     Row(
         "experimental.warp_perspective",
@@ -190,23 +188,7 @@ _LIST: Final = (
     Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
-    Row(
-        "readers.numpy",
-        build=sources.numpy_reader,
-        accept=(*sources.READER_ACCEPTS, "fill_value"),
-        refuse=dict.fromkeys(
-            (
-                "roi_start",
-                "roi_end",
-                "roi_shape",
-                "rel_roi_start",
-                "rel_roi_end",
-                "rel_roi_shape",
-                "roi_axes",
-            ),
-            _ROI,
-        ),
-    ),
+    Row("readers.numpy", build=sources.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
     Row("readers.tfrecord", why=_OTHER_DATA),
     Row("readers.video", build=sources.video_reader, **_READER),
