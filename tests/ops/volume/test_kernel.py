@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seqpipe import ops
+from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain
 from seqpipe.ops.volume import run
 from seqpipe.ops.volume.gather import gather
@@ -333,3 +334,25 @@ def _device():
     from seqpipe.ops.cuda.kernel import cuda_device
 
     return cuda_device(0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["zscore", "window", "percentile_rescale", "histogram_standardize"])
+def test_the_dtype_on_the_gpu_does_not_depend_on_the_draw(rng, name):
+    import cupy
+
+    stored = (rng.random((16, 9, 10, 11)) * 200).astype(np.int16)
+    chain = Chain(ops.REGISTRY[name](p=0.5, seed=1))
+    found = chain(cupy.asarray(stored), layout="NDHW")
+    assert found.dtype == np.float32
+    unchanged = (found.get() == stored).all(axis=(1, 2, 3))
+    assert 0 < unchanged.sum() < len(stored)
+    assert np.abs(found.get() - chain(stored, layout="NDHW")).max() < 1e-3
+
+
+@pytest.mark.gpu
+def test_a_result_larger_than_the_memory_of_the_gpu_is_refused_by_name():
+    import cupy
+
+    with pytest.raises(ParameterError, match=r"zoom3d: a result of .* GiB, the memory of the GPU"):
+        ops.Zoom3d(size=(100_000, 100_000, 100_000))(cupy.zeros((8, 8, 8), np.float32))
