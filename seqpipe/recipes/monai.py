@@ -11,7 +11,7 @@ __all__ = ["monai_brats", "monai_btcv"]
 
 
 def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Chain:
-    """Make the augmentation of the Swin UNETR and UNETR tutorials on BTCV: CT in Hounsfield units, 1.5 × 1.5 × 2 mm.
+    """Return the augmentation of the Swin UNETR and UNETR tutorials on BTCV: CT in Hounsfield units, 1.5 × 1.5 × 2 mm.
 
     Args:
         patch_size: (slices, rows, columns) of the uniformly placed patch.
@@ -26,7 +26,7 @@ def monai_btcv(patch_size: Seq[int] = (96, 96, 96), *, seed: int = 0) -> ops.Cha
 
 
 def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops.Chain:
-    """Make the augmentation of the tutorials on BraTS: four channels of MR, 1 mm.
+    """Return the augmentation of the tutorials on BraTS: four channels of MR, 1 mm.
 
     Args:
         patch_size: (slices, rows, columns) of the uniformly placed patch.

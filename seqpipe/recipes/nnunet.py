@@ -28,7 +28,7 @@ def nnunet(
     mirror: Seq[bool] = (True, True, True),
     seed: int = 0,
 ) -> ops.Chain:
-    """Make the augmentation of nnU-Net v2, with its order, probabilities and ranges, for z-scored images.
+    """Return the augmentation of nnU-Net v2, with its order, probabilities and ranges, for z-scored images.
 
     Patches are read from the whole volume, so that rotations need no larger crop before.
 

@@ -308,7 +308,8 @@ class HistogramStandardize(Intensity):
     errors = (
         (
             {"landmarks": (0.0, 1.0, 2.0)},
-            "histogram_standardize: 3 landmarks and 5 percentiles; allowed: as many of both, two or more, rising",
+            "histogram_standardize: 3 landmarks and 5 percentiles; allowed: "
+            "the same number of both, two or more, ascending",
         ),
     )
 
@@ -319,7 +320,7 @@ class HistogramStandardize(Intensity):
             raise ParameterError(
                 f"{len(self.landmarks)} landmarks and {len(self.percentiles)} percentiles",
                 source=self.name,
-                allowed="as many of both, two or more, rising",
+                allowed="the same number of both, two or more, ascending",
             )
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn

@@ -130,7 +130,7 @@ def _samples_of_batch(
     if len(set(counts.values())) > 1 or len(counts) < len(parts):
         listed = ", ".join(f"{name} of {counts.get(name, 'one sample')}" for name in parts)
         raise ParameterError(
-            f"a batch with {listed}", source=op.name, allowed="as many samples in every part"
+            f"a batch with {listed}", source=op.name, allowed="the same number of samples in every part"
         )
     every = {
         name: part.data.sequences if isinstance(part.data, Batch) else part.data
@@ -171,8 +171,12 @@ def _stacked(op: Declaration, results: list[Array]) -> Array:
         )
     first, xp = results[0], namespace(results[0])
     addresses = [address_of(array) for array in results]
-    wanted = [addresses[0] + n * first.nbytes for n in range(len(results))]
-    if addresses == wanted and all(array.flags.c_contiguous for array in results) and _share_memory(results):
+    contiguous = [addresses[0] + n * first.nbytes for n in range(len(results))]
+    if (
+        addresses == contiguous
+        and all(array.flags.c_contiguous for array in results)
+        and _share_memory(results)
+    ):
         return xp.lib.stride_tricks.as_strided(
             first, (len(results), *first.shape), (first.nbytes, *first.strides)
         )

@@ -741,7 +741,7 @@ def test_a_dictionary_of_batches_is_as_many_samples(rng, torch):
     assert np.array_equal(placed["image"][1].data, alone["image"].data)
     assert np.array_equal(placed["label"].data[1].data, alone["label"].data.data)
     assert np.allclose(placed["image"][1].affine, alone["image"].affine)
-    with pytest.raises(ParameterError, match="a batch with image of 3, label of 2; allowed: as many samples"):
+    with pytest.raises(ParameterError, match="a batch with image of 3, label of 2; allowed: the same number"):
         chain({"image": images, "label": Labels(labels[:2])})
 
 
