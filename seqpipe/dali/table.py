@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..core.plugins import load_plugins
@@ -22,7 +23,7 @@ from .operators import (
 from .operators.displacement import displaced, sphere, water
 from .operators.transforms import combined, transform
 
-__all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
+__all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
 
 _DECODING: Final = (
     *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
@@ -48,14 +49,12 @@ _RESIZE: Final[dict[str, Any]] = {
     "defaults": {"subpixel_scale": True},
 }
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
-_ROI: Final = "read the whole array, and take a part of it by fn.slice"
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
-    Row("bb_flip", accept=("bbox_layout",)),
     Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
     Row("box_encoder", build=boxes.box_encoder),
     Row(
@@ -86,7 +85,7 @@ _LIST: Final = (
     ),
     Row("decoders.audio", why=_OTHER_DATA),
     Row("decoders.inflate", why=_FUNCTION),
-    Row("decoders.numpy", why="fn.readers.numpy reads files"),
+    Row("decoders.numpy", build=decoders.decode_numpy),
     Row("dl_tensor_python_function", build=functions.dlpack_function),
     Row("dump_image", why=_FUNCTION),
     Row("element_extract", build=arrays.element_extract),
@@ -105,7 +104,7 @@ _LIST: Final = (
         "experimental.readers.video",
         build=sources.video_reader,
         refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
-        accept=(*sources.READER_ACCEPTS, "file_list_include_end", "file_list_rounding"),
+        accept=(*sources.READER_ACCEPTS, "file_list_include_end"),
     ),
     Row(
         "experimental.warp_perspective",
@@ -189,23 +188,7 @@ _LIST: Final = (
     Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
-    Row(
-        "readers.numpy",
-        build=sources.numpy_reader,
-        accept=(*sources.READER_ACCEPTS, "fill_value"),
-        refuse=dict.fromkeys(
-            (
-                "roi_start",
-                "roi_end",
-                "roi_shape",
-                "rel_roi_start",
-                "rel_roi_end",
-                "rel_roi_shape",
-                "roi_axes",
-            ),
-            _ROI,
-        ),
-    ),
+    Row("readers.numpy", build=sources.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
     Row("readers.tfrecord", why=_OTHER_DATA),
     Row("readers.video", build=sources.video_reader, **_READER),
@@ -303,12 +286,48 @@ ALIASES: Final = {
 def row_of(name: str) -> Row | None:
     """Return the row of an operator, or a default row for an operator of seqpipe; None if neither exists."""
     name = ALIASES.get(name, name)
-    found = ROWS.get(name)
-    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
+    row = ROWS.get(name)
+    if row is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
-    return found
+    return row
 
 
 def known_names() -> list[str]:
-    """Return all known names of operators."""
+    """Return the names of all operators, including aliases and operators that are not available."""
     return sorted({*ROWS, *ALIASES, *(name for name in REGISTRY if "noise_" not in name)})
+
+
+def operators_in(group: str) -> list[str]:
+    """Return the names of operators in a group such as "readers", without its subgroups; "" for operators in none."""
+    names = (name.rpartition(".") for name in known_names())
+    return [operator for prefix, _, operator in names if prefix == group]
+
+
+def groups_in(group: str) -> list[str]:
+    """Return the names of the subgroups of a group; "" for the groups in none."""
+    prefix = f"{group}." if group else ""
+    inside = (name.removeprefix(prefix) for name in known_names() if name.startswith(prefix))
+    return sorted({name.partition(".")[0] for name in inside if "." in name})
+
+
+class OperatorGroup:
+    """A submodule of ``fn`` or ``ops``, such as ``fn.readers``.
+
+    Args:
+        name: name of the group, with the groups that it is in.
+        find: returns an attribute by the name of the group and its own.
+        attribute_name: returns the attribute's name of an operator.
+    """
+
+    def __init__(
+        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str] = str
+    ) -> None:
+        self.__name__ = name
+        self._find, self._attribute_name = find, attribute_name
+
+    def __getattr__(self, name: str) -> Any:
+        return self._find(self.__name__, name)
+
+    def __dir__(self) -> list[str]:
+        operators = map(self._attribute_name, operators_in(self.__name__))
+        return sorted({*operators, *groups_in(self.__name__)})

@@ -124,18 +124,18 @@ def test_an_epoch_is_shuffled_and_divided(coco):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
-        ({"images": ["gone.png"]}, SourceNotFoundError, "names no image 'gone.png'"),
+        ({"images": ["gone.png"]}, SourceNotFoundError, "has no image 'gone.png'"),
         ({"annotations_file": "gone.json"}, SourceNotFoundError, "gone.json: it cannot be read"),
         ({"file_root": "/"}, SourceNotFoundError, "there is no such image"),
         ({"pixelwise_masks": True}, ParameterError, "Polygon_masks=True gives outlines"),
-        ({"annotations_file": __file__}, ManifestError, "these are no annotations of COCO"),
+        ({"annotations_file": __file__}, ManifestError, "not an annotation file of COCO's format"),
         ({"file_root": None}, ParameterError, "file_root and annotations_file"),
     ],
 )
-def test_what_is_refused(coco, options, error, told):
-    with pytest.raises(error, match=told):
+def test_what_is_refused(coco, options, error, message):
+    with pytest.raises(error, match=message):
         run(lambda: fn.readers.coco(**{**coco, **options}))
 
 

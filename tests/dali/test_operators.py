@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import cv2
 import numpy as np
 import pytest
 
 from seqpipe.dali import auto_aug, fn, math, ops, pipeline_def, types
 from seqpipe.dali.table import ROWS, known_names, row_of
-from seqpipe.errors import ParameterError, SourceError
+from seqpipe.errors import ParameterError, SourceError, UnreadableSourceError
 from seqpipe.ops import REGISTRY
 from tests.dali.conftest import array, one, run
 from tests.programs.conftest import WRITTEN
@@ -63,6 +65,15 @@ def test_every_known_name_is_there_in_both_modules():
     assert {"Resize", "readers"} <= set(dir(ops))
     for name in known_names():
         assert row_of(name) is not None
+
+
+@pytest.mark.parametrize(
+    "group", [fn, fn.readers, fn.experimental, ops, ops.readers, ops.experimental, ops.experimental.readers]
+)
+def test_groups_have_each_attribute_that_they_list(group):
+    assert dir(group)
+    for name in dir(group):
+        assert getattr(group, name) is not None
 
 
 @pytest.mark.parametrize(
@@ -239,6 +250,29 @@ def test_arguments_of_distributions():
         ("FLOAT", 7.5),
     ]
     assert np.shape(found[5][1]) == (2, 3)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int64", "bool"])
+def test_arrays_from_the_bytes_of_files(order, dtype):
+    arrays = [np.asarray(np.arange(24).reshape(2, 3, 4) + n, dtype, order=order) for n in range(2)]
+    encoded = []
+    for one_array in arrays:
+        file = io.BytesIO()
+        np.save(file, one_array)
+        encoded.append(np.frombuffer(file.getvalue(), np.uint8))
+
+    def decoded(data, **options):
+        return lambda: fn.decoders.numpy(fn.external_source(lambda: data), **options)
+
+    (found,) = run(decoded(encoded), batch_size=2)[0]
+    assert [found.at(n).dtype for n in range(2)] == [dtype] * 2
+    assert all(np.array_equal(found.at(n), arrays[n]) for n in range(2))
+    assert run(decoded(encoded, dtype=types.FLOAT), batch_size=2)[0][0].at(1).dtype == np.float32
+    with pytest.raises(UnreadableSourceError, match=r"not a .npy file"):
+        run(decoded([one[:100] for one in encoded]), batch_size=2)
+    with pytest.raises(UnreadableSourceError, match=r"not a .npy file"):
+        run(decoded([np.zeros(40, np.uint8)] * 2), batch_size=2)
 
 
 def test_images(tmp_path):

@@ -13,6 +13,7 @@ from seqpipe.dali.data_node import DataNode
 from seqpipe.dali.pipeline import NotBuiltError
 from seqpipe.dali.tensors import TensorListCPU
 from seqpipe.errors import BackendError, ManifestError, ParameterError, SourceNotFoundError, StateError
+from seqpipe.video.reader import VideoReader
 from tests.dali.conftest import ON_CPU, one, run
 from tests.support.datasets import files
 
@@ -355,6 +356,60 @@ def test_videos_by_a_list(tmp_path):
         ParameterError, match=r"which videos.; allowed: exactly one of filenames, file_root and file_list"
     ):
         run(lambda: fn.readers.video(sequence_length=4))
+
+
+@pytest.mark.parametrize(
+    ("reader", "options", "expected"),
+    [
+        ("legacy", {}, (9, 20)),
+        ("legacy", {"file_list_include_preceding_frame": True}, (8, 21)),
+        ("new", {}, (8, 21)),
+        ("new", {"file_list_rounding": "start_up_end_down"}, (9, 20)),
+        ("new", {"file_list_rounding": "all_up"}, (9, 21)),
+        ("new", {"file_list_rounding": "all_down"}, (8, 20)),
+    ],
+)
+@pytest.mark.parametrize("seconds", [True, False])
+def test_bounds_between_frames(tmp_path, reader, options, expected, seconds):
+    (video,) = files("h264")
+    read = fn.readers.video if reader == "legacy" else fn.experimental.readers.video
+    bounds = (8.5, 20.5)
+    if seconds:
+        with VideoReader(video) as opened:
+            times = opened.timestamps
+        bounds = tuple((times[int(one)] + times[int(one) + 1]) / 2 for one in bounds)
+    elif reader == "legacy":  # frame numbers are rounded inward whatever the option
+        options, expected = {**options, "file_list_frame_num": True}, (9, 20)
+    else:
+        options = {**options, "file_list_format": "frames"}
+    table = tmp_path / "list.txt"
+    table.write_text(f"{video} 3 {bounds[0]} {bounds[1]}\n")
+    count = expected[1] - expected[0]
+    found = run(
+        lambda: read(file_list=str(table), sequence_length=count, enable_frame_num="sequence", **options)
+    )[0]
+    assert found[2].at(0).tolist() == list(range(*expected))
+
+
+def test_arguments_of_lists_that_are_not_valid(tmp_path):
+    (video,) = files("h264")
+    table = tmp_path / "list.txt"
+    table.write_text(f"{video} 3 8.2 8.4\n")
+
+    def reading(reader, **options):
+        return lambda: reader(file_list=str(table), sequence_length=1, **options)
+
+    with pytest.raises(ManifestError, match=r"line 1: .* selects no frame: start 9, end 8"):
+        run(reading(fn.readers.video, file_list_frame_num=True))
+    table.write_text(f"{video} 3\n")
+    with pytest.raises(ParameterError, match=r"file_list_rounding='up' is not valid; allowed: 'start_down"):
+        run(reading(fn.experimental.readers.video, file_list_rounding="up"))
+    with pytest.raises(ParameterError, match=r"there is no argument 'file_list_rounding'"):
+        run(reading(fn.readers.video, file_list_rounding="all_up"))
+    with pytest.raises(
+        ParameterError, match=r"enable_frame_num='all' is not valid; allowed: 'none' or False"
+    ):
+        run(reading(fn.readers.video, enable_frame_num="all"))
 
 
 def test_types_of_videos_and_sizes():

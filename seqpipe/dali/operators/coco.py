@@ -22,18 +22,20 @@ __all__ = ["coco_reader"]
 
 
 class _Annotated(NamedTuple):
-    """An image and what is on it.
+    """An image and its annotations.
 
     Attributes:
-        path: of the image.
-        number: its id.
+        path: path of the image.
+        source_info: path of the image relative to ``file_root``.
+        number: id of the image.
         boxes: float32 ``(M, 4)``.
         labels: int32 ``(M,)``.
-        polygons: int32 ``(P, 3)``: the object that a polygon belongs to, its first vertex, and the one after its last.
+        polygons: int32 ``(P, 3)``: index of the object, first vertex, and the vertex after the last, of each polygon.
         vertices: float32 ``(V, 2)``.
     """
 
     path: str
+    source_info: str
     number: int
     boxes: npt.NDArray[np.float32]
     labels: npt.NDArray[np.int32]
@@ -42,7 +44,7 @@ class _Annotated(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """Arguments of the reader that decide what is on an image; they have DALI's names."""
+    """Arguments of the reader that select and convert annotations, by DALI's names."""
 
     ltrb: bool
     ratio: bool
@@ -52,11 +54,11 @@ class _Settings(NamedTuple):
 
 
 def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.readers.coco``: bytes of images, boxes, labels, and polygons with vertices and image ids if asked for.
+    """``fn.readers.coco``: encoded images, boxes and labels; polygons, vertices and image ids if enabled.
 
-    Boxes are ``x, y, width, height``, or corners with ``ltrb``; in pixels, or with ``ratio`` as shares of the image.
-    Labels count the categories of the file from 1 on, in their order there. Images come in the order of their ids, or
-    as ``images`` lists them.
+    Boxes are ``x, y, width, height``, or with ``ltrb`` left, top, right and bottom; in pixels, or with ``ratio``
+    relative to the image's size. Labels number the categories from 1 in the order of the file. Images are sorted by
+    id, or in the order of ``images``.
     """
     settings = _Settings(
         ltrb=bool(call.take("ltrb", False)),
@@ -73,7 +75,7 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
     if call.take("skip_empty", False):
         found = [one for one in found if len(one.labels)]
     if not found:
-        raise SourceNotFoundError("the file names no image", source=str(table), allowed="one or more")
+        raise SourceNotFoundError("the file has no images", source=str(table), allowed="one or more")
     parts = ["bytes", "boxes", "labels", *(["polygons", "vertices"] * polygons), *(["image_ids"] * numbers)]
 
     def read(number: int) -> tuple[Any, ...]:
@@ -88,7 +90,7 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
         "coco",
         tuple(parts),
         {"coco": [[one.path, one.number] for one in found], "settings": list(settings)},
-        [one.path for one in found],
+        [one.source_info for one in found],
         lambda items, sources: Value.of(items, "", sources),
     )
     nodes = started(call, dataset)
@@ -100,11 +102,17 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
 
 
 def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list[_Annotated]:
-    """The images of an annotation file, with what is on them.
+    """Return the images of an annotation file with their annotations.
+
+    Args:
+        root: folder of the images.
+        table: path of the annotation file.
+        settings: arguments of the reader.
+        chosen: file names of the images to return, in their order; None for all.
 
     Raises:
-        SourceNotFoundError: the file, an image, or an image that is chosen is not there.
-        ManifestError: the file is not one of COCO's.
+        SourceNotFoundError: the annotation file or an image does not exist, or the file lacks a chosen image.
+        ManifestError: the file is no annotation file of COCO's format.
     """
     try:
         text = Path(table).read_text(encoding="utf-8")
@@ -119,11 +127,11 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
         images = {one["file_name"]: one for one in sorted(whole["images"], key=lambda one: one["id"])}
         names = list(images) if chosen is None else [str(one) for one in chosen]
         if unknown := next((name for name in names if name not in images), None):
-            raise SourceNotFoundError(f"{table} names no image {unknown!r}", source=unknown)
+            raise SourceNotFoundError(f"{table} has no image {unknown!r}", source=unknown)
         found = [_image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ManifestError(
-            f"these are no annotations of COCO: {type(error).__name__} {error}",
+            f"not an annotation file of COCO's format: {type(error).__name__} {error}",
             source=table,
             allowed="images, categories, and annotations with image_id, category_id and bbox",
         ) from error
@@ -155,6 +163,7 @@ def _image(
         labels.append(kind if settings.avoid_class_remapping else classes[kind])
     return _Annotated(
         str(root / image["file_name"]),
+        str(image["file_name"]),
         int(image["id"]),
         np.array(boxes, np.float32).reshape(-1, 4),
         np.array(labels, np.int32),

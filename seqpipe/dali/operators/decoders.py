@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -27,6 +28,7 @@ from .windows import slice_
 __all__ = [
     "decode_crop",
     "decode_images",
+    "decode_numpy",
     "decode_random_crop",
     "decode_slice",
     "decode_video",
@@ -208,6 +210,22 @@ def _frame_numbers(settings: Mapping[str, Array], count: int) -> IntArray:
     if "sequence_length" in settings:
         return start + stride * np.arange(int(settings["sequence_length"][0]))
     return np.arange(start, int(settings["end_frame"][0]) if "end_frame" in settings else count, stride)
+
+
+def decode_numpy(call: DaliCall) -> DataNode:
+    """``fn.decoders.numpy``: the arrays of ``.npy`` files from their bytes."""
+    kind = call.take("dtype")
+    kind = None if kind is None else dtype_name(kind)
+    call.done()
+
+    def one(data: Array, source: str, _: Run, __: int) -> Array:
+        try:
+            found = np.lib.format.read_array(io.BytesIO(data.tobytes()), allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise UnreadableSourceError(f"not a .npy file: {error}", source=source) from error
+        return np.ascontiguousarray(found if kind is None else cast_array(found, kind))
+
+    return _decoded(call, one, "", f"{kind}")
 
 
 def file_bytes(call: DaliCall) -> DataNode:

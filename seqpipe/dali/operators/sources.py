@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import pickle
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,11 +28,13 @@ from ...pipeline.pipeline import external_spec
 from ...pipeline.source import BatchSource, Indexed
 from ...pipeline.value import Value
 from ...readers import Range, Video
-from ...sampling import EpochOrder
+from ...sampling import EpochOrder, Span
+from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current
 from ..types import dtype_name
 from .images import resize
+from .windows import slice_
 
 __all__ = [
     "READER_ACCEPTS",
@@ -45,6 +49,8 @@ __all__ = [
     "video_resize_reader",
 ]
 
+_Rounding = Callable[[float], int]
+
 READER_ACCEPTS: Final = (
     *(
         "additional_decode_surfaces",
@@ -55,9 +61,17 @@ READER_ACCEPTS: Final = (
         "prefetch_queue_depth",
     ),
     *("read_ahead", "skip_cached_images", "skip_vfr_check", "tensor_init_bytes", "cache_header_information"),
-    *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed", "file_list_include_preceding_frame"),
+    *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed"),
 )
 """Arguments of readers that are accepted and ignored."""
+_FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {one: one for one in ("none", "scalar", "sequence")}
+_ROUNDING: Final[dict[str, tuple[_Rounding, _Rounding]]] = {
+    "start_down_end_up": (math.floor, math.ceil),
+    "start_up_end_down": (math.ceil, math.floor),
+    "all_up": (math.ceil, math.ceil),
+    "all_down": (math.floor, math.floor),
+}
+"""How ``file_list_rounding`` makes frame numbers of starts and ends that lie between frames."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +123,12 @@ def video_reader(call: DaliCall) -> Any:
     kind = dtype_name(call.take("dtype", "uint8"))
     normalized = bool(call.take("normalized", False))
     image_type = call.take("image_type")
-    number, times = bool(call.take("enable_frame_num", False)), bool(call.take("enable_timestamps", False))
+    asked, times = call.take("enable_frame_num", False), bool(call.take("enable_timestamps", False))
+    if (numbering := _FRAME_NUMBERS.get(asked)) is None:
+        raise call.wrong(
+            f"enable_frame_num={asked!r} is not valid",
+            allowed="'none' or False, 'scalar' or True, 'sequence'",
+        )
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
@@ -141,13 +160,24 @@ def video_reader(call: DaliCall) -> Any:
     found = [frames]
     if labelled:
         found.append(_labels(call, nodes["label"]))
-    if number:
+    if numbering != "none":
+        count = 1 if numbering == "scalar" else None
         found.append(
-            DataNode("frame_num", [nodes["frames"]], lambda v, _: Value(v[0].data[:, :1].astype(np.int32)))
+            DataNode(
+                "frame_num",
+                [nodes["frames"]],
+                lambda v, _: Value(v[0].data[:, :count].astype(np.int32)),
+                summary=numbering,
+            )
         )
     if times:
-        found.append(DataNode("timestamps", [nodes["timestamps"]], lambda v, _: v[0]))
+        found.append(DataNode("timestamps", [nodes["timestamps"]], _padded_timestamps))
     return tuple(found) if len(found) > 1 else frames
+
+
+def _padded_timestamps(values: list[Value], _: Run) -> Value:
+    """Return timestamps; those of padded frames are -1, as in DALI, instead of NaN."""
+    return values[0].each(lambda part: np.where(np.isnan(part), -1.0, part))
 
 
 def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
@@ -155,6 +185,7 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
     by_frame = bool(call.take("file_list_frame_num", False)) | (call.take("file_list_format") == "frames")
+    rounding = _rounding(call, by_frame)
     if sum(one is not None for one in (names, root, table)) != 1:
         raise call.wrong("which videos?", allowed="exactly one of filenames, file_root and file_list")
     if names is not None:
@@ -164,7 +195,7 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
         return {"files": files, "labels": list(labels) or list(range(len(files)))}, True
     if root is not None:
         return {"file_root": root}, True
-    rows = [_video_row(table, n, line, by_frame) for n, line in _lines(table)]
+    rows = [_video_row(table, n, line, by_frame, rounding) for n, line in _lines(table)]
     files, numbers, ranges = (list(column) for column in zip(*rows, strict=True))
     return {"files": files, "labels": numbers, "ranges": ranges}, True
 
@@ -180,8 +211,26 @@ def _lines(table: Any) -> list[tuple[int, str]]:
     return found
 
 
-def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str, int, Range | None]:
-    """Parse a line ``path label [start [end]]``, in seconds or in frames, which may be negative."""
+def _rounding(call: DaliCall, by_frame: bool) -> tuple[_Rounding, _Rounding]:
+    """Return the rounding of starts and of ends that lie between frames, from the arguments of a reader.
+
+    Raises:
+        ParameterError: ``file_list_rounding`` is not valid.
+    """
+    if call.row.name.startswith("experimental."):
+        name = call.take("file_list_rounding", "start_down_end_up")
+    else:
+        wider = bool(call.take("file_list_include_preceding_frame", False)) and not by_frame
+        name = "start_down_end_up" if wider else "start_up_end_down"
+    if name not in _ROUNDING:
+        raise call.wrong(f"file_list_rounding={name!r} is not valid", allowed=", ".join(map(repr, _ROUNDING)))
+    return _ROUNDING[name]
+
+
+def _video_row(
+    table: Any, number: int, line: str, by_frame: bool, rounding: tuple[_Rounding, _Rounding]
+) -> tuple[str, int, Range | None]:
+    """Parse a line ``path label [start [end]]``, in seconds or in frames; negative frames count from the end."""
     fields = line.split()
     allowed = "path label [start [end]]"
     try:
@@ -195,19 +244,40 @@ def _video_row(table: Any, number: int, line: str, by_frame: bool) -> tuple[str,
     if not bounds:
         return path, label, None
     if not by_frame:
-        end = bounds[1] if len(bounds) > 1 and bounds[1] >= 0 else None
-        return path, label, Range(start_s=bounds[0], end_s=end)
-    if any(one < 0 for one in bounds):
+        bounds = _frames_at(path, bounds)
+    elif any(one < 0 for one in bounds):
         from ...video.reader import VideoReader
 
         with VideoReader(path) as video:
             count = len(video)
         bounds = [one + count if one < 0 else one for one in bounds]
-    return (
-        path,
-        label,
-        Range(start_frame=int(bounds[0]), end_frame=int(bounds[1]) if len(bounds) > 1 else None),
-    )
+    start, end = rounding[0](bounds[0]), rounding[1](bounds[1]) if len(bounds) > 1 else None
+    if end is not None and end <= start:
+        raise ManifestError(
+            f"line {number}: {line!r} selects no frame: start {start}, end {end}",
+            source=str(table),
+            allowed="an end after the start",
+        )
+    return path, label, Range(start_frame=start, end_frame=end)
+
+
+def _frames_at(path: str, bounds_s: list[float]) -> list[float]:
+    """Return the frame numbers of times on the clock of a video; a time within frame n is n + 0.5.
+
+    A start before the first frame is 0; an end that is negative, or after the video's end, is the number of frames.
+    """
+    from ...video.reader import VideoReader
+
+    with VideoReader(path) as video:
+        times = video.timestamps
+    count = len(times)
+    times = np.append(times, end_of(Span(0, count, times)))
+    found = []
+    for one in bounds_s:
+        at = int(np.searchsorted(times, one - EQUAL_S))
+        exact = at > count or times[at] - one <= EQUAL_S
+        found.append(float(min(at, count)) if exact or not at else at - 0.5)
+    return [found[0], *(count if one < 0 else at for at, one in zip(found[1:], bounds_s[1:], strict=True))]
 
 
 def video_resize_reader(call: DaliCall) -> Any:
@@ -236,8 +306,11 @@ def video_resize_reader(call: DaliCall) -> Any:
 # ---------------------------------------------------------------------- files
 
 
-def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int]]:
-    """Return paths and labels from a folder of class folders, a list of paths, or a file with a line for each."""
+def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int], list[str]]:
+    """Return paths, labels and ``source_info`` of a folder of class folders, a list of paths, or a ``file_list``.
+
+    As in DALI, ``source_info`` is relative to ``file_root``, and paths of a list without one to the list's folder.
+    """
     root, files, table = call.take("file_root"), call.take("files"), call.take("file_list")
     labels = call.args.pop("labels", None)
     own, folders = call.take("file_filters"), call.take("dir_filters")
@@ -251,13 +324,16 @@ def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], li
         pairs = [_file_row(table, n, line) for n, line in _lines(table)]
         paths, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     elif root is not None:
-        return _class_folders(call, Path(root), own or patterns, folders, exact)
+        paths, numbers = _class_folders(call, Path(root), own or patterns, folders, exact)
+        return paths, numbers, [str(Path(path).relative_to(root)) for path in paths]
     else:
         raise call.wrong("which files?", allowed="one of file_root, files and file_list")
-    if root is not None:
-        paths = [str(Path(root) / path) for path in paths]
+    described = paths
+    if root is not None or (files is None and table is not None):
+        folder = Path(table).parent if root is None else Path(root)
+        paths = [str(folder / path) for path in paths]
     _check_there(paths)
-    return paths, numbers
+    return paths, numbers, described
 
 
 def _file_row(table: Any, number: int, line: str) -> tuple[str, int]:
@@ -323,14 +399,14 @@ def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
 
 def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
-    paths, labels = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
+    paths, labels, described = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
         lambda n: (bytes_of(paths[n]), np.int64(labels[n])),
         EpochOrder(**order_of(call, len(paths))),
         "file",
         ("bytes", "label"),
         {"files": paths, "labels": labels},
-        paths,
+        described,
         _values,
     )
     data, label = started(call, dataset)
@@ -338,22 +414,27 @@ def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
 
 
 def numpy_reader(call: DaliCall) -> DataNode:
-    """``fn.readers.numpy``: the arrays of ``.npy`` files."""
-    pattern = call.take("file_filter", "*.npy")
-    root = call.args.get("file_root")
-    if root is not None and call.args.get("files") is None and call.args.get("file_list") is None:
-        found = (
-            sorted(path for path in Path(root).rglob(pattern) if path.is_file())
-            if Path(root).is_dir()
-            else []
-        )
-        if not found:
+    """``fn.readers.numpy``: the arrays of ``.npy`` files, or a region of each by ``roi_start`` and others."""
+    pattern, root = call.take("file_filter", "*.npy"), call.take("file_root")
+    table, files = call.take("file_list"), call.take("files")
+    if files is None and table is not None:
+        files = [line.strip() for _, line in _lines(table)]
+        root = Path(table).parent if root is None else root
+    elif files is None and root is not None:
+        files = [
+            f"./{path.relative_to(root)}" for path in sorted(Path(root).rglob(pattern)) if path.is_file()
+        ]
+        if not files:
             raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
-        call.args |= {"files": [str(path) for path in found], "file_root": None}
-    elif call.args.get("file_list") is not None:
-        lines = [line.strip() for _, line in _lines(call.take("file_list"))]
-        call.args["files"] = lines
-    paths, _ = _file_rows(call, (pattern,))
+    call.args |= {"files": files, "file_root": root}
+    paths, _, described = _file_rows(call, (pattern,))
+    region = {
+        f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")
+    }
+    options = {name: call.take(argument) for name, argument in region.items()}
+    selects = any(one is not None for one in options.values())
+    options |= {"axes": call.take("roi_axes", ()), "fill_values": call.take("fill_value")}
+    options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
 
     def load(number: int) -> tuple[Any, ...]:
         try:
@@ -362,8 +443,10 @@ def numpy_reader(call: DaliCall) -> DataNode:
             raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
 
     order = EpochOrder(**order_of(call, len(paths)))
-    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, paths, _values))
+    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))
     made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
+    if selects:
+        made = slice_(DaliCall(call.row, [made], options, "cpu"))
     return made.gpu() if call.device == "gpu" else made
 
 

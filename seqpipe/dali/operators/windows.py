@@ -23,9 +23,12 @@ _POLICIES = ("error", "pad", "trim_to_shape")
 
 
 def slice_(call: DaliCall) -> DataNode:
-    """``fn.slice``: a window along some axes, by its start and its end or shape, absolute or relative."""
-    inputs, data = call.inputs, call.inputs[:1]
-    # whether places and lengths given by position are shares of the axis; whole numbers are pixels in any case
+    """``fn.slice``: a window along some axes, by its start and its end or shape, absolute or relative.
+
+    ``axes`` of no elements are all axes.
+    """
+    inputs, data, source = call.inputs, call.inputs[:1], f"fn.{call.row.name}"
+    # whether positional anchors and shapes are relative to the axis; integers are pixels in any case
     shares = {
         "anchor": bool(call.take("normalized_anchor", True)),
         "extent": bool(call.take("normalized_shape", True)),
@@ -34,6 +37,9 @@ def slice_(call: DaliCall) -> DataNode:
     for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
         if (found := call.take(name)) is not None:
             given[name] = found
+    for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
+        if len(double := [name for name in sides if name in given]) > 1:
+            raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")
     axes, names = call.take("axes"), call.take("axis_names")
     if axes is None and names is None:
         names = "WH"
@@ -44,6 +50,8 @@ def slice_(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        # as in DALI, positional shares are scaled in double precision, named ones in single precision
+        precision = np.float64 if "anchor" in settings else np.float32
         for name, absolute in (("anchor", "start"), ("extent", "shape")):
             if name in settings:
                 found = settings.pop(name)
@@ -52,16 +60,15 @@ def slice_(call: DaliCall) -> DataNode:
         if axes is None and not value.layout and value.ndim >= 2:
             value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
         if axes is None and value.layout:
-            places = axes_of(value, None, names, "fn.slice")
+            places = axes_of(value, None, names, source)
         else:
-            places = axes_of(value, axes if axes is not None else range(value.ndim), None, "fn.slice")
+            every = axes is None or not np.size(axes)
+            places = axes_of(value, range(value.ndim) if every else axes, None, source)
         parts = []
         for n, part in enumerate(value):
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
-            starts, ends = _bounds(part.shape, places, bounds)
-            parts.append(
-                _window(part, starts, ends, policy, fill_levels(fill, value, "fn.slice"), "fn.slice")
-            )
+            starts, ends = _bounds(part.shape, places, bounds, precision)
+            parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source))
         made = Value.of(parts, values[0].layout, value.sources)
         return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
 
@@ -185,19 +192,29 @@ def _rounded(place: float) -> int:
 
 
 def _bounds(
-    shape: tuple[int, ...], axes: tuple[int, ...], bounds: dict[str, Any]
+    shape: tuple[int, ...], axes: tuple[int, ...], bounds: dict[str, Any], precision: type[np.floating[Any]]
 ) -> tuple[list[int], list[int]]:
-    """Return start and end of a window along some axes."""
+    """Return start and end of a window along some axes.
+
+    As in DALI, relative starts and ends are scaled in ``precision``; an end that is a start and a shape, in double
+    precision.
+    """
     starts, ends = [0] * len(shape), list(shape)
+
+    def place(at: dict[str, Any], name: str, length: int, kind: Any, otherwise: float) -> float:
+        if f"rel_{name}" in at:
+            return float(kind(at[f"rel_{name}"]) * kind(length))
+        return float(at.get(name, otherwise))
+
     for n, axis in enumerate(axes):
-        extent = shape[axis]
-        at = {name: float(values[n if len(values) > 1 else 0]) for name, values in bounds.items()}
-        start = at["start"] if "start" in at else at.get("rel_start", 0.0) * extent
-        if "shape" in at or "rel_shape" in at:
-            end = start + (at["shape"] if "shape" in at else at["rel_shape"] * extent)
+        length = shape[axis]
+        at = {name: values[n if len(values) > 1 else 0] for name, values in bounds.items()}
+        if at.keys() & {"shape", "rel_shape"}:
+            sides = (place(at, name, length, np.float64, 0) for name in ("start", "shape"))
+            ends[axis] = _rounded(sum(sides))
         else:
-            end = at["end"] if "end" in at else at.get("rel_end", 1.0) * extent
-        starts[axis], ends[axis] = _rounded(start), _rounded(end)
+            ends[axis] = _rounded(place(at, "end", length, precision, length))
+        starts[axis] = _rounded(place(at, "start", length, precision, 0))
     return starts, ends
 
 
@@ -207,7 +224,7 @@ def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels
     if outside and policy == "error":
         axis, start, end, extent = outside[0]
         raise ParameterError(
-            f"a window from {start} to {end} of axis {axis}, which has {extent} places",
+            f"a window from {start} to {end} of axis {axis}, which has the length {extent}",
             source=source,
             allowed="windows within the sample",
             advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",

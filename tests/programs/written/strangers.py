@@ -191,6 +191,70 @@ def numpy_readers(folder):
 
 
 @program
+def regions_of_arrays(folder):
+    def read(**options):
+        return ran(lambda: fn.readers.numpy(file_root=folder + "/arrays", **{k: f() for k, f in options.items()}))
+
+    def constant(*values):
+        return lambda: list(values)
+
+    def node(*values, kind=np.int32):
+        return lambda: fn.external_source(lambda: [kind(values)] * 3)
+
+    return [
+        read(roi_start=constant(1, 0, 2), roi_end=constant(3, 2, 3)),
+        read(roi_start=node(1, 0, 1), roi_shape=node(2, 2, 2)),
+        read(roi_start=constant(0), roi_shape=constant(2)),
+        read(roi_start=constant(0, 1), roi_end=constant(2, 3), roi_axes=constant(2, 0)),
+        read(rel_roi_start=constant(0.1, 0.3, 0.5), rel_roi_end=constant(0.9, 0.7, 0.9)),
+        read(rel_roi_start=node(0.1, 0.25, 0.5, kind=np.float32), rel_roi_shape=constant(0.5, 0.5, 0.4)),
+        read(roi_start=constant(0, 1, 1), rel_roi_shape=constant(0.5, 0.5, 0.5)),
+        read(roi_end=constant(2, 1, 2)),
+        read(roi_start=constant(-1), roi_end=constant(9), out_of_bounds_policy=lambda: "pad", fill_value=lambda: 7.0),
+        read(roi_start=constant(-1), roi_end=constant(9), out_of_bounds_policy=lambda: "trim_to_shape"),
+    ]
+
+
+@program
+def relative_slices(folder):  # noqa: ARG001
+    sides = [(size, start / 100, share / 100) for size in (23, 25, 30, 31) for start in (8, 35, 42) for share in (15, 23, 42, 54)]
+
+    def windows():
+        x = fn.external_source(lambda: [np.arange(size, dtype=np.int32) for size, _, _ in sides])
+        start, share = numbers(*([one[1]] for one in sides)), numbers(*([one[2]] for one in sides))
+        inside = {"axes": [0]}
+        return (
+            fn.slice(x, rel_start=start, rel_shape=share, **inside),
+            fn.slice(x, rel_start=start, rel_end=share + 0.45, **inside),
+            fn.slice(x, start, share, **inside),
+        )
+
+    return ran(windows, batch_size=len(sides))
+
+
+@program
+def sources_of_samples(folder):
+    def source(read, **options):
+        def names():
+            first = read(**options)
+            return fn.get_property(first[0] if isinstance(first, (list, tuple)) else first, key="source_info")
+
+        return ran(names, batch_size=2)
+
+    arrays, images = folder + "/arrays", folder + "/images"
+    coco = {"file_root": folder + "/flat", "annotations_file": folder + "/coco.json"}
+    return [
+        source(fn.readers.file, file_root=images),
+        source(fn.readers.file, file_root=images, files=["class0/image_2.png", "class1/image_1.png"]),
+        source(fn.readers.file, file_root=images, file_list=folder + "/list.txt"),
+        source(fn.readers.numpy, file_root=arrays),
+        source(fn.readers.numpy, file_root=arrays, files=["a1.npy", "a2.npy"]),
+        source(fn.readers.coco, **coco),
+        source(lambda: fn.decoders.image(fn.readers.file(file_root=images)[0])),
+    ]
+
+
+@program
 def sequence_readers(folder):
     return ran(lambda: fn.readers.sequence(file_root=folder + "/frames", sequence_length=2, stride=2, step=1), runs=2)
 
@@ -274,6 +338,33 @@ def videos(folder):
         clips(folder, filenames=[one], sequence_length=18, pad_mode="constant", fill_value=7, batch_size=1, runs=3),
         clips(folder, filenames=[one], sequence_length=8, pad_last_batch=True, batch_size=3),
     ]
+
+
+@program
+def frame_numbers(folder):
+    one = {"filenames": [folder + "/videos/0/a.mp4"], "labels": [5]}
+    return [
+        clips(folder, **one, sequence_length=4, enable_frame_num="scalar"),
+        clips(folder, **one, sequence_length=4, enable_frame_num="sequence"),
+        clips(folder, **one, sequence_length=4, enable_frame_num="none"),
+        clips(folder, **one, sequence_length=18, enable_frame_num="sequence", enable_timestamps=True, pad_mode="constant"),
+        clips(folder, **one, sequence_length=5, stride=7, step=35, enable_frame_num="sequence", runs=1, batch_size=1),
+    ]
+
+
+@program
+def bounds_between_frames(folder):
+    found = []
+    for number, bounds in enumerate(("0.2 0.4", "0.21 0.41", "0.23 0.39", "0 0.5", "0.01 1.55", "3.4 7.6", "3 8")):
+        table = f"{folder}/bounds{number}.txt"
+        with open(table, "w") as file:
+            file.write(f"{folder}/videos/0/a.mp4 1 {bounds}\n")
+        unit = {"file_list_format": "frames"} if number > 4 else {}
+        for rounding in ({}, *({"file_list_rounding": f"{a}"} for a in ("start_up_end_down", "all_up", "all_down"))):
+            found.append(
+                clips(folder, runs=1, batch_size=1, file_list=table, sequence_length=1, enable_frame_num=True, **unit, **rounding)
+            )
+    return found
 
 
 @program
@@ -623,6 +714,21 @@ def _(folder):  # noqa: ARG001
         raise ValueError("boom")
 
     return fn.external_source(source)
+
+
+@_error("an_unknown_kind_of_frame_numbers")
+def _(folder):
+    return fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=4, enable_frame_num="all")[0]
+
+
+@_error("a_region_past_the_edges")
+def _(folder):
+    return fn.readers.numpy(file_root=folder + "/arrays", roi_start=[1], roi_end=[9])
+
+
+@_error("a_region_with_two_ends")
+def _(folder):
+    return fn.readers.numpy(file_root=folder + "/arrays", roi_end=[2], roi_shape=[2])
 
 
 @_error("too_many_samples")
