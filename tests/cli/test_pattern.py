@@ -36,6 +36,7 @@ def test_values_cover_all_fields():
         ("./x//{index}.y", "x/3.y"),
         ("{{{index}}}.png", "{3}.png"),
         ("{index:0{position}d}", "3"),
+        ("{index:0120d}", f"{3:0120d}"),
     ],
 )
 def test_a_pattern_is_filled_in(text, name):

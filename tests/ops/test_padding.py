@@ -304,6 +304,10 @@ def test_boxes_points_masks_and_affines_move_along():
             "slice: a window .* allowed: windows of one",
         ),
         (
+            lambda: fn.slice(X, start=(0, -3e9), shape=(1, 1), pad_mode="constant"),
+            "slice: a window .* allowed: windows of one",
+        ),
+        (
             lambda: fn.slice(X, fill_value=(1, 2)),
             "slice: fill_value has 2 values, for pixels of 1; allowed: 1 value",
         ),

@@ -88,6 +88,12 @@ def test_the_operators_on_intensities_have_one_parameter_for_it():
     }
 
 
+@pytest.mark.parametrize("wanted", [(5.0, 5.0), (6.0, 5.0), (0.0, np.inf), "ab"])
+def test_ends_of_a_range_differ_and_are_finite(wanted):
+    with pytest.raises(ParameterError, match=r"invert: range=.* is not valid; allowed: "):
+        fn.invert(CT, layout="DHW", range=wanted)
+
+
 @pytest.mark.parametrize("name", ["gamma", "invert", "solarize", "posterize", "auto_contrast"])
 def test_a_volume_without_a_range_is_refused_and_a_picture_is_not(name):
     op = REGISTRY[name](**REGISTRY[name].traits.examples[0])

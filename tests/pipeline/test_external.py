@@ -283,3 +283,6 @@ def test_a_source_that_was_not_fed_takes_no_batch_from_the_others():
                 next(pipe)
             pipe.feed("fed", np.full((2, 1), step))
             assert [int(one[0, 0]) for one in next(pipe)] == [step, step]
+        for step in range(3, 6):  # nothing was read ahead of what is fed now
+            pipe.feed("fed", np.full((2, 1), step))
+            assert [int(one[0, 0]) for one in next(pipe)] == [step, step]

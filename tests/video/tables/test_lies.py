@@ -15,7 +15,9 @@ from seqpipe.video.index.build import build_index
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import facts
+from seqpipe.video.tables.entries import check_first
 from seqpipe.video.tables.gate import Distrusted, check
+from seqpipe.video.tables.heads import _message_kinds
 from seqpipe.video.tables.matroska import read_header
 from seqpipe.video.tables.matroska import read_tables as read_blocks
 from seqpipe.video.tables.mp4 import read_movie, read_tables
@@ -181,6 +183,30 @@ def test_packets_out_of_order_lie_beside_each_other():
     swapped[3] = swapped[5] + 9
     with pytest.raises(Distrusted, match="packets overlap"):
         check(replace(tables, size=size, offset=swapped), source.size())
+
+
+@pytest.mark.parametrize("column", ["pts", "size", "offset", "key", "shown"])
+def test_tables_that_ffmpeg_contradicts_are_refused(column):
+    source = open_source(made("h264"))
+    tables = _of_movie(source)
+    check_first(source, tables)
+    other = getattr(tables, column).copy()
+    other[1] = not other[1] if other.dtype == np.bool_ else other[1] + 1
+    with pytest.raises(Distrusted, match="packet 1 of FFmpeg differs"):
+        check_first(source, replace(tables, **{column: other}))
+    with pytest.raises(Distrusted, match="FFmpeg demuxes no packet"):
+        check_first(open_source(made("no_frames")), tables)
+
+
+def test_messages_of_a_unit_follow_one_another():
+    """Kinds and lengths from 255 on take more than one byte."""
+    messages = [(5, b"ab"), (300, b""), (45, b"\x01" * 260), (1, b"\x05")]
+    payload = b"".join(
+        b"".join(b"\xff" * (n // 255) + bytes([n % 255]) for n in (kind, len(body))) + body
+        for kind, body in messages
+    )
+    assert _message_kinds(payload + b"\x80") == {5, 300, 45, 1}
+    assert _message_kinds(b"\xff\xff\xff") == {-1}
 
 
 def _of_movie(source):
