@@ -643,6 +643,25 @@ def oldops():
 
 
 @case
+def second_derivatives():
+    volume = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    sizes = fn.external_source(lambda: [np.int32([3, 5])] * 3)
+    floats = {"dtype": types.FLOAT}
+    return (
+        fn.laplacian(img(), window_size=[3, 5], **floats),
+        fn.laplacian(img(), window_size=[5, 3], smoothing_size=[1, 3], scale=[0.25, 0.5], **floats),
+        fn.laplacian(img(), window_size=[3, 5], normalized_kernel=True),
+        fn.laplacian(img(), scale=[0.2, 0.3], **floats),
+        fn.laplacian(img(), window_size=[5], smoothing_size=1),
+        fn.laplacian(img(), window_size=sizes, **floats),
+        fn.laplacian(seq(), window_size=[3, 5], **floats),
+        fn.laplacian(volume, **floats),
+        fn.laplacian(volume, window_size=[3, 5, 7], smoothing_size=[5, 3, 1], normalized_kernel=True, **floats),
+        fn.laplacian(volume, scale=num(0.1, 0.2, 0.3)),
+    )
+
+
+@case
 def anchors():
     boxes = fn.constant(fdata=[0.1, 0.2, 0.5, 0.6, 0.3, 0.3, 0.9, 0.8], shape=(2, 4))
     labels = fn.constant(idata=[3, 5], shape=(2,))
