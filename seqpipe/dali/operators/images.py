@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
-from ..types import Constant, dtype_name
+from ..types import Constant, DALIInterpType, dtype_name
 from .arrays import axes_of
 from .volumes import blurred, resized
 from .windows import crop_window, fill_levels, window_sides
@@ -61,29 +62,53 @@ def resize(call: DaliCall) -> Any:
     for name in ("resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer"):
         if isinstance(call.args.get(name), (int, float)) and not call.args[name]:
             call.args.pop(name)
-    _choose_filter(call)
+    filters = _filters_of(call)
     saves = bool(call.take("save_attrs", False))
     if isinstance(call.args.get("max_size"), (list, tuple)):
         call.args["max_size"] = int(min(call.args["max_size"]))
-    made = _resized_node(call, size)
+    calls = [replace(call, args={**call.args, "interp_type": one}) for one in filters]
+    results = [_resized_node(one, size) for one in calls]
+    made = results[0]
+    if len(results) > 1:
+        made = DataNode("filter", [call.input(), *results], _by_direction, device=made.device)
     if mirrored:
         made = DataNode("mirror", [made], partial(_mirrored, mirrored), device=made.device, summary=mirrored)
     return (made, DataNode("sizes", [call.input()], _sizes)) if saves else made
 
 
-def _choose_filter(call: DaliCall) -> None:
-    """Replace ``min_filter`` and ``mag_filter`` by ``interp_type``.
+def _filters_of(call: DaliCall) -> list[Any]:
+    """Return the filters for smaller and for larger results: one if both give the same result."""
+    general = call.take("interp_type", DALIInterpType.INTERP_LINEAR)
+    pair = [call.take("min_filter", general), call.take("mag_filter", general)]
+    antialiased = call.args.get("antialias") in (None, True)
+    # antialiased linear interpolation is the triangular filter
+    same = {DALIInterpType.INTERP_TRIANGULAR: DALIInterpType.INTERP_LINEAR} if antialiased else {}
+    if same.get(pair[0], pair[0]) == same.get(pair[1], pair[1]):
+        return pair[:1]
+    if call.args.get("roi_start") is not None:
+        raise call.wrong("min_filter and mag_filter differ, and roi_start is given", allowed="interp_type")
+    return pair
+
+
+def _by_direction(values: list[Value], _: Run) -> Value:
+    """Return for each sample the smaller or the larger result, by the sizes of the sample and of its results.
 
     Raises:
-        ParameterError: they differ.
+        ParameterError: one axis of a sample shrinks and another grows.
     """
-    smaller, larger = call.take("min_filter"), call.take("mag_filter")
-    if smaller is not None and larger is not None and smaller != larger:
-        raise call.wrong(
-            "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
-        )
-    if smaller is not None or larger is not None:
-        call.args["interp_type"] = larger if smaller is None else smaller
+    source, *results = values
+    axes = [axis for axis, letter in enumerate(results[0].layout) if letter in "DHW"]
+    parts = []
+    for before, *found in zip(source, *results, strict=True):
+        changes = [found[0].shape[axis] - before.shape[axis] for axis in axes]
+        if min(changes) < 0 < max(changes):
+            raise ParameterError(
+                f"min_filter and mag_filter differ, and a sample of shape {before.shape} becomes {found[0].shape}",
+                source="fn.resize",
+                allowed="one filter (interp_type) where one axis shrinks and another grows",
+            )
+        parts.append(found[max(changes) > 0])
+    return Value.of(parts, results[0].layout, results[0].sources)
 
 
 def _resized_node(call: DaliCall, size: Any) -> DataNode:

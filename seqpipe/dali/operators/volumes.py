@@ -298,7 +298,7 @@ def _laplacian_of(
         layout: layout of the sample.
         axes: spatial axes of the layout.
         row: window sizes, smoothing sizes and scales, one number or one for each axis; None for the default.
-        normalized: whether each derivative is divided by the sum of its weights.
+        normalized: whether each derivative is scaled by 2 to the power of (axes + 2 - sum of its windows' sizes).
     """
     windows, smoothings, scales = (
         None if one is None else np.broadcast_to(one, len(axes)).tolist() for one in row

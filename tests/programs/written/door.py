@@ -643,6 +643,24 @@ def oldops():
 
 
 @case
+def filters_by_direction():
+    nearest, cubic, triangular = types.INTERP_NN, types.INTERP_CUBIC, types.INTERP_TRIANGULAR
+    volume = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    return (
+        fn.resize(img(), size=[20, 22], mag_filter=nearest),
+        fn.resize(img(), size=[20, 22], min_filter=nearest),
+        fn.resize(img(), size=[80, 90], min_filter=nearest),
+        fn.resize(img(), size=[80, 90], mag_filter=nearest),
+        fn.resize(img(), size=[56, 56], min_filter=nearest, mag_filter=cubic),  # one sample grows
+        fn.resize(img(), size=[20, 90], min_filter=triangular),
+        fn.resize(img(), size=[80, 30], interp_type=cubic),
+        fn.resize(seq(), resize_shorter=40, min_filter=nearest, mag_filter=cubic),
+        fn.resize(volume, size=[6, 12, 14], mag_filter=nearest),
+        fn.resize_crop_mirror(img(), resize_shorter=40, crop=(30, 30), mag_filter=nearest),
+    )
+
+
+@case
 def second_derivatives():
     volume = fn.external_source(lambda: VOLUMES, layout="DHWC")
     sizes = fn.external_source(lambda: [np.int32([3, 5])] * 3)
