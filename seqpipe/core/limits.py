@@ -1,17 +1,22 @@
-"""Limits on the memory and disk space that untrusted input may take, each with a default and an environment variable.
+"""Limits on memory and disk space: of untrusted input, by environment variables with defaults, and of the machine.
 
 The variables are read on each use, so a program may set ``os.environ`` at any time; child processes inherit them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from ..errors import ParameterError, UnreadableSourceError
 
-__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size"]
+__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size", "main_memory_bytes"]
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_ASSUMED_BYTES: Final = 16 << 30  # where the system does not report its memory
 
 
 class Limit(NamedTuple):
@@ -79,3 +84,13 @@ def check_image_size(width: int, height: int, source: str) -> None:
             allowed=f"up to {most:.0f} pixels",
             advice=f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}",
         )
+
+
+def main_memory_bytes() -> int:
+    """Return the total main memory in bytes, free or not, or the container's (cgroup) limit if that is lower."""
+    total = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _ASSUMED_BYTES
+    )
+    with contextlib.suppress(OSError, ValueError):  # the file does not exist, or holds "max"
+        return min(total, int(_CGROUP_LIMIT.read_text(encoding="ascii")))
+    return total

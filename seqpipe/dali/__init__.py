@@ -1,13 +1,18 @@
 """DALI's API on top of seqpipe's pipelines: replace ``nvidia.dali`` by ``seqpipe.dali`` in programs.
 
-@pipeline_def(batch_size=8, num_threads=4, device_id=0)
-def clips(files):
-    frames, label = fn.readers.video(filenames=files, labels=[], sequence_length=16, name="Reader")
-    return fn.resize(frames, size=(112, 112)), label
+    @pipeline_def(batch_size=8, num_threads=4, device_id=0)
+    def clips(files):
+        frames, label = fn.readers.video(filenames=files, labels=[], sequence_length=16, name="Reader")
+        return fn.resize(frames, size=(112, 112)), label
 
 Names, arguments and defaults mean what they do in DALI 2.4, with these differences: epochs are exact, errors are raised
 at their position in the order and name their source, and programs for a GPU run on the CPU if there is no driver.
-``table`` lists the operators.
+``python -m seqpipe.dali`` lists the operators.
+
+Modules that DALI lacks implement those that it has: ``table`` has a row for each operator that differs from seqpipe's
+operator of the same name, ``call`` converts a call of ``fn`` or ``ops`` into nodes by its row, ``operators`` has the
+functions that rows refer to, ``rewrite`` and ``conditions`` implement ``enable_conditionals``, ``device`` selects the
+GPU or the CPU, and ``absent`` raises the errors of modules that are not available.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m seqpipe.dali`` lists DALI's operators: which are here, which differ, and what to use for the others."""
+"""``python -m seqpipe.dali`` lists DALI's operators: which exist, which differ, and what to use for the others."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ __all__ = ["table_text"]
 
 
 def table_text() -> str:
-    """The table, a line for each name: yes, differs or no, and what there is to know."""
+    """Return a line for each operator: its name; yes, differs or no; the differences or the alternative."""
     lines = []
     for name in known_names():
         row = row_of(name)
         assert row is not None
-        facts = [f"{argument}: {why}" for argument, why in sorted(row.refuse.items())]
-        facts = [row.why] if row.why else [*([row.note] if row.note else []), *facts]
-        state = "no" if row.why else "differs" if facts else "yes"
-        facts += [f"older name of {ALIASES[name]}"] if name in ALIASES else []
-        lines.append(f"{name:<36} {state:<8} {'; '.join(facts)}".rstrip())
+        if row.why:
+            notes = [row.why]
+        else:
+            notes = [f"{argument}: {why}" for argument, why in sorted(row.refuse.items())]
+            notes = [row.note, *notes] if row.note else notes
+        state = "no" if row.why else "differs" if notes else "yes"
+        notes += [f"older name of {ALIASES[name]}"] if name in ALIASES else []
+        lines.append(f"{name:<36} {state:<8} {'; '.join(notes)}".rstrip())
     return "\n".join(lines)
 
 

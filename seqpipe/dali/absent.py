@@ -19,11 +19,11 @@ def absent(module: str, purpose: str, advice: str) -> Callable[[str], NoReturn]:
         advice: the alternative, for the message.
     """
 
-    def refuse(name: str) -> NoReturn:
+    def get_attribute(name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
         raise BackendError(
             f"there is no {name} for {purpose}", source=f"seqpipe.dali.{module}", advice=advice
         )
 
-    return refuse
+    return get_attribute

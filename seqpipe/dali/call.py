@@ -22,7 +22,7 @@ __all__ = [
     "IMAGE_LAYOUTS",
     "DaliCall",
     "Row",
-    "called",
+    "call_operator",
     "check_known",
     "native",
     "plain",
@@ -37,7 +37,7 @@ BORDERS: Final = {
 }
 """DALI's names of border modes that differ from those of :mod:`seqpipe.core.padding`."""
 
-OF_ALL: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
+_IGNORED: Final = ("bytes_per_sample_hint", "preserve", "minibatch_size", "temp_buffer_hint")
 """Arguments of all of DALI's operators that do not affect results."""
 
 _SOURCES: Final = (
@@ -55,7 +55,8 @@ _SOURCES: Final = (
     *("python_function", "torch_python_function", "dl_tensor_python_function"),
 )
 """Prefixes of operators that need no input."""
-_ANYWHERE: Final = {"mirror"}  # parameters that do not change which pixels are read
+_PIXELS_UNCHANGED: Final = frozenset({"mirror"})
+"""Parameters that do not change which pixels an operator reads."""
 IMAGE_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
 """Layouts of samples that state none, by their number of axes."""
 _FILTERS: Final = {
@@ -112,7 +113,7 @@ class DaliCall:
         device: device of the result, "cpu" or "gpu".
         name: the argument ``name``.
         seed: the argument ``seed``.
-        asked: the argument ``device``: "cpu", "gpu", "mixed" or None.
+        asked: the argument ``device``: "cpu", "gpu", "mixed" or None. ``device`` is derived from it and the inputs.
     """
 
     row: Row
@@ -125,8 +126,8 @@ class DaliCall:
 
     def take(self, name: str, default: Any = None) -> Any:
         """Remove an argument and return its value, or a default."""
-        found = self.args.pop(name, None)
-        return default if found is None else found
+        value = self.args.pop(name, None)
+        return default if value is None else value
 
     def input(self, number: int = 0) -> DataNode:
         """Return one of the inputs.
@@ -140,9 +141,7 @@ class DaliCall:
 
     def wrong(self, fact: str, **more: Any) -> ParameterError:
         """Return an error about this call."""
-        return ParameterError(
-            f"{user_line()}: {fact}" if user_line() else fact, source=f"fn.{self.row.name}", **more
-        )
+        return ParameterError(f"{_location()}{fact}", source=f"fn.{self.row.name}", **more)
 
     def done(self) -> None:
         """Check that every argument was used.
@@ -163,9 +162,9 @@ class DaliCall:
         applies: Any = None,
     ) -> DataNode:
         """Return a node of the inputs and of further nodes."""
-        given = [*(self.inputs if inputs is None else inputs), *more]
+        operands = [*(self.inputs if inputs is None else inputs), *more]
         label = self.name or self.row.name
-        return DataNode(label, given, compute, device=self.device, summary=summary, applies=applies)
+        return DataNode(label, operands, compute, device=self.device, summary=summary, applies=applies)
 
     def each(self, function: Callable[[Any], Any], layout: str | None = None, summary: str = "") -> DataNode:
         """Return a node that applies a function to every sample of the only input."""
@@ -182,12 +181,12 @@ class DaliCall:
         return self.seed if self.seed is not None and self.seed >= 0 else 0
 
 
-def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-    """Return the nodes of a call.
+def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call; for lists of nodes as inputs, a list with the result of each.
 
     Args:
         row: the operator.
-        given: positional arguments.
+        inputs: positional arguments.
         arguments: arguments by name.
 
     Raises:
@@ -195,50 +194,57 @@ def called(row: Row, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """
     if row.why:
         raise ParameterError(
-            f"{_at()}DALI's {row.name} is not available", source=f"fn.{row.name}", advice=_sentence(row.why)
+            f"{_location()}DALI's {row.name} is not available",
+            source=f"fn.{row.name}",
+            advice=_sentence(row.why),
         )
-    sets = next((len(one) for one in given if _is_set(one)), 0)
-    if sets:
-        each = [
-            called(row, tuple(one[n] if _is_set(one) else one for one in given), dict(arguments))
-            for n in range(sets)
-        ]
-        return (
-            [list(column) for column in zip(*each, strict=True)]
-            if isinstance(each[0], (tuple, list))
-            else each
-        )
-    args, given = _arguments(row, given, arguments)
-    asked, name = args.pop("device", None), args.pop("name", None)
-    seed = args.pop("seed", None)
-    for one in OF_ALL:
-        args.pop(one, None)
-    inputs = [node_of(one) for one in given if one is not None]
-    if not inputs and not row.name.startswith(_SOURCES):
-        raise ParameterError(f"{_at()}the input is missing", source=f"fn.{row.name}", allowed="a node")
+    count = next((len(one) for one in inputs if _is_node_list(one)), 0)
+    if not count:
+        call = _checked_call(row, inputs, arguments)
+        return native(call) if row.build is None else row.build(call)
+    results = [
+        call_operator(row, tuple(one[n] if _is_node_list(one) else one for one in inputs), dict(arguments))
+        for n in range(count)
+    ]
+    if isinstance(results[0], (tuple, list)):
+        return [list(output) for output in zip(*results, strict=True)]
+    return results
+
+
+def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> DaliCall:
+    """Return a call whose inputs are nodes on the call's device, with its arguments by seqpipe's names.
+
+    Raises:
+        ParameterError: an argument is not available, the input is missing, or no pipeline is being defined.
+    """
+    args, inputs = _arguments(row, inputs, arguments)
+    device, name, seed = (args.pop(key, None) for key in ("device", "name", "seed"))
+    for key in _IGNORED:
+        args.pop(key, None)
+    nodes = [node_of(one) for one in inputs if one is not None]
+    if not nodes and not row.name.startswith(_SOURCES):
+        raise ParameterError(f"{_location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
     if pipe is None:
         raise ParameterError(
-            f"{_at()}the operator is called outside of a pipeline",
+            f"{_location()}the operator is called outside of a pipeline",
             source=f"fn.{row.name}",
             advice="Call it in a function with @pipeline_def, within `with pipe:`, or in define_graph; on arrays call "
             "seqpipe.fn",
         )
-    if asked not in (None, "cpu", "gpu", "mixed"):
+    if device not in (None, "cpu", "gpu", "mixed"):
         raise ParameterError(
-            f"device={asked!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
+            f"device={device!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
         )
-    on_gpu = asked in ("gpu", "mixed") or (asked is None and any(one.device == "gpu" for one in inputs))
-    device = "gpu" if on_gpu and pipe.gpu_index() is not None else "cpu"
-    if asked == "gpu" and device == "gpu":
-        inputs = [one.gpu() for one in inputs]
-    args = {**row.defaults, **args}
-    made = DaliCall(row, inputs, args, device, name, seed, asked)
-    return row.build(made) if row.build is not None else native(made)
+    on_gpu = device in ("gpu", "mixed") or (device is None and any(node.device == "gpu" for node in nodes))
+    result_device = "gpu" if on_gpu and pipe.gpu_index() is not None else "cpu"
+    if device == "gpu" and result_device == "gpu":
+        nodes = [node.gpu() for node in nodes]
+    return DaliCall(row, nodes, {**row.defaults, **args}, result_device, name, seed, device)
 
 
 def _arguments(
-    row: Row, given: tuple[Any, ...], arguments: dict[str, Any]
+    row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the arguments of a call by seqpipe's names, including positional ones, and its inputs.
 
@@ -246,25 +252,25 @@ def _arguments(
         ParameterError: an argument is given twice, or is not available.
     """
     args = dict(_translated(row, name, value) for name, value in arguments.items())
-    for name, value in zip(row.positional, given, strict=False):
+    for name, value in zip(row.positional, inputs, strict=False):
         if not isinstance(value, ops.DataNode):
-            args[name], given = value, given[1:]
-    if row.inputs and len(given) > 1:
-        further = dict(zip(row.inputs, given[1:], strict=False))
+            args[name], inputs = value, inputs[1:]
+    if row.inputs and len(inputs) > 1:
+        further = dict(zip(row.inputs, inputs[1:], strict=False))
         for name in further.keys() & args.keys():
             raise ParameterError(
-                f"{_at()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
+                f"{_location()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
             )
         args |= further
-        given = (given[0], *given[1 + len(further) :])
+        inputs = (inputs[0], *inputs[1 + len(further) :])
     for name, why in row.refuse.items():
         if args.get(name) is not None:
             raise ParameterError(
-                f"{_at()}{name}={args[name]!r} is not available",
+                f"{_location()}{name}={args[name]!r} is not available",
                 source=f"fn.{row.name}",
                 advice=_sentence(why),
             )
-    return args, given
+    return args, inputs
 
 
 def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
@@ -290,48 +296,47 @@ def native(
         **fixed: further arguments; None is passed on.
     """
     cls: Any = REGISTRY[to or call.row.to or call.row.name]
-    if cls.traits.takes == "images" and len(call.inputs) > 1:
+    on_images = cls.traits.takes == "images"
+    if on_images and len(call.inputs) > 1:
         raise call.wrong(f"there are {len(call.inputs)} inputs", allowed="one input")
-    known = {parameter.name: parameter for parameter in cls.parameters}
+    parameters = {parameter.name: parameter for parameter in cls.parameters}
     cast_to = None
-    if "dtype" not in known and call.args.get("dtype") is not None:
+    if "dtype" not in parameters and call.args.get("dtype") is not None:
         cast_to = dtype_name(call.take("dtype"))
-    constants, nodes = _parted(call, known)
+    constants, nodes = _split_arguments(call, parameters)
     constants |= fixed
-    if "seed" in known:
+    if "seed" in parameters:
         constants["seed"] = call.drawing_seed
-    numbers = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
+    positions = {name: len(call.inputs) + n for n, name in enumerate(nodes)}
     try:
-        whole = None if nodes else cls(**constants)
+        constant_op = None if nodes else cls(**constants)
         if nodes and constants.keys() - {"seed", *fixed}:
             cls(**constants, **_placeholders(cls, nodes))  # checks the constant arguments now
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
-        error.fact = f"{_at()}{error.fact}"
+        error.fact = f"{_location()}{error.fact}"
         raise
     sizes_differ = bool(nodes) and not cls.traits.keeps_size and not {"crop", "size"} & constants.keys()
-    sizes = {name: q.size for name, q in known.items()}
 
     def compute(values: list[Value], run: Run) -> Any:
         if instead is not None:
             settings = {**constants, "dtype": constants.get("dtype", cast_to)}
-            other = instead(values[0], {**settings, **{name: values[at] for name, at in numbers.items()}})
-            if other is not None:
-                return other
-        op = whole
+            result = instead(values[0], {**settings, **{name: values[n] for name, n in positions.items()}})
+            if result is not None:
+                return result
+        op = constant_op
         if op is None:
-            given = {name: _numbers(values[at], sizes[name]) for name, at in numbers.items()}
-            op = cls(**constants, **given)
-        main = values[: len(call.inputs)]
-        if cls.traits.takes == "images":
-            return _on_images(op, main[0], run, cast_to, apart=sizes_differ)
-        return _on_lists(op, main, run)
+            sampled = {name: _numbers(values[n], parameters[name].size) for name, n in positions.items()}
+            op = cls(**constants, **sampled)
+        if on_images:
+            return _on_images(op, values[0], run, cast_to, apart=sizes_differ)
+        return _on_lists(op, values[: len(call.inputs)], run)
 
     summary = ", ".join(f"{name}={value!r}" for name, value in constants.items() if name != "seed" or value)
-    reads = whole if whole is not None or not nodes.keys() <= _ANYWHERE else cls(**constants)
-    return call.node(
-        compute, *nodes.values(), summary=summary, applies=reads if cls.traits.takes == "images" else None
-    )
+    applies = None
+    if on_images:
+        applies = cls(**constants) if nodes and nodes.keys() <= _PIXELS_UNCHANGED else constant_op
+    return call.node(compute, *nodes.values(), summary=summary, applies=applies)
 
 
 def _placeholders(cls: Any, nodes: Mapping[str, DataNode]) -> dict[str, Any]:
@@ -339,7 +344,9 @@ def _placeholders(cls: Any, nodes: Mapping[str, DataNode]) -> dict[str, Any]:
     return {name: 1 for name in nodes if name.startswith("resize_")} if hasattr(cls, "resize_x") else {}
 
 
-def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+def _split_arguments(
+    call: DaliCall, parameters: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, DataNode]]:
     """Return the constant arguments of a call, and those that are nodes.
 
     Raises:
@@ -350,14 +357,14 @@ def _parted(call: DaliCall, known: Mapping[str, Any]) -> tuple[dict[str, Any], d
     for name, value in call.args.items():
         if value is None or name in call.row.accept:
             continue
-        if name not in known:
-            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(known)))
+        if name not in parameters:
+            raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(parameters)))
         if isinstance(value, ops.DataNode):
             nodes[name] = node_of(value).cpu()
         elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
-            nodes[name] = _joined([node_of(one).cpu() for one in value])
+            nodes[name] = _stacked([node_of(one).cpu() for one in value])
         else:
-            constants[name] = _constant(call, known[name], value)
+            constants[name] = _constant(call, parameters[name], value)
     call.args.clear()
     return constants, nodes
 
@@ -372,11 +379,11 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
         value = value.value
     if isinstance(value, np.ndarray) and parameter.size:
         value = value.reshape(-1)  # matrices are flattened row by row
-    found = plain(parameter.name, value)
-    if parameter.size or not parameter.drawn or not isinstance(found, tuple):
-        return found
-    if len(found) == 1:
-        return found[0]
+    converted = plain(parameter.name, value)
+    if parameter.size or not parameter.drawn or not isinstance(converted, tuple):
+        return converted
+    if len(converted) == 1:
+        return converted[0]
     raise call.wrong(
         f"{parameter.name}={value!r} is several numbers",
         allowed="one number, or a node with one for each sample",
@@ -385,23 +392,34 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
-    """Apply an operator; samples are passed as a list if their results may differ in size."""
-    letters = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if value.gathered is not None and value.gathered.cut is op:
-        made = value.with_data(value.data, op.result_layout(letters))
-        return made.with_data(_cast(made, cast_to)) if cast_to else made
-    data, layout = value.data, letters
-    if value.dense and not apart and f"N{letters}" in LAYOUTS:
-        layout = f"N{letters}"
-    elif value.dense:
-        data = list(data)
-    found = op(data, layout=layout or None, epoch=run.epoch, index=run.index)
-    letters = op.result_layout(letters) if letters else ""
-    if isinstance(found, (list, tuple)):
-        made = Value.of(found, letters, value.sources)
+    """Apply an operator on images, and convert the result to a dtype unless it is None.
+
+    Args:
+        op: the operator.
+        value: its input.
+        run: epoch and indices of the samples.
+        cast_to: dtype of the result.
+        apart: whether samples of one shape are passed as a list, since their results may differ in size.
+    """
+    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    if (
+        value.gathered is not None and value.gathered.cut is op
+    ):  # the operator was applied while samples were copied
+        result = value.with_data(value.data, op.result_layout(layout))
     else:
-        made = value.with_data(found, letters)
-    return made.with_data(_cast(made, cast_to)) if cast_to else made
+        as_batch = value.dense and not apart and f"N{layout}" in LAYOUTS
+        images = op(
+            list(value.data) if value.dense and not as_batch else value.data,
+            layout=f"N{layout}" if as_batch else layout or None,
+            epoch=run.epoch,
+            index=run.index,
+        )
+        result_layout = op.result_layout(layout) if layout else ""
+        if isinstance(images, (list, tuple)):
+            result = Value.of(images, result_layout, value.sources)
+        else:
+            result = value.with_data(images, result_layout)
+    return result.with_data(_cast(result, cast_to)) if cast_to else result
 
 
 def _cast(value: Value, kind: str) -> Any:
@@ -410,8 +428,8 @@ def _cast(value: Value, kind: str) -> Any:
 
 def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
     """Apply an operator on boxes or points, which takes a list with an array for each sample."""
-    found = op(*(list(value.data) for value in values), epoch=run.epoch, index=run.index)
-    return Value.of(list(found), values[0].layout, values[0].sources)
+    results = op(*(list(value.data) for value in values), epoch=run.epoch, index=run.index)
+    return Value.of(list(results), values[0].layout, values[0].sources)
 
 
 def _numbers(value: Value, size: Any) -> Any:
@@ -423,23 +441,23 @@ def _numbers(value: Value, size: Any) -> Any:
     """
     value = value.on_host()
     if value.by_frame:
-        table = value.stacked("a parameter by frames")
-        return per_frame(table.reshape(table.shape[:2]) if not size and table.ndim > 2 else table)
-    table = value.stacked("a parameter")
-    if table.dtype.kind in "iu":
-        table = table.astype(np.float64)
-    if isinstance(size, int) and size > 0 and table.ndim > 2:
-        table = table.reshape(len(table), -1)  # matrices are flattened row by row
-    if not size and table.ndim > 1:
-        if int(np.prod(table.shape[1:])) != 1:
+        numbers = value.stacked("a parameter by frames")
+        return per_frame(numbers.reshape(numbers.shape[:2]) if not size and numbers.ndim > 2 else numbers)
+    numbers = value.stacked("a parameter")
+    if numbers.dtype.kind in "iu":
+        numbers = numbers.astype(np.float64)
+    if isinstance(size, int) and size > 0 and numbers.ndim > 2:
+        numbers = numbers.reshape(len(numbers), -1)  # matrices are flattened row by row
+    if not size and numbers.ndim > 1:
+        if int(np.prod(numbers.shape[1:])) != 1:
             raise ParameterError(
-                f"a parameter of the shape {table.shape[1:]}", allowed="one number for each sample"
+                f"a parameter of the shape {numbers.shape[1:]}", allowed="one number for each sample"
             )
-        table = table.reshape(-1)
-    return table
+        numbers = numbers.reshape(-1)
+    return numbers
 
 
-def _joined(nodes: list[DataNode]) -> DataNode:
+def _stacked(nodes: list[DataNode]) -> DataNode:
     """Return a node of vectors from a node for each component."""
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -481,11 +499,16 @@ def several(call: DaliCall, compute: Compute, count: int, summary: str = "") -> 
     return outputs_of(call.node(compute, summary=summary), count)
 
 
-def _is_set(one: Any) -> bool:
-    return isinstance(one, list) and bool(one) and all(isinstance(part, ops.DataNode) for part in one)
+def _is_node_list(argument: Any) -> bool:
+    return (
+        isinstance(argument, list)
+        and bool(argument)
+        and all(isinstance(one, ops.DataNode) for one in argument)
+    )
 
 
-def _at() -> str:
+def _location() -> str:
+    """Return the user's line as the start of a message; "" if there is none."""
     line = user_line()
     return f"{line}: " if line else ""
 

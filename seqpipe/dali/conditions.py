@@ -1,4 +1,4 @@
-"""Conditional execution: a batch is split by a condition, each part passes its branch, and the results are merged.
+"""Conditional execution: a condition splits a batch, each branch computes its samples, and the results are merged.
 
 A branch is a :class:`Scope`. Nodes created within it compute the branch's samples; nodes from outside are split on
 first use in the branch. Samples keep their indices, so sampled parameters do not depend on branches.
@@ -46,22 +46,22 @@ def _flags(value: Value, where: str) -> Any:
     return array != 0
 
 
-class _Piece(ops.DataNode):
-    """The samples of a node in a branch.
+class _BranchSamples(ops.DataNode):
+    """The samples of a node in a branch; without a node, their indices.
 
     Args:
-        node: a node of the enclosing scope.
+        node: a node of the enclosing scope, or None.
         condition: the condition, a node of the enclosing scope.
-        wanted: the value of the condition in the branch.
+        outcome: value of the condition for the samples of the branch.
         scope: the branch.
         where: the line of the condition.
     """
 
     def __init__(
-        self, node: ops.DataNode | None, condition: DataNode, wanted: bool, scope: Any, where: str
+        self, node: ops.DataNode | None, condition: DataNode, outcome: bool, scope: Any, where: str
     ) -> None:
         self._inputs = (condition,) if node is None else (condition, node)
-        self._wanted, self.scope, self.where = wanted, scope, where
+        self._outcome, self.scope, self.where = outcome, scope, where
         self.pipeline = condition.pipeline
         self.device = getattr(node, "device", "cpu")
 
@@ -77,61 +77,64 @@ class _Piece(ops.DataNode):
 
     def written(self, name: Named) -> str:
         """See :meth:`seqpipe.ops.DataNode.written`."""
-        return f"split({', '.join(map(name, self._inputs))}, {self._wanted})"
+        return f"split({', '.join(map(name, self._inputs))}, {self._outcome})"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:
+    def value(self, operands: Seq[Any], run: Run) -> Any:
         """See :meth:`seqpipe.ops.DataNode.value`."""
-        if isinstance(given[0], Absent) or isinstance(given[-1], Absent):
-            return np.zeros(0, np.int64) if len(given) == 1 else Absent()
-        flags = _flags(value_of(given[0]), self.where) == self._wanted
-        if len(given) == 1:
-            return np.asarray(run.index)[flags]
-        value = value_of(given[1])
-        if not flags.any():
+        if isinstance(operands[0], Absent) or isinstance(operands[-1], Absent):
+            return np.zeros(0, np.int64) if len(operands) == 1 else Absent()
+        in_branch = _flags(value_of(operands[0]), self.where) == self._outcome
+        if len(operands) == 1:
+            return np.asarray(run.index)[in_branch]
+        value = value_of(operands[1])
+        if not in_branch.any():
             return Absent()
-        places = np.flatnonzero(flags).tolist()
-        sources = tuple(value.sources[n] for n in places) if value.sources else ()
-        data = value.data[places] if value.dense else [value.data[n] for n in places]
+        positions = np.flatnonzero(in_branch).tolist()
+        sources = tuple(value.sources[n] for n in positions) if value.sources else ()
+        data = value.data[positions] if value.dense else [value.data[n] for n in positions]
         return Value(data, value.layout, sources, value.by_frame)
 
 
-class _Inner(_Piece):
+class _NestedIndices(_BranchSamples):
     """The indices of the samples in a nested branch."""
 
-    def value(self, given: Seq[Any], run: Run) -> Any:  # noqa: ARG002  they are those of the branch around it
+    def value(self, operands: Seq[Any], run: Run) -> Any:  # noqa: ARG002  the operand has the enclosing branch's indices
         """See :meth:`seqpipe.ops.DataNode.value`."""
-        condition, around = given
-        if isinstance(condition, Absent) or not len(around):
+        condition, enclosing = operands
+        if isinstance(condition, Absent) or not len(enclosing):
             return np.zeros(0, np.int64)
-        return np.asarray(around)[_flags(value_of(condition), self.where) == self._wanted]
+        return np.asarray(enclosing)[_flags(value_of(condition), self.where) == self._outcome]
 
 
 class Scope:
     """A branch of a condition.
 
     Args:
-        around: the enclosing branch, or None.
+        enclosing: the enclosing branch, or None.
         condition: the condition's node.
-        wanted: the value of the condition in the branch.
+        outcome: value of the condition for the samples of the branch.
         where: the line of the condition.
     """
 
     index: ops.DataNode
 
-    def __init__(self, around: Scope | None, condition: DataNode, wanted: bool, where: str) -> None:
-        self._around, self._condition, self._wanted, self._where = around, condition, wanted, where
-        kind, outer = (_Piece, None) if around is None else (_Inner, around.index)
-        self.index = kind(outer, condition, wanted, self, where)
-        self._pieces: dict[int, tuple[ops.DataNode, ops.DataNode]] = {}
+    def __init__(self, enclosing: Scope | None, condition: DataNode, outcome: bool, where: str) -> None:
+        self._enclosing, self._condition, self._outcome, self._where = enclosing, condition, outcome, where
+        node_type, outer = (_BranchSamples, None) if enclosing is None else (_NestedIndices, enclosing.index)
+        self.index = node_type(outer, condition, outcome, self, where)
+        self._restricted: dict[int, tuple[ops.DataNode, ops.DataNode]] = {}
 
-    def seen(self, node: ops.DataNode) -> ops.DataNode:
+    def restrict(self, node: ops.DataNode) -> ops.DataNode:
         """Return a node restricted to the samples of the branch."""
         if getattr(node, "scope", None) is self:
             return node
-        if id(node) not in self._pieces:
-            outer = node if self._around is None else self._around.seen(node)
-            self._pieces[id(node)] = node, _Piece(outer, self._condition, self._wanted, self, self._where)
-        return self._pieces[id(node)][1]
+        if id(node) not in self._restricted:
+            outer = node if self._enclosing is None else self._enclosing.restrict(node)
+            self._restricted[id(node)] = (
+                node,
+                _BranchSamples(outer, self._condition, self._outcome, self, self._where),
+            )
+        return self._restricted[id(node)][1]
 
 
 class Missing:
@@ -160,6 +163,7 @@ class Missing:
 
 
 UNSET: Final = object()
+"""Stands for a variable that is not set."""
 
 
 class Condition:
@@ -178,84 +182,86 @@ class Condition:
         self._values: dict[bool, tuple[Any, ...]] = {}
         self._scopes: dict[bool, Scope] = {}
         if not self._plain:
-            self._around = self._pipe.scope
+            self._enclosing = self._pipe.scope
             node = node_of(condition).cpu()
-            self._condition: DataNode = node if self._around is None else _within(self._around, node)
+            self._condition: DataNode = node if self._enclosing is None else _within(self._enclosing, node)
 
-    def keep(self, *getters: Callable[[], Any]) -> None:
+    def store_before(self, *getters: Callable[[], Any]) -> None:
         """Store the values of variables before the statement."""
-        self._before = tuple(_got(getter) for getter in getters)
+        self._before = tuple(_value_or_unset(getter) for getter in getters)
 
-    def takes(self, branch: bool) -> bool:
+    def executes(self, branch: bool) -> bool:
         """Return whether a branch is executed."""
         return self._truth is branch if self._plain else True
 
     @contextmanager
-    def branch(self, wanted: bool) -> Iterator[None]:
+    def branch(self, outcome: bool) -> Iterator[None]:
         """Return a context for the statements of a branch."""
         if self._plain:
             yield
             return
-        scope = Scope(self._around, self._condition, wanted, self._where)
-        self._scopes[wanted] = self._pipe.scope = scope
+        scope = Scope(self._enclosing, self._condition, outcome, self._where)
+        self._scopes[outcome] = self._pipe.scope = scope
         try:
             yield
         finally:
-            self._pipe.scope = self._around
+            self._pipe.scope = self._enclosing
 
     def store(self, branch: bool, *getters: Callable[[], Any]) -> None:
         """Store the values of variables after a branch."""
-        self._values[branch] = tuple(_got(getter) for getter in getters)
+        self._values[branch] = tuple(_value_or_unset(getter) for getter in getters)
 
     def before(self, number: int, name: str) -> Any:
         """Return the value of a variable before the statement."""
-        found = self._before[number]
-        return Missing(name, self._where) if found is UNSET else found
+        value = self._before[number]
+        return Missing(name, self._where) if value is UNSET else value
 
     def after(self, number: int, name: str) -> Any:
         """Return the value of a variable after the statement."""
         if self._plain:
             assert self._truth is not None
-            found = self._values.get(self._truth, self._before)[number]
-            return Missing(name, self._where) if found is UNSET else found
-        sides = [self._values.get(branch, self._before)[number] for branch in (True, False)]
+            value = self._values.get(self._truth, self._before)[number]
+            return Missing(name, self._where) if value is UNSET else value
+        one, other = (self._values.get(branch, self._before)[number] for branch in (True, False))
         for branch in (True, False):
-            self._scopes.setdefault(branch, Scope(self._around, self._condition, branch, self._where))
-        return self._joined(sides[0], sides[1], name)
+            self._scopes.setdefault(branch, Scope(self._enclosing, self._condition, branch, self._where))
+        return self._merge_values(one, other, name)
 
-    def _joined(self, one: Any, other: Any, name: str) -> Any:
+    def _merge_values(self, one: Any, other: Any, name: str) -> Any:
+        """Return the value of a variable from its values after either branch; lists and dictionaries item by item."""
         if one is other:
             return Missing(name, self._where) if one is UNSET else one
-        if _is_leaf(one) and _is_leaf(other):
+        if _is_mergeable(one) and _is_mergeable(other):
             scopes = self._scopes[True], self._scopes[False]
-            return merged(self._condition, one, other, scopes, self._around, self._where)
+            return merged(self._condition, one, other, scopes, self._enclosing, self._where)
         if type(one) is type(other) and isinstance(one, (list, tuple)) and len(one) == len(other):
-            parts = [self._joined(a, b, name) for a, b in zip(one, other, strict=True)]
-            return type(one)(parts)
+            parts = [self._merge_values(a, b, name) for a, b in zip(one, other, strict=True)]
+            return one._make(parts) if hasattr(one, "_make") else type(one)(parts)  # of named tuples
         if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-            return {key: self._joined(one[key], other[key], f"{name}[{key!r}]") for key in one}
-        if not isinstance(one, ops.DataNode) and type(one) is type(other) and _same(one, other):
+            return {key: self._merge_values(one[key], other[key], f"{name}[{key!r}]") for key in one}
+        if not isinstance(one, ops.DataNode) and type(one) is type(other) and _equal(one, other):
             return one
         return Missing(name, self._where)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
     except (TypeError, ValueError, ParameterError):
         return False
 
 
-def _is_leaf(value: Any) -> bool:
+def _is_mergeable(value: Any) -> bool:
     return isinstance(value, (ops.DataNode, Real, np.ndarray, np.generic, Constant))
 
 
-def _got(getter: Callable[[], Any]) -> Any:
+def _value_or_unset(getter: Callable[[], Any]) -> Any:
+    """Return the value of a variable; UNSET if it has none, or not after every branch."""
     try:
-        found = getter()
+        value = getter()
     except (NameError, AttributeError, KeyError, IndexError):
         return UNSET
-    return UNSET if isinstance(found, Missing) else found
+    return UNSET if isinstance(value, Missing) else value
 
 
 def _within(scope: Scope, node: DataNode) -> DataNode:
@@ -264,7 +270,12 @@ def _within(scope: Scope, node: DataNode) -> DataNode:
 
 
 def merged(
-    condition: DataNode, one: Any, other: Any, scopes: tuple[Scope, Scope], around: Scope | None, where: str
+    condition: DataNode,
+    one: Any,
+    other: Any,
+    scopes: tuple[Scope, Scope],
+    enclosing: Scope | None,
+    where: str,
 ) -> DataNode:
     """Merge the samples of two branches into one batch.
 
@@ -273,7 +284,7 @@ def merged(
         one: the result of the branch for true: a node, or a number.
         other: the result of the other branch.
         scopes: the branches.
-        around: the enclosing branch, or None.
+        enclosing: the enclosing branch, or None.
         where: the line of the condition.
     """
     pipe = condition.pipeline
@@ -281,25 +292,29 @@ def merged(
     for value, scope in zip((one, other), scopes, strict=True):
         pipe.scope = scope
         try:
-            parts.append(scope.seen(node_of(value)))
+            parts.append(scope.restrict(node_of(value)))
         finally:
-            pipe.scope = around
+            pipe.scope = enclosing
     device = "gpu" if any(getattr(part, "device", "cpu") == "gpu" for part in parts) else "cpu"
-    made = DataNode("merge", [condition], partial(_interleaved, where), device=device)
-    made.where = where
-    return made.with_inputs((made.operands[0], *parts, *made.operands[1:]))
+    node = DataNode("merge", [condition], partial(_interleaved, where), device=device)
+    node.where = where
+    return node.with_inputs((node.operands[0], *parts, *node.operands[1:]))
 
 
 def _interleaved(where: str, values: list[Any], _: Run) -> Value:
+    """Return the samples of two branches in the order of the batch.
+
+    Raises:
+        ParameterError: the branches differ in dtype, layout or device.
+    """
     condition, one, other = values
     flags = _flags(condition, where)
-    sides = [side for side in (one, other) if not isinstance(side, Absent)]
-    kinds = {(side.dtype, side.ndim, side.layout, side.on_gpu) for side in sides}
-    if len(kinds) > 1:
+    present = [value for value in (one, other) if not isinstance(value, Absent)]
+    if len({(value.dtype, value.ndim, value.layout, value.on_gpu) for value in present}) > 1:
         summary = " and ".join(
-            f"{side.dtype} of {side.ndim} axes{f' ({side.layout})' if side.layout else ''}"
-            + (" on a GPU" if side.on_gpu else "")
-            for side in sides
+            f"{value.dtype} of {value.ndim} axes{f' ({value.layout})' if value.layout else ''}"
+            + (" on a GPU" if value.on_gpu else "")
+            for value in present
         )
         raise ParameterError(
             f"{where}: the branches give {summary}",
@@ -307,15 +322,15 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
             allowed="one type, layout and device",
             advice="Cast one of them: fn.cast(x, dtype=types.FLOAT)",
         )
-    if len(sides) == 1:
-        return sides[0]  # type: ignore[no-any-return]
-    if all(side.dense for side in sides) and one.data.shape[1:] == other.data.shape[1:]:
+    if len(present) == 1:
+        return present[0]  # type: ignore[no-any-return]
+    if all(value.dense for value in present) and one.data.shape[1:] == other.data.shape[1:]:
         data = namespace(one.data).empty((len(flags), *one.data.shape[1:]), one.dtype)
         # indices, not masks: CuPy does not accept NumPy masks
         data[np.flatnonzero(flags).tolist()], data[np.flatnonzero(~flags).tolist()] = one.data, other.data
         return Value(data, one.layout)
-    sources = {True: iter(one), False: iter(other)}
-    return Value.of([next(sources[bool(flag)]) for flag in flags], one.layout)
+    samples = {True: iter(one), False: iter(other)}
+    return Value.of([next(samples[bool(flag)]) for flag in flags], one.layout)
 
 
 def both(one: Any, other: Callable[[], Any]) -> Any:
@@ -344,13 +359,13 @@ def _truth(value: Any) -> Any:
 def selected(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """Return ``one if condition else other``; see :func:`both`."""
     choice = Condition(condition)
-    found: dict[bool, Any] = {}
-    for branch, make in ((True, one), (False, other)):
-        if choice.takes(branch):
+    results: dict[bool, Any] = {}
+    for branch, evaluate in ((True, one), (False, other)):
+        if choice.executes(branch):
             with choice.branch(branch):
-                found[branch] = make()
-            choice.store(branch, partial(found.__getitem__, branch))
-    choice.keep(lambda: UNSET)
+                results[branch] = evaluate()
+            choice.store(branch, partial(results.__getitem__, branch))
+    choice.store_before(lambda: UNSET)
     result = choice.after(0, "the value of the conditional expression")
     if isinstance(result, Missing):
         raise result.error()

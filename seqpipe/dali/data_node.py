@@ -25,11 +25,11 @@ __all__ = [
     "NewAxis",
     "arithmetic",
     "current",
-    "entered",
-    "left",
     "newaxis",
     "node_of",
     "outputs_of",
+    "pop_pipeline",
+    "push_pipeline",
     "subscript",
 ]
 
@@ -45,13 +45,13 @@ def current() -> Any:
     return stack[-1] if stack else None
 
 
-def entered(pipeline: Any) -> None:
+def push_pipeline(pipeline: Any) -> None:
     """Start the definition of a pipeline in this thread."""
     _state.stack = [*getattr(_state, "stack", []), pipeline]
 
 
-def left() -> None:
-    """End the definition that :func:`entered` started last."""
+def pop_pipeline() -> None:
+    """End the definition that :func:`push_pipeline` started last."""
     _state.stack = _state.stack[:-1]
 
 
@@ -88,15 +88,15 @@ class DataNode(ops.DataNode):
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
         for one in inputs:
-            home = getattr(one, "pipeline", None)
-            if home is not None and self.pipeline is not None and home is not self.pipeline:
+            other = getattr(one, "pipeline", None)
+            if other is not None and self.pipeline is not None and other is not self.pipeline:
                 raise ParameterError(
                     f"{self.where}: {label} has the input {one}, a node of another pipeline",
                     source=label,
                     advice="Create all nodes of a pipeline within its own definition",
                 )
         if self.scope is not None and part is None:
-            inputs = (*(self.scope.seen(one) for one in inputs), self.scope.index)
+            inputs = (*(self.scope.restrict(one) for one in inputs), self.scope.index)
         self._inputs = tuple(inputs)
 
     @property
@@ -121,47 +121,49 @@ class DataNode(ops.DataNode):
 
     @property
     def label(self) -> str:
-        """What makes it."""
+        """Name of the operator that computes it."""
         return self._label
 
     @property
     def name(self) -> str:
-        """The same."""
+        """The label."""
         return self._label
 
     @property
     def source(self) -> str:
-        """What makes it."""
+        """The label."""
         return self._label
 
     def written(self, name: Named) -> str:
         """See :meth:`seqpipe.ops.DataNode.written`."""
         if self._part is not None:
             return f"{name(self._inputs[0])}[{self._part}]"
-        return f"{self._label}({', '.join([*map(name, self._inputs), *([self._summary] if self._summary else [])])})"
+        arguments = [*map(name, self._inputs), *([self._summary] if self._summary else [])]
+        return f"{self._label}({', '.join(arguments)})"
 
-    def value(self, given: Seq[Any], run: Run) -> Any:
-        """See :meth:`seqpipe.ops.DataNode.value`."""
+    def value(self, operands: Seq[Any], run: Run) -> Any:
+        """See :meth:`seqpipe.ops.DataNode.value`; within a branch the last operand is the branch's indices."""
         if self._part is not None:
-            return given[0] if isinstance(given[0], Absent) else given[0][self._part]
+            return operands[0] if isinstance(operands[0], Absent) else operands[0][self._part]
         if self.scope is not None:
-            *given, index = given
+            *operands, index = operands
             if not len(index):
                 return Absent()
             run = run._replace(index=index)
-        values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in given]
+        values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in operands]
         return self._compute(values, run)
 
     def gpu(self) -> DataNode:
         """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
-        number = self.pipeline.gpu_index() if self.pipeline is not None else None
-        if self.device == "gpu" or number is None:
-            return self if self.device == "gpu" else _moved(self, "gpu", lambda values, _: values[0])
-        return _moved(self, "gpu", lambda values, _: values[0].on_device())
+        if self.device == "gpu":
+            return self
+        if self.pipeline is None or self.pipeline.gpu_index() is None:
+            return _on(self, "gpu", lambda values, _: values[0])
+        return _on(self, "gpu", lambda values, _: values[0].on_device())
 
     def cpu(self) -> DataNode:
         """Return the node's value in main memory."""
-        return self if self.device == "cpu" else _moved(self, "cpu", lambda values, _: values[0].on_host())
+        return self if self.device == "cpu" else _on(self, "cpu", lambda values, _: values[0].on_host())
 
     def shape(self, *, dtype: Any = None) -> DataNode:
         """Return the shape of each sample, by default int64."""
@@ -178,7 +180,7 @@ class DataNode(ops.DataNode):
             raise ParameterError(
                 f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
             )
-        return DataNode("get_property", [self], partial(_facts, key), summary=key)
+        return DataNode("get_property", [self], partial(_properties, key), summary=key)
 
     def __getitem__(self, key: Any) -> DataNode:
         return subscript(self, key)
@@ -292,7 +294,7 @@ def _shapes(kind: str, values: list[Value], _: Run) -> Value:
     return Value(np.asarray(values[0].shapes(), kind).reshape(len(values[0]), -1))
 
 
-def _facts(key: str, values: list[Value], _: Run) -> Value:
+def _properties(key: str, values: list[Value], _: Run) -> Value:
     value = values[0]
     texts = value.sources or ("",) * len(value) if key == "source_info" else (value.layout,) * len(value)
     return Value.of([np.frombuffer(text.encode(), np.uint8) for text in texts])
@@ -328,25 +330,22 @@ def node_of(value: Any) -> DataNode:
             raise value.error()
         if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
             raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
-        value = (
-            Constant(value)
-            if not isinstance(value, (np.generic, np.ndarray))
-            else Constant(np.asarray(value))
-        )
+        value = Constant(np.asarray(value) if isinstance(value, np.generic) else value)
     array, layout = value.value, value.layout
 
     def repeated(_: list[Value], run: Run) -> Value:
         return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
 
-    made = DataNode("constant", [], repeated, summary=_summary(array))
-    return made.gpu() if value.device == "gpu" else made
+    node = DataNode("constant", [], repeated, summary=_summary(array))
+    return node.gpu() if value.device == "gpu" else node
 
 
 def _summary(array: np.ndarray[Any, Any]) -> str:
     return f"{array.dtype}{array.tolist()}" if array.size <= 64 else f"{array.dtype}{array.shape}"
 
 
-def _moved(node: DataNode, device: str, compute: Compute) -> DataNode:
+def _on(node: DataNode, device: str, compute: Compute) -> DataNode:
+    """Return a node that has the same samples on a device."""
     return DataNode(device, [node], compute, device=device, passes=True)
 
 
@@ -368,66 +367,73 @@ def _each(value: Value, function: Callable[[Any], Any]) -> Value:
     return value.with_data(function(value.data) if value.dense else [function(part) for part in value.data])
 
 
-def arithmetic(sign: str, before: Any, behind: Any) -> DataNode:
+def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
     """Return the node of a binary operation on two nodes, or on a node and a number.
 
     Raises:
         ParameterError: an operand is neither a node nor a number.
     """
-    nodes = [part for part in (before, behind) if isinstance(part, ops.DataNode)]
-    numbers: list[Any] = []
-    for part in (before, behind):
-        if isinstance(part, ops.DataNode):
-            numbers.append(None)
-            continue
-        if isinstance(part, Constant):
-            numbers.append(part.value)
-        elif isinstance(part, (list, tuple, np.ndarray)):
-            numbers.append(Constant(part).value)
-        elif isinstance(part, (Real, np.generic)):
-            numbers.append(number_of(part))
-        else:
-            raise ParameterError(
-                f"{user_line()}: a {type(part).__name__} as an operand of {sign!r} with a node",
-                source="DataNode",
-                allowed="a number, a node, an array or a list of numbers, or types.Constant",
-            )
+    nodes = [operand for operand in (left, right) if isinstance(operand, ops.DataNode)]
+    constants = [None if isinstance(one, ops.DataNode) else _constant(sign, one) for one in (left, right)]
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
-    summary = " ".join(_summary(one) if one is not None else "·" for one in numbers)
+    summary = " ".join("·" if constant is None else _summary(constant) for constant in constants)
 
     def compute(values: list[Value], _: Run) -> Value:
-        found = iter(values)
-        parts: list[Any] = [next(found) if number is None else number for number in numbers]
-        return _combined(sign, parts)
+        remaining = iter(values)
+        return _combined(sign, [next(remaining) if one is None else one for one in constants])
 
     return DataNode(sign, nodes, compute, device=device, summary=summary)
 
 
-def _combined(sign: str, parts: list[Any]) -> Value:
-    """Return the result of a binary operation; axes are aligned from the last one."""
-    values = [part for part in parts if isinstance(part, Value)]
+def _constant(sign: str, operand: Any) -> Any:
+    """Return the array of an operand that is no node.
+
+    Raises:
+        ParameterError: the operand is not a number.
+    """
+    if isinstance(operand, Constant):
+        return operand.value
+    if isinstance(operand, (list, tuple, np.ndarray)):
+        return Constant(operand).value
+    if isinstance(operand, (Real, np.generic)):
+        return number_of(operand)
+    raise ParameterError(
+        f"{user_line()}: a {type(operand).__name__} as an operand of {sign!r} with a node",
+        source="DataNode",
+        allowed="a number, a node, an array or a list of numbers, or types.Constant",
+    )
+
+
+def _combined(sign: str, operands: list[Any]) -> Value:
+    """Return the result of a binary operation on values and arrays; axes are aligned from the last one.
+
+    Raises:
+        ParameterError: one value is on the CPU and the other on a GPU.
+    """
+    values = [one for one in operands if isinstance(one, Value)]
     if len({value.on_gpu for value in values}) > 1:
         if all(value.on_gpu or not value.ndim for value in values):  # only single numbers are on the CPU
-            parts = [part.on_device() if isinstance(part, Value) else part for part in parts]
+            operands = [one.on_device() if isinstance(one, Value) else one for one in operands]
         else:
             raise ParameterError(
                 f"{sign!r} of a value on the CPU and one on a GPU",
                 allowed="both on one device",
                 advice="Use x.gpu()",
             )
-    values = [part for part in parts if isinstance(part, Value)]
+    values = [one for one in operands if isinstance(one, Value)]
     layout = max((value.layout for value in values), key=len, default="")
     sources = next((value.sources for value in values if value.sources), ())
     if all(value.dense for value in values):
         axes = max(value.ndim for value in values)
-        arrays = [_aligned(part, axes) if isinstance(part, Value) else part for part in parts]
+        arrays = [_aligned(one, axes) if isinstance(one, Value) else one for one in operands]
         return Value(computed(sign, *arrays), layout, sources)
     count = len(values[0])
-    rows = [[part[n] if isinstance(part, Value) else part for part in parts] for n in range(count)]
-    return Value.of([computed(sign, *row) for row in rows], layout, sources)
+    samples = [[one[n] if isinstance(one, Value) else one for one in operands] for n in range(count)]
+    return Value.of([computed(sign, *sample) for sample in samples], layout, sources)
 
 
 def _aligned(value: Value, axes: int) -> Any:
+    """Return an array whose samples have a number of axes, with axes of length 1 in front."""
     shape = value.data.shape
     return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
 
@@ -467,13 +473,13 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     keys = key if isinstance(key, tuple) else (key,)
     inputs: list[DataNode] = [node]
 
-    def admitted(part: Any) -> Any:
+    def index_of(part: Any) -> Any:
         if isinstance(part, DataNode):
             inputs.append(part)
-            return _Place(len(inputs) - 1)
+            return _InputIndex(len(inputs) - 1)
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
-            return slice(*(None if one is None else admitted(one) for one in bounds))
+            return slice(*(None if one is None else index_of(one) for one in bounds))
         if part is None:  # as in DALI, the whole axis
             return slice(None)
         if isinstance(part, (EllipsisType, NewAxis)) or hasattr(part, "__index__"):
@@ -484,18 +490,18 @@ def subscript(node: DataNode, key: Any) -> DataNode:
             allowed="whole numbers, slices, newaxis, ..., and nodes of whole numbers",
         )
 
-    wanted = tuple(admitted(part) for part in keys)
-    varies = len(inputs) > 1
-    summary = ", ".join(map(_written, wanted))
+    indices = tuple(index_of(part) for part in keys)
+    same_for_all = len(inputs) == 1
+    summary = ", ".join(map(_index_text, indices))
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        layout = _layout(value, wanted)
+        layout = _layout(value, indices)
         try:
-            if value.dense and not varies:
-                return value.with_data(value.data[(slice(None), *map(_plain_key, wanted))], layout)
-            parts = [
-                value[n][tuple(_plain_key(_settled(part, values, n)) for part in wanted)]
+            if value.dense and same_for_all:
+                return value.with_data(value.data[(slice(None), *map(_numpy_index, indices))], layout)
+            samples = [
+                value[n][tuple(_numpy_index(_resolved(part, values, n)) for part in indices)]
                 for n in range(len(value))
             ]
         except IndexError as error:
@@ -504,35 +510,40 @@ def subscript(node: DataNode, key: Any) -> DataNode:
                 f"[{summary}] of samples of the shape {', '.join(map(str, shapes))}: {error}",
                 source="DataNode",
             ) from error
-        return Value.of(parts, layout, value.sources)
+        return Value.of(samples, layout, value.sources)
 
     return DataNode("subscript", inputs, compute, device=node.device, summary=summary)
 
 
-class _Place:
-    """A part of a key that is given by an input, with the number of that input."""
+class _InputIndex:
+    """An index that is the value of an input.
+
+    Args:
+        number: number of the input.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-def _settled(part: Any, values: list[Value], sample: int) -> Any:
-    if isinstance(part, _Place):
+def _resolved(part: Any, values: list[Value], sample: int) -> Any:
+    """Return an index of a sample, with the values of inputs in it."""
+    if isinstance(part, _InputIndex):
         return int(values[part.number].on_host()[sample].reshape(-1)[0])
     if isinstance(part, slice):
-        return slice(*(_settled(one, values, sample) for one in (part.start, part.stop, part.step)))
+        return slice(*(_resolved(one, values, sample) for one in (part.start, part.stop, part.step)))
     return part
 
 
-def _written(part: Any) -> str:
-    if isinstance(part, _Place):
+def _index_text(part: Any) -> str:
+    if isinstance(part, _InputIndex):
         return f"node {part.number}"
     if isinstance(part, slice):
-        return ":".join("" if one is None else _written(one) for one in (part.start, part.stop, part.step))
+        return ":".join("" if one is None else _index_text(one) for one in (part.start, part.stop, part.step))
     return "..." if isinstance(part, EllipsisType) else str(part)
 
 
-def _plain_key(part: Any) -> Any:
+def _numpy_index(part: Any) -> Any:
     return None if isinstance(part, NewAxis) else part
 
 
@@ -542,13 +553,13 @@ def _layout(value: Value, keys: tuple[Any, ...]) -> str:
     if not (value.layout or not value.ndim) or "" in added:
         return ""
     named = sum(not isinstance(key, (EllipsisType, NewAxis)) for key in keys)
-    letters, kept, at = value.layout, "", 0
+    rest, layout = value.layout, ""  # letters of the axes that no key has used yet, and of the result
+    unnamed = len(rest) - named
     for key in keys:
         if isinstance(key, NewAxis):
-            kept += key.name
+            layout += key.name
         elif isinstance(key, EllipsisType):
-            skip = len(letters) - named
-            kept, at = kept + letters[at : at + skip], at + skip
+            layout, rest = layout + rest[:unnamed], rest[unnamed:]
         else:
-            kept, at = kept + (letters[at : at + 1] if isinstance(key, slice) else ""), at + 1
-    return kept + letters[at:]
+            layout, rest = layout + (rest[:1] if isinstance(key, slice) else ""), rest[1:]
+    return layout + rest

@@ -44,11 +44,11 @@ def gpu_number(device_id: int | None) -> int | None:
     Raises:
         BackendError: there is a driver but no CuPy, or no driver and SEQPIPE_DALI_DEVICE is "gpu".
     """
-    asked = os.environ.get(_VARIABLE, "")
-    if asked == "cpu":
+    setting = os.environ.get(_VARIABLE, "")
+    if setting == "cpu":
         return None
     if not has_driver():
-        if asked == "gpu":
+        if setting == "gpu":
             raise BackendError(
                 f"there is no NVIDIA driver, and {_VARIABLE}=gpu",
                 advice=f"Unset {_VARIABLE} to run on the CPU",

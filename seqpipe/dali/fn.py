@@ -5,50 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .call import called
-from .table import known_names, row_of
+from .call import Row, call_operator
+from .table import OperatorGroup, groups_in, operators_in, row_of
 
 __all__: list[str] = []
 
 
-class _Group:
-    """A submodule of functions, such as ``fn.readers``.
+def _find(group: str, name: str) -> Any:
+    """Return a function or a subgroup of a group; "" for the module itself.
 
-    Args:
-        name: name of the submodule.
+    Raises:
+        AttributeError: neither exists.
     """
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-    def __getattr__(self, name: str) -> Any:
-        return _found(f"{self.__name__}.{name}", f"seqpipe.dali.fn.{self.__name__}")
-
-    def __dir__(self) -> list[str]:
-        before = f"{self.__name__}."
-        return sorted(
-            {name.removeprefix(before).partition(".")[0] for name in known_names() if name.startswith(before)}
-        )
-
-
-def _found(name: str, where: str) -> Any:
-    row = row_of(name)
+    full_name = f"{group}.{name}" if group else name
+    row = row_of(full_name)
     if row is not None:
-        return _function(name)
-    if any(known.startswith(f"{name}.") for known in known_names()):
-        return _Group(name)
-    raise AttributeError(
-        f"module {where!r} has no operator {name.rpartition('.')[2]!r}, and neither has DALI 2.4"
-    )
+        return _function(full_name, row)
+    if name in groups_in(group):
+        return OperatorGroup(full_name, _find)
+    module = f"seqpipe.dali.fn{'.' if group else ''}{group}"
+    raise AttributeError(f"module {module!r} has no operator {name!r}, and neither has DALI 2.4")
 
 
-def _function(name: str) -> Callable[..., Any]:
-    row = row_of(name)
-    assert row is not None
-    exact = row
-
+def _function(name: str, row: Row) -> Callable[..., Any]:
     def function(*inputs: Any, **arguments: Any) -> Any:
-        return called(exact, inputs, arguments)
+        return call_operator(row, inputs, arguments)
 
     function.__name__ = name.rpartition(".")[2]
     function.__qualname__ = name
@@ -60,8 +41,8 @@ def _function(name: str) -> Callable[..., Any]:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _found(name, "seqpipe.dali.fn")
+    return _find("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted({name.partition(".")[0] for name in known_names()})
+    return sorted({*operators_in(""), *groups_in("")})

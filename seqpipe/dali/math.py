@@ -14,11 +14,11 @@ from .data_node import DataNode, arithmetic, node_of
 
 __all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
 
-_FLOATS = (
+_FLOAT_FUNCTIONS = (
     *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
     *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil"),
 )
-_NAMES = {
+_NUMPY_NAMES = {
     "asin": "arcsin",
     "acos": "arccos",
     "atan": "arctan",
@@ -30,10 +30,12 @@ _NAMES = {
 
 def rsqrt(x: Any) -> DataNode:
     """Return one over the square root, as a float."""
-    return arithmetic("/", np.float32(1), _of_one("sqrt", _float("sqrt"))(x))
+    return arithmetic("/", np.float32(1), _unary("sqrt", _float("sqrt"))(x))
 
 
-def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:
+def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:
+    """Return a function of a node that applies a function of arrays to every sample."""
+
     def applied(x: Any) -> DataNode:
         node = node_of(x)
         return DataNode(f"math.{name}", [node], lambda v, _: v[0].each(function), device=node.device)
@@ -44,23 +46,25 @@ def _of_one(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNo
 
 
 def _float(name: str) -> Callable[[Any], Any]:
-    def function(part: Any) -> Any:
-        if part.dtype.kind != "f":
-            part = part.astype(np.float32)
+    """Return a function of NumPy or CuPy that takes integers as float32."""
+
+    def function(array: Any) -> Any:
+        if array.dtype.kind != "f":
+            array = array.astype(np.float32)
         with np.errstate(all="ignore"):
-            return getattr(namespace(part), name)(part)
+            return getattr(namespace(array), name)(array)
 
     return function
 
 
 def abs(x: Any) -> DataNode:  # noqa: A001  DALI's name
     """Return the absolute value, of the same dtype."""
-    return _of_one("abs", lambda part: namespace(part).abs(part))(x)
+    return _unary("abs", lambda array: namespace(array).abs(array))(x)
 
 
 def fabs(x: Any) -> DataNode:
     """Return the absolute value as a float."""
-    return _of_one("fabs", _float("abs"))(x)
+    return _unary("fabs", _float("abs"))(x)
 
 
 def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
@@ -70,20 +74,22 @@ def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
 
 def fpow(base: Any, exponent: Any) -> DataNode:
     """Return a power as a float."""
-    nodes = [
+    operands = [
         arithmetic("*", one, np.float32(1)) if isinstance(one, DataNode) else one for one in (base, exponent)
     ]
-    return arithmetic("**", *nodes)
+    return arithmetic("**", *operands)
 
 
-def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
+def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
+    """Return a function of two nodes that applies a function of NumPy or CuPy to each pair of samples."""
+
     def applied(left: Any, right: Any) -> DataNode:
         def compute(values: list[Value], _: Run) -> Value:
-            parts = [
+            samples = [
                 getattr(namespace(a), function)(a, namespace(a).asarray(b))
                 for a, b in zip(*values, strict=True)
             ]
-            return Value.of(parts, values[0].layout)
+            return Value.of(samples, values[0].layout)
 
         # adding zero converts both operands to their common dtype
         nodes = [arithmetic("+", left, _zero(right, left)), arithmetic("+", right, _zero(left, right))]
@@ -95,18 +101,19 @@ def _of_two(name: str, function: str) -> Callable[[Any, Any], DataNode]:
 
 
 def _zero(x: Any, other: Any) -> Any:
+    """Return a zero of the type of ``x``, to add to ``other``."""
     if isinstance(x, DataNode):
         return DataNode(
             "zero",
             [x],
-            lambda v, _: v[0].each(lambda part: namespace(part).zeros_like(part)),
+            lambda v, _: v[0].each(lambda array: namespace(array).zeros_like(array)),
             device=x.device,
         )
     return type(x)(0) if isinstance(other, DataNode) else 0
 
 
-min = _of_two("min", "minimum")  # noqa: A001  DALI's name
-max = _of_two("max", "maximum")  # noqa: A001  likewise
+min = _binary("min", "minimum")  # noqa: A001  DALI's name
+max = _binary("max", "maximum")  # noqa: A001  likewise
 
 
 def _atan2(y: Any, x: Any) -> Any:
@@ -130,7 +137,7 @@ def clamp(value: Any, low: Any, high: Any) -> DataNode:
 
 
 def __getattr__(name: str) -> Callable[[Any], DataNode]:
-    wanted = _NAMES.get(name, name)
-    if wanted not in _FLOATS:
+    numpy_name = _NUMPY_NAMES.get(name, name)
+    if numpy_name not in _FLOAT_FUNCTIONS:
         raise AttributeError(f"module 'seqpipe.dali.math' has no function {name!r}")
-    return _of_one(name, _float(wanted))
+    return _unary(name, _float(numpy_name))

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..errors import ParameterError
-from .call import called
-from .table import known_names, row_of
+from .call import call_operator
+from .table import OperatorGroup, groups_in, operators_in, row_of
 
 __all__ = ["Compose"]
 
-_FIRST: Final = {
+_POSITIONAL: Final = {
     "external_source": ("source", "num_outputs"),
     "python_function": ("function", "num_outputs"),
     "torch_python_function": ("function", "num_outputs"),
@@ -24,34 +24,33 @@ class _Operator:
     """An operator with arguments, which is called with nodes.
 
     Args:
-        *first: the function and the number of outputs of Python functions, the source and the number of outputs of
-            external sources.
+        *positional: values of the arguments in :data:`_POSITIONAL`, in their order.
         **arguments: arguments of the function; except for ``name``, the call must not repeat them.
     """
 
     operator = ""
 
-    def __init__(self, *first: Any, **arguments: Any) -> None:
-        names = _FIRST.get(self.operator, ())
-        if len(first) > len(names):
+    def __init__(self, *positional: Any, **arguments: Any) -> None:
+        names = _POSITIONAL.get(self.operator, ())
+        if len(positional) > len(names):
             raise ParameterError(
-                f"{len(first)} positional arguments",
+                f"{len(positional)} positional arguments",
                 source=f"ops.{type(self).__name__}",
                 allowed=", ".join(names) or "arguments by name",
             )
-        self._arguments = {**dict(zip(names, first, strict=False)), **arguments}
+        self._arguments = {**dict(zip(names, positional, strict=False)), **arguments}
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        twice = sorted((arguments.keys() & self._arguments.keys()) - {"name"})
-        if twice:
+        repeated = sorted((arguments.keys() & self._arguments.keys()) - {"name"})
+        if repeated:
             raise ParameterError(
-                f"{twice[0]} is given at the call, and was given to the constructor",
+                f"{repeated[0]} is given at the call, and was given to the constructor",
                 source=f"ops.{type(self).__name__}",
                 allowed="one of both",
             )
         row = row_of(self.operator)
         assert row is not None
-        return called(row, inputs, {**self._arguments, **arguments})
+        return call_operator(row, inputs, {**self._arguments, **arguments})
 
     def __repr__(self) -> str:
         return f"ops.{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self._arguments.items())})"
@@ -75,52 +74,34 @@ class Compose:
         return inputs[0]
 
 
-class _Group:
-    """A submodule of classes, such as ``ops.readers``.
+def _class_name(operator: str) -> str:
+    return "".join(part.capitalize() for part in operator.split("_"))
 
-    Args:
-        name: name of the submodule.
+
+def _find(group: str, name: str) -> Any:
+    """Return a class or a subgroup of a group; "" for the module itself.
+
+    Raises:
+        AttributeError: neither exists.
     """
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-    def __getattr__(self, name: str) -> Any:
-        return _found(self.__name__, name)
-
-    def __dir__(self) -> list[str]:
-        before = f"{self.__name__}."
-        return sorted(_class_name(one) for one in known_names() if one.startswith(before))
-
-
-def _flat(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _class_name(name: str) -> str:
-    return "".join(part.capitalize() for part in name.rpartition(".")[2].split("_"))
-
-
-def _found(group: str, name: str) -> Any:
-    before = f"{group}." if group else ""
-    known = known_names()
-    for one in known:
-        inside = one.removeprefix(before)
-        if one.startswith(before) and "." not in inside and _flat(inside) == _flat(name):
-            return type(
-                name, (_Operator,), {"operator": one, "__doc__": f"``nvidia.dali.ops.{before}{name}``."}
-            )
-    if any(one.startswith(f"{before}{name}.") for one in known):
-        return _Group(f"{before}{name}")
-    raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {before}{name}")
+    full_name = f"{group}.{name}" if group else name
+    for operator in operators_in(group):
+        if operator.replace("_", "").lower() == name.replace("_", "").lower():
+            namespace = {
+                "operator": f"{group}.{operator}" if group else operator,
+                "__doc__": f"``nvidia.dali.ops.{full_name}``.",
+            }
+            return type(name, (_Operator,), namespace)
+    if name in groups_in(group):
+        return OperatorGroup(full_name, _find, _class_name)
+    raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {full_name}")
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _found("", name)
+    return _find("", name)
 
 
 def __dir__() -> list[str]:
-    groups = {name.partition(".")[0] for name in known_names() if "." in name}
-    return sorted({_class_name(name) for name in known_names() if "." not in name} | groups | {*__all__})
+    return sorted({*map(_class_name, operators_in("")), *groups_in(""), *__all__})

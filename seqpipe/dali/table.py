@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..core.plugins import load_plugins
@@ -23,7 +24,7 @@ from .operators import (
 from .operators.displacement import displaced, sphere, water
 from .operators.transforms import combined, transform
 
-__all__ = ["ALIASES", "ROWS", "known_names", "row_of"]
+__all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
 
 _DECODING: Final = (
     *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
@@ -287,12 +288,48 @@ ALIASES: Final = {
 def row_of(name: str) -> Row | None:
     """Return the row of an operator, or a default row for an operator of seqpipe; None if neither exists."""
     name = ALIASES.get(name, name)
-    found = ROWS.get(name)
-    if found is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
+    row = ROWS.get(name)
+    if row is None and (name in REGISTRY or (load_plugins() and name in REGISTRY)):
         return Row(name)
-    return found
+    return row
 
 
 def known_names() -> list[str]:
-    """Return all known names of operators."""
+    """Return the names of all operators, including aliases and operators that are not available."""
     return sorted({*ROWS, *ALIASES, *(name for name in REGISTRY if "noise_" not in name)})
+
+
+def operators_in(group: str) -> list[str]:
+    """Return the names of operators in a group such as "readers", without its subgroups; "" for operators in none."""
+    names = (name.rpartition(".") for name in known_names())
+    return [operator for prefix, _, operator in names if prefix == group]
+
+
+def groups_in(group: str) -> list[str]:
+    """Return the names of the subgroups of a group; "" for the groups in none."""
+    prefix = f"{group}." if group else ""
+    inside = (name.removeprefix(prefix) for name in known_names() if name.startswith(prefix))
+    return sorted({name.partition(".")[0] for name in inside if "." in name})
+
+
+class OperatorGroup:
+    """A submodule of ``fn`` or ``ops``, such as ``fn.readers``.
+
+    Args:
+        name: name of the group, with the groups that it is in.
+        find: returns an attribute by the name of the group and its own.
+        attribute_name: returns the attribute's name of an operator.
+    """
+
+    def __init__(
+        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str] = str
+    ) -> None:
+        self.__name__ = name
+        self._find, self._attribute_name = find, attribute_name
+
+    def __getattr__(self, name: str) -> Any:
+        return self._find(self.__name__, name)
+
+    def __dir__(self) -> list[str]:
+        operators = map(self._attribute_name, operators_in(self.__name__))
+        return sorted({*operators, *groups_in(self.__name__)})

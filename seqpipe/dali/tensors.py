@@ -27,8 +27,7 @@ class _Tensor:
     def __init__(self, object: Any, layout: str | None = "", source: str = "") -> None:  # noqa: A002  DALI's name
         if isinstance(object, _Tensor):
             object = object._data  # noqa: A001
-        arrays = hasattr(object, "__dlpack__")
-        self._data: Any = as_native(object if arrays else np.asarray(object))
+        self._data: Any = as_native(object if hasattr(object, "__dlpack__") else np.asarray(object))
         self._layout, self._source = layout or "", source
 
     @property
@@ -80,12 +79,12 @@ class _Tensor:
 
     def squeeze(self, dim: int | None = None) -> bool:
         """Remove axes of length 1, or one of them; return whether the shape changed."""
-        before = self._data.shape
-        if dim is None or before[dim] == 1:
+        shape = self._data.shape
+        if dim is None or shape[dim] == 1:
             self._data = self._data.squeeze(dim)
             if len(self._layout) != self._data.ndim:
                 self._layout = ""
-        return bool(before != self._data.shape)
+        return bool(shape != self._data.shape)
 
     def as_cpu(self) -> TensorCPU:
         """Return the tensor in main memory."""
@@ -103,8 +102,8 @@ class _Tensor:
         return int(kind), int(number)
 
     def __repr__(self) -> str:
-        facts = f"dtype={self.dtype.name}, shape={self.shape()}, layout={self._layout!r}"
-        return f"{type(self).__name__}(\n{to_numpy(self._data)},\n{facts})"
+        properties = f"dtype={self.dtype.name}, shape={self.shape()}, layout={self._layout!r}"
+        return f"{type(self).__name__}(\n{to_numpy(self._data)},\n{properties})"
 
 
 class TensorCPU(_Tensor):
@@ -136,8 +135,8 @@ class _TensorList:
     def __init__(self, value: Any, layout: str | None = None) -> None:
         if not isinstance(value, Value):
             tensors = [self._tensor(one) for one in value]
-            letters = next((one.layout() for one in value if isinstance(one, _Tensor)), "")
-            value = Value.of([one._data for one in tensors], letters)
+            value_layout = next((one.layout() for one in value if isinstance(one, _Tensor)), "")
+            value = Value.of([one._data for one in tensors], value_layout)
         self._value: Value = value
         if layout is not None:
             self.set_layout(layout)
@@ -208,7 +207,7 @@ class _TensorList:
         return self._tensor(self._value.stacked("this output"), f"N{layout}" if layout else "")
 
     def as_reshaped_tensor(self, new_shape: Any) -> Any:
-        """Return all values as one tensor of a given shape."""
+        """Return all values as one tensor of another shape."""
         return self._tensor(self._value.stacked("this output").reshape(tuple(new_shape)))
 
     def as_cpu(self) -> TensorListCPU:

@@ -189,11 +189,13 @@ class Constant:
         layout: str | None = None,
         device: str | None = None,
     ) -> None:
-        plain = not isinstance(value, np.ndarray)
         array = np.asarray(value)
         if dtype is not None:
             array = array.astype(dtype_name(dtype))
-        elif (plain and array.dtype.kind in "if") or array.dtype in (np.int64, np.float64):
+        elif (array.dtype.kind in "if" and not isinstance(value, np.ndarray)) or array.dtype in (
+            np.int64,
+            np.float64,
+        ):
             array = array.astype("int32" if array.dtype.kind == "i" else "float32")
         if shape is not None:
             sides = tuple(shape) if np.ndim(shape) else (int(shape),)

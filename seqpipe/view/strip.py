@@ -55,10 +55,10 @@ def clip_panel(
         ParameterError: masks do not fit the frames.
     """
     array = _frames_of(clip)
-    places = spread(len(array), frames)
-    if len(places) < len(array):
-        more["notes"] = [*more.get("notes", ()), f"{len(places)} of {len(array)} frames are shown"]
-    pictures = colors(array[places])
+    indices = spread(len(array), frames)
+    if len(indices) < len(array):
+        more["notes"] = [*more.get("notes", ()), f"{len(indices)} of {len(array)} frames are shown"]
+    pictures = colors(array[indices])
     masks, legend = None, None
     if label is not None:
         full = _frames_of(label)[..., 0]
@@ -70,16 +70,16 @@ def clip_panel(
                 allowed=f"{array.shape[0]} frames of {array.shape[2]}×{array.shape[1]} pixels, as the images",
             )
         legend = Legend(full, label.source or title, names=names)
-        masks = [legend.colorize(full[place]) for place in places]
-    numbers = None if clip.frames is None else np.atleast_1d(clip.frames)[places]
-    times = None if clip.timestamps is None else np.atleast_1d(clip.timestamps)[places]
+        masks = [legend.colorize(full[index]) for index in indices]
+    numbers = None if clip.frames is None else np.atleast_1d(clip.frames)[indices]
+    times = None if clip.timestamps is None else np.atleast_1d(clip.timestamps)[indices]
     return frames_panel(
         title,
         list(pictures),
-        numbers=places if numbers is None else numbers.tolist(),
-        times=[None] * len(places) if times is None else times.tolist(),
+        numbers=indices if numbers is None else numbers.tolist(),
+        times=[None] * len(indices) if times is None else times.tolist(),
         masks=masks,
-        drawings=[_svg_marks(marks or {}, place, len(array)) for place in places],
+        drawings=[_svg_marks(marks or {}, index, len(array)) for index in indices],
         classes=[] if legend is None else legend.classes,
         **more,
     )
@@ -109,12 +109,12 @@ def frames_panel(
     figures = [
         _figure(
             picture,
-            numbers[place],
-            times[place],
-            None if masks is None else masks[place],
-            "" if drawings is None else drawings[place],
+            numbers[index],
+            times[index],
+            None if masks is None else masks[index],
+            "" if drawings is None else drawings[index],
         )
-        for place, picture in enumerate(pictures)
+        for index, picture in enumerate(pictures)
     ]
     return PagePanel(title, f'<div class="strip">\n{"".join(figures)}</div>\n', **more)
 

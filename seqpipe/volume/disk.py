@@ -115,13 +115,13 @@ class DiskCache:
                 stat = path.stat()
                 entries.append((stat.st_mtime_ns, stat.st_size, path))
         entries.sort()
-        held = sum(size for _, size, _ in entries)
+        total = sum(size for _, size, _ in entries)
         for _, size, path in entries:
-            if held <= self._budget:
+            if total <= self._budget:
                 return
             if path != newest:
                 path.unlink(missing_ok=True)
-                held -= size
+                total -= size
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -165,12 +165,12 @@ def _store_lz4(path: Path, data: Any, facts: dict[str, Any]) -> None:
     blosc2 = _blosc2()
     depth = facts["layout"].index("D")
     chunks = [min(_CHUNK, n) if depth <= a < depth + 3 else n for a, n in enumerate(data.shape)]
-    made = blosc2.asarray(
+    stored = blosc2.asarray(
         data,
         urlpath=str(path),
         mode="w",
         chunks=tuple(chunks),
         cparams={"codec": blosc2.Codec.LZ4, "clevel": 5, "filters": [blosc2.Filter.SHUFFLE]},
     )
-    made.schunk.vlmeta["seqpipe"] = facts
-    del made
+    stored.schunk.vlmeta["seqpipe"] = facts
+    del stored

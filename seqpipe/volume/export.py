@@ -31,7 +31,7 @@ def to_nibabel(volume: Sequence | VolumeReader) -> Any:
         import nibabel
     except ImportError as error:
         raise _missing("nibabel", "nibabel") from error
-    array, affine = _taken(volume)
+    array, affine = _array_and_affine(volume)
     frames, _, _, _, channels = array.shape
     turned = array.transpose(3, 2, 1, 0, 4)
     turned = turned[..., 0] if channels == 1 else turned
@@ -50,7 +50,7 @@ def to_sitk(volume: Sequence | VolumeReader) -> Any:
         import SimpleITK
     except ImportError as error:
         raise _missing("SimpleITK", "sitk") from error
-    array, affine = _taken(volume)
+    array, affine = _array_and_affine(volume)
     vector = array.shape[-1] > 1
     plain = array if vector else array[..., 0]
     axes, spacing, origin = to_axes(affine)
@@ -95,12 +95,12 @@ def to_monai(volume: Sequence | VolumeReader) -> dict[str, Any]:
 
 def _channels_first(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
     """Return (C, i, j, k), contiguous; in a series of vectors, the volumes are the outer axis of C."""
-    array, affine = _taken(volume)
+    array, affine = _array_and_affine(volume)
     turned = array.transpose(0, 4, 3, 2, 1)
     return np.ascontiguousarray(turned.reshape(-1, *turned.shape[2:])), affine
 
 
-def _taken(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
+def _array_and_affine(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatArray]:
     """Return ``FDHWC``, scaled, and the affine over (d, h, w)."""
     sequence = volume.sequence() if isinstance(volume, VolumeReader) else volume
     if sequence.layout not in ("DHW", "DHWC", "FDHWC") or sequence.affine is None:

@@ -1,4 +1,4 @@
-"""VolumeInfo: the facts in a volume's header, known without reading voxels."""
+"""VolumeInfo: the facts in a volume's header, available without reading voxels."""
 
 from __future__ import annotations
 
@@ -179,10 +179,10 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
     notes = []
     empty = [axis for axis in range(3) if np.linalg.norm(affine[:3, axis]) < _LEAST_MM]
     if empty:
-        known = [affine[:3, axis] for axis in range(3) if axis not in empty]
+        others = [affine[:3, axis] for axis in range(3) if axis not in empty]
         for axis in empty:
-            affine[:3, axis] = _perpendicular(known, axis)
-            known.append(affine[:3, axis])
+            affine[:3, axis] = _perpendicular(others, axis)
+            others.append(affine[:3, axis])
         names = ", ".join(["slices", "rows", "columns"][axis] for axis in empty)
         notes.append(f"the header has no spacing of {names}: 1 mm is assumed")
     if abs(np.linalg.det(affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))) < 1e-6:
@@ -195,10 +195,10 @@ def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[s
     return affine, tuple(notes)
 
 
-def _perpendicular(known: list[FloatArray], axis: int) -> FloatArray:
+def _perpendicular(others: list[FloatArray], axis: int) -> FloatArray:
     """Return a unit vector perpendicular to the known directions; preferably the axis's own (x for columns)."""
     candidates = [np.eye(3)[2 - axis], *np.eye(3)]
-    basis = np.linalg.qr(np.array(known).T)[0] if known else np.zeros((3, 0))
+    basis = np.linalg.qr(np.array(others).T)[0] if others else np.zeros((3, 0))
     rests = [candidate - basis @ (basis.T @ candidate) for candidate in candidates]
     best = next(rest for rest in rests if np.linalg.norm(rest) > 0.5)
     result: FloatArray = best / np.linalg.norm(best)

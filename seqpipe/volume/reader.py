@@ -102,7 +102,7 @@ class VolumeReader(Closing):
         channels = f" × {info.channels}" if info.channels > 1 else ""
         return f"VolumeReader({info.source!r}, {series}{info.where()}, {info.dtype.name}{channels}{scale})"
 
-    def __getitem__(self, place: int | slice | tuple[int | slice, ...]) -> Sequence:
+    def __getitem__(self, index: int | slice | tuple[int | slice, ...]) -> Sequence:
         """Read one slice, or a window: ``[d]``, ``[d0:d1]`` or ``[d0:d1, h0:h1, w0:w1]``.
 
         An integer in place of a range selects one slice, row or column; negative ones count from the end. ``[d]`` alone
@@ -112,16 +112,16 @@ class VolumeReader(Closing):
             FrameRangeError: an index is out of range.
             ParameterError: a range is empty, or has a step other than 1.
         """
-        places = place if isinstance(place, tuple) else (place,)
+        indices = index if isinstance(index, tuple) else (index,)
         info = self.info
-        if len(places) > 3:
+        if len(indices) > 3:
             raise ParameterError(
-                f"{len(places)} ranges are too many", source=info.source, allowed="[d0:d1, h0:h1, w0:w1]"
+                f"{len(indices)} ranges are too many", source=info.source, allowed="[d0:d1, h0:h1, w0:w1]"
             )
-        full = [*places, *[slice(None)] * (3 - len(places))]
+        full = [*indices, *[slice(None)] * (3 - len(indices))]
         ranges = [_range(p, size, info) for p, size in zip(full, info.grid, strict=True)]
         window = self.sequence(Box(ranges[0], ranges[1], ranges[2]))
-        if isinstance(place, (slice, tuple)) or info.layout == "FDHWC":
+        if isinstance(index, (slice, tuple)) or info.layout == "FDHWC":
             return window
         return Sequence(window.data[0], "HWC", info.source, affine=window.affine, scale=window.scale)
 
@@ -225,9 +225,9 @@ class VolumeReader(Closing):
         return _restored, (self._again, self._turn, self._grid)
 
     def _like(self, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
-        return made
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
+        return view
 
     def _window(self, box: Box, times: Seq[int] | None) -> AnyArray:
         if self._grid is None:
@@ -251,25 +251,25 @@ def _restored(again: Any, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
     return reader._like(turn, grid)
 
 
-def _range(place: Any, size: int, info: VolumeInfo) -> tuple[int, int]:
+def _range(index: Any, size: int, info: VolumeInfo) -> tuple[int, int]:
     """Return the half-open range of an integer or a slice."""
-    if isinstance(place, slice):
+    if isinstance(index, slice):
         try:
-            start, stop, step = place.indices(size)
+            start, stop, step = index.indices(size)
         except TypeError:
             start, stop, step = 0, 0, 0
         if step != 1 or start >= stop:
             raise ParameterError(
-                f"the range {place.start}:{place.stop}:{place.step} is not valid",
+                f"the range {index.start}:{index.stop}:{index.step} is not valid",
                 source=info.source,
                 allowed=f"integers, a step of 1, and at least one index from 0 to {size - 1}",
             )
         return start, stop
     try:
-        number = operator.index(place)
+        number = operator.index(index)
     except TypeError:
         raise ParameterError(
-            f"{place!r} is not an index of a volume", source=info.source, allowed="integers and ranges"
+            f"{index!r} is not an index of a volume", source=info.source, allowed="integers and ranges"
         ) from None
     if not -size <= number < size:
         raise FrameRangeError(

@@ -193,8 +193,8 @@ class Turn:
         """
         axes = [*range(first), *(first + axis for axis in self.axes), *range(first + 3, array.ndim)]
         cut = [slice(None)] * array.ndim
-        for place, flip in enumerate(self.flips):
-            cut[first + place] = slice(None, None, -1) if flip else slice(None)
+        for number, flip in enumerate(self.flips):
+            cut[first + number] = slice(None, None, -1) if flip else slice(None)
         return array.transpose(axes)[tuple(cut)]
 
     def box(self, ranges: Seq[tuple[int, int]], shape: Seq[int]) -> tuple[tuple[int, int], ...]:
@@ -221,7 +221,7 @@ def turn_to(affine: Any, orientation: str) -> Turn:
     axes, flips = [], []
     for letter in want:
         pair = next(pair for pair in _SIDES if letter in pair)
-        old = next(place for place, code in enumerate(have) if code in pair)
+        old = next(axis for axis, code in enumerate(have) if code in pair)
         axes.append(old)
         flips.append(have[old] != letter)
     return Turn((axes[0], axes[1], axes[2]), (flips[0], flips[1], flips[2]))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from seqpipe.cli.job import lock
 from seqpipe.cli.job.lock import locked
 from seqpipe.cli.job.record import OptionDigests, read_entries, record_options
 from seqpipe.errors import OutputError
@@ -64,6 +65,19 @@ def test_nobody_waits_for_ever(tmp_path, holder):
         locked(tmp_path / "x", "it", wait_s=0.1),
     ):
         pass
+
+
+def test_a_lock_that_was_not_obtained_is_not_removed(tmp_path, holder, monkeypatch):
+    """An interrupt may come while the lock file is open and not yet locked."""
+
+    def interrupt(descriptor):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lock, "_lock", interrupt)
+    with pytest.raises(KeyboardInterrupt), lock.locked(tmp_path / "x", "it"):
+        pass
+    assert len(hidden(tmp_path)) == 1
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):

@@ -195,3 +195,11 @@ def test_nothing_is_finished_without_plans(tmp_path):
     assert finished([], tmp_path, [], OptionDigests("", "")).kept == []
     shutil.rmtree(tmp_path)
     assert finished([], tmp_path, [], OptionDigests("", "")).files == []
+
+
+def test_rows_stand_for_their_files_where_the_record_is_lost(run, tmp_path):
+    export = ("export", made("h264"), "--out", tmp_path / "o", "--num", 2, "--manifest", tmp_path / "m.csv")
+    run(*export)
+    (record,) = (path for path in (tmp_path / "o").iterdir() if path.is_file())
+    record.unlink()
+    assert "2 kept" in run(*export, "--resume").stderr

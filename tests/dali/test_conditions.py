@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -404,3 +405,25 @@ def test_tracebacks_show_the_lines_of_the_user():
         values(function)
     line = function.__code__.co_firstlineno + 3
     assert any(str(entry.path) == __file__ and entry.lineno + 1 == line for entry in caught.traceback)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_named_tuples_of_both_branches_are_merged_field_by_field():
+    def function():
+        x = number()
+        pair = Pair(x + 100, -x) if x > 1 else Pair(x, x * 2)
+        return pair.first, pair.second
+
+    def statement():
+        x = number()
+        if x > 1:
+            pair = Pair(x + 100, -x)
+        else:
+            pair = Pair(x, x * 2)
+        return pair.first, pair.second
+
+    assert values(function) == values(statement) == [[0, 1, 102, 103], [0, 2, -2, -3]]

@@ -68,6 +68,15 @@ def test_every_known_name_is_there_in_both_modules():
 
 
 @pytest.mark.parametrize(
+    "group", [fn, fn.readers, fn.experimental, ops, ops.readers, ops.experimental, ops.experimental.readers]
+)
+def test_groups_have_each_attribute_that_they_list(group):
+    assert dir(group)
+    for name in dir(group):
+        assert getattr(group, name) is not None
+
+
+@pytest.mark.parametrize(
     ("older", "name"),
     [
         ("nvJPEGDecoder", "decoders.image"),

@@ -8,6 +8,7 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import BbFlip, BboxPaste, RandomBboxCrop
+from seqpipe.ops.labels.boxes import _overlaps
 from tests.support.operators import compare
 
 BOXES = np.array([[0.1, 0.2, 0.4, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, 0.25, 0.75, 0.5]])
@@ -104,6 +105,16 @@ def test_windows_overlap_enough(threshold, every):
         )
 
 
+def test_overlaps_are_areas():
+    windows = np.array([[0.0, 0.0, 0.5, 0.5], [0.2, 0.5, 1.0, 0.75]])
+    of_both = _overlaps(BOXES, windows[:, None], of_both=True)
+    np.testing.assert_allclose(of_both, [[iou(box, one) for box in BOXES] for one in windows])
+    np.testing.assert_allclose(
+        _overlaps(BOXES, windows[:, None], of_both=False),
+        [[0.3 * 0.3 / 0.21, 0.25, 0.0], [0.2 * 0.25 / 0.21, 0.2, 0.0]],
+    )
+
+
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 1.6])
 def test_windows_of_one_ratio(ratio):
     op = RandomBboxCrop(
@@ -144,6 +155,7 @@ def test_what_are_no_boxes_is_refused():
         (BOXES[:, [2, 1, 0, 3]], "the box .* ends before it begins"),
         (BOXES[:, :3], r"boxes of float64 of shape \(3, 3\) on cpu; allowed: float32 or float64 \(…, 4\)"),
         (BOXES.astype(int), "boxes of int64"),
+        (BOXES[None][[0, 0]][..., [2, 1, 0, 3]], "the box .* ends before it begins"),
         (BOXES * np.nan, "the box .* is not within the image"),
     ):
         with pytest.raises(ParameterError, match=rf"bb_flip: {said}"):

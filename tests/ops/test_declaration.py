@@ -79,11 +79,15 @@ def test_a_vector_and_a_body_of_pixels(anywhere):
 
 def test_ranges_of_a_vector():
     op = Shift(level=(5.0, (0.0, 10.0), (-2.0, 2.0)), seed=2)
-    levels = resolve(op, [SPEC] * 300, 0, range(300)).rows["level"]
+    rows = resolve(op, [SPEC] * 300, 0, range(300)).rows
+    assert not rows.flags.writeable
+    levels = rows["level"]
     assert (levels[:, 0] == 5).all()
     assert 0 <= levels[:, 1].min() < 0.3
     assert 9.7 < levels[:, 1].max() <= 10
     assert abs(np.corrcoef(levels[:, 1], levels[:, 2])[0, 1]) < 0.2
+    with pytest.raises(ParameterError, match="allowed: an array, a range or a distribution within per_frame"):
+        Shift(level=per_frame((1.0, 2.0, 3.0)))
     each = Shift(level=per_frame(((0.0, 1.0), 2.0, 3.0)))
     assert len(set(resolve(each, [SPEC], 0, [0]).rows["level"][:, 0])) == 4
     assert Op.__mro__[1].from_json is Declaration.from_json

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from seqpipe import Sequence, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Mapping
+from seqpipe.ops.core.blocks import constant_of
+from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.geometry.mapping import _shown_box
 
 SHIFTS = st.integers(-9, 9)
 AFFINES = st.builds(
@@ -122,3 +125,18 @@ def test_a_subclass_with_a_mapping_of_its_own_is_asked_row_by_row():
     x = np.arange(2 * 12, dtype=np.uint8).reshape(2, 1, 3, 4, 1)
     found = HalfFlip(horizontal=[1, 0])(x)
     np.testing.assert_array_equal(found, [x[0, :, :, ::-1], x[1]])
+
+
+def test_a_factor_of_the_whole_matrix_leaves_the_spacing():
+    spec = Spec(2, 4, 6, 1, "uint8", volume=True, spacing=(3.0, 2.0, 1.0))
+    for factor in (1, 4):
+        op = ops.WarpPerspective(matrix=tuple(factor * n for n in (2, 0, 0, 0, 3, 0, 0, 0, 1)))
+        assert op.moved_spacing(constant_of(op, spec).rows, spec) == pytest.approx((3.0, 6.0, 2.0))
+
+
+def test_a_box_on_the_borders_is_shown_whole():
+    """No corner within the result, or on its border, is lost where a box is clipped."""
+    corners = np.array([[0.0, 0, 1], [6, 0, 1], [6, 4, 1], [0, 4, 1]])
+    for turned in range(4):
+        np.testing.assert_array_equal(_shown_box(np.roll(corners, turned, axis=0), 4, 6), [0, 0, 6, 4])
+        np.testing.assert_array_equal(_shown_box(np.roll(corners, turned, axis=0), 2, 6), [0, 0, 6, 2])

@@ -12,6 +12,7 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
+from seqpipe.ops import DataNode, Flip, Type
 from seqpipe.pipeline import Input, Pipeline, external_source, read
 from seqpipe.readers import Video
 from tests.support.datasets import files, gist
@@ -211,3 +212,36 @@ def test_a_forked_process_goes_on_by_itself():
         os.waitpid(child, 0)
         assert os.read(back, 1) == b"\x01"
         assert next(pipe)[0].tolist() == [[1]]
+
+
+def test_the_size_of_the_next_batch_and_the_type_of_labels_are_known():
+    with clips(2) as pipe:
+        (source,) = pipe._executor.sources
+        assert source.next_size() == source.dataset.size(0, np.arange(2)) > 0
+        assert str(source.type_of(source.parts.index("label"))) == "numbers int64 on cpu"
+    with clips(2, labels=[0.5, 1.0], label_type="number") as pipe:
+        (source,) = pipe._executor.sources
+        assert source.type_of(source.parts.index("label")) == Type()
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches):
+    with clips(2) as pipe:
+        size = pipe._executor.sources[0].next_size()
+    with clips(2, prefetch=3, prefetch_gib=(batches + 0.5) * size / (1 << 30)) as pipe:
+        next(pipe)
+        assert len(pipe._executor._queue) == batches
+
+
+def test_an_operator_with_a_call_of_its_own_is_called_by_it():
+    class Brighter(Flip, register=False):
+        """Mirror, and double the values."""
+
+        def __call__(self, x, **options):
+            result = super().__call__(x, **options)
+            return result if isinstance(result, DataNode) else fn.brightness(result, brightness=2.0)
+
+    image = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
+    node = external_source(lambda: image, batch_size=1, layout="HWC")
+    for pipe in (Pipeline(fn.flip(Brighter()(node))), Pipeline(Brighter()(fn.flip(node)))):
+        np.testing.assert_array_equal(next(pipe)[0], 2 * image)

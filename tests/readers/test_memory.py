@@ -10,9 +10,9 @@ import weakref
 import numpy as np
 import pytest
 
+from seqpipe.core import limits
 from seqpipe.errors import DeviceMemoryError, ParameterError
 from seqpipe.readers import Video
-from seqpipe.video import memory as memory_module
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.memory import device_bytes
@@ -230,7 +230,7 @@ def test_a_bound_that_is_no_size_is_refused(value):
 def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory_module, "_CGROUP_LIMIT", limit)
+    monkeypatch.setattr(limits, "_CGROUP_LIMIT", limit)
     assert device_bytes(Device("cpu")) == physical
     limit.write_text("max\n")
     assert device_bytes(Device("cpu")) == physical
@@ -250,7 +250,7 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
 def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options, tmp_path):
     """Linux promises the memory, and ends the process once it is written to."""
     (tmp_path / "memory.max").write_text(f"{GIB}\n")
-    monkeypatch.setattr(memory_module, "_CGROUP_LIMIT", tmp_path / "memory.max")
+    monkeypatch.setattr(limits, "_CGROUP_LIMIT", tmp_path / "memory.max")
     options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
     with Video(**options) as dataset:
         said = r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"

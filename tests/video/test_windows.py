@@ -208,6 +208,16 @@ def test_weights_are_those_of_the_table(shift: int) -> None:
         np.testing.assert_allclose(found, window_table(axis, stretch), atol=1e-7, err_msg=f"{axis} {stretch}")
 
 
+def test_where_chroma_is_scaled_without_the_luma_grid() -> None:
+    """From twice as many whole samples or more; and its window there, by positions of samples' edges."""
+    axis = ChromaAxis(1, 0.0, 4, 40, 30)
+    assert [axis.skips_luma_grid(size) for size in (5, 10, 11)] == [True, True, False]
+    assert not ChromaAxis(1, 0.0, 4, 41, 30).skips_luma_grid(5)
+    assert ChromaAxis(0, 0.0, 4, 40, 60).skips_luma_grid(80)
+    assert axis.extent == (2.25, 20)  # the first sample lies at 0.5 of luma, not at 1
+    assert ChromaAxis(1, 0.5, 4, 40, 30).extent == (2, 20)
+
+
 def test_a_frame_of_another_size_gives_the_same_picture() -> None:
     """The window moves with the picture; what is scaled to the same size stays alike."""
     output = xy_output(crop=(20, 4, 120, 60), window=(10, 6, 80, 50), size=(40, 25))

@@ -1,4 +1,4 @@
-"""Calls of the policies among seqpipe's operators, and the error for what else DALI's module has."""
+"""Calls of seqpipe's operators for the published policies, and the error for the other names of DALI's modules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import ParameterError
-from ..call import DaliCall, Row, called, native
+from ..call import DaliCall, Row, call_operator, native
 from ..data_node import DataNode
 
 __all__ = ["policy", "unavailable"]
@@ -41,19 +41,19 @@ def policy(
     def build(call: DaliCall) -> Any:
         return native(call, fill_value=fill_value)
 
-    made: DataNode = called(
+    node: DataNode = call_operator(
         Row(name, build=build), (data,), {"max_translate_rel": max_translate_rel, **options}
     )
-    return made
+    return node
 
 
 def unavailable(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module, which names what is used instead of policies of one's own."""
+    """Return the ``__getattr__`` of a module, which raises an error with the alternative to one's own policies."""
 
-    def missing(name: str) -> Any:
+    def get_attribute(name: str) -> Any:
         raise AttributeError(
             f"module 'seqpipe.dali.auto_aug.{module}' has no {name!r}: policies of one's own are not available. "
             "Write them with enable_conditionals=True and `if`, or as seqpipe.ops.OneOf and SomeOf"
         )
 
-    return missing
+    return get_attribute

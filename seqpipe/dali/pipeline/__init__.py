@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..data_node import DataNode
-from ..definition import do_not_convert, pipeline_def
-from ..running import NotBuiltError, Pipeline, UnknownSourceError
 from . import experimental
+from .definition import do_not_convert, pipeline_def
+from .description import UnknownSourceError
+from .pipeline import NotBuiltError, Pipeline
 
 __all__ = [
     "DataNode",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import ParameterError
-from ..definition import pipeline_def as plain_pipeline_def
+from .definition import pipeline_def as plain_pipeline_def
 
 __all__ = ["pipeline_def"]
 

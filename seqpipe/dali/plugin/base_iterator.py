@@ -29,7 +29,7 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
-_CUT: Final[dict[LastBatchPolicy, PipelineLastBatch]] = {
+_LAST_BATCH: Final[dict[LastBatchPolicy, PipelineLastBatch]] = {
     LastBatchPolicy.DROP: "drop",
     LastBatchPolicy.PARTIAL: "partial",
 }
@@ -96,19 +96,21 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         self._returned, self._ended, self._exhausted = 0, False, False
         for pipe in self._pipes:
             pipe.build()
-            self._take_over(pipe)
+            self._reserve(pipe)
         self._names = self._check_names(list(output_map))
         if prepare_first_batch:
             for pipe in self._pipes:
                 pipe.executor.fill(pipe.executor.prefetch, ahead=True)
 
-    def _take_over(self, pipe: Pipeline) -> None:
-        cut = _CUT.get(self._policy)
-        if self._reader is not None:
-            reader = pipe.source_of_reader(self._reader)
-            pipe.drive("an iterator", self._reader, cut or ("pad" if reader.last_batch == "pad" else "fill"))
-        else:
-            pipe.drive("an iterator")
+    def _reserve(self, pipe: Pipeline) -> None:
+        """Reserve a pipeline for this iterator, and set the last batch of the reader that determines the epochs."""
+        if self._reader is None:
+            pipe.reserve_for("an iterator")
+            return
+        default: PipelineLastBatch = (
+            "pad" if pipe.source_of_reader(self._reader).last_batch == "pad" else "fill"
+        )
+        pipe.reserve_for("an iterator", self._reader, _LAST_BATCH.get(self._policy, default))
 
     def _check_names(self, names: list[str]) -> list[str]:
         counts = {pipe.output_count for pipe in self._pipes}
@@ -141,13 +143,14 @@ class DALIIterator(ABC, Iterator[list[Any]]):
             return self._pipes[0].source_of_reader(self._reader).batches(0)
         if self._size < 0:
             raise TypeError("the number of batches is unknown: give size= or reader_name=")
-        return self._count()
+        return self._batch_count()
 
-    def _count(self) -> int:
+    def _batch_count(self) -> int:
         """Return the number of batches of an epoch of ``size`` samples."""
-        each = -(-self._size // len(self._pipes))
-        drops = self._policy is LastBatchPolicy.DROP
-        return each // self.batch_size if drops else -(-each // self.batch_size)
+        per_pipeline = -(-self._size // len(self._pipes))
+        if self._policy is LastBatchPolicy.DROP:
+            return per_pipeline // self.batch_size
+        return -(-per_pipeline // self.batch_size)
 
     def __iter__(self) -> DALIIterator:
         if self._ended:
@@ -157,14 +160,14 @@ class DALIIterator(ABC, Iterator[list[Any]]):
     def __next__(self) -> list[Any]:
         if self._ended:
             raise StopIteration
-        if self._reader is None and self._size >= 0 and self._returned >= self._count():
-            self._end()
+        if self._reader is None and self._size >= 0 and self._returned >= self._batch_count():
+            self._end_epoch()
         batches: list[BatchResult] = []
         for pipe in self._pipes:
             result = pipe.next_batch()
             if result is None:
                 self._exhausted = True
-                self._end()
+                self._end_epoch()
             else:
                 batches.append(result)
         self._returned += 1
@@ -174,31 +177,30 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         """Return the next batch."""
         return next(self)
 
-    def _end(self) -> None:
+    def _end_epoch(self) -> None:
+        """Raise StopIteration, after a reset if the iterator resets itself."""
         self._ended = True
         if self._resets:
             self.reset()
         raise StopIteration
 
-    def _valid(self, result: BatchResult) -> int:
+    def _valid_count(self, result: BatchResult) -> int:
         """Return the number of samples of a batch that belong to the epoch."""
         if self._reader is None and self._policy is LastBatchPolicy.PARTIAL and self._size >= 0:
-            each = -(-self._size // len(self._pipes))
-            return min(result.samples.valid, each - (self._returned - 1) * self.batch_size)
+            per_pipeline = -(-self._size // len(self._pipes))
+            return min(result.samples.valid, per_pipeline - (self._returned - 1) * self.batch_size)
         return result.samples.valid
 
     def _batch(self, pipe: Pipeline, result: BatchResult) -> Any:
-        valid = self._valid(result)
-        values = [value_of(one) for one in result.values]
-        pairs = zip(self._names, values, pipe.output_labels, strict=True)
-        return self.mapped(
-            {
-                name: self.converted(
-                    one.only(valid) if valid < len(one) else one, name, f"the output {name} ({label})"
-                )
-                for name, one, label in pairs
-            }
-        )
+        """Return a pipeline's batch in the framework's form, without samples beyond the epoch."""
+        valid = self._valid_count(result)
+        outputs: dict[str, Any] = {}
+        for name, value, label in zip(
+            self._names, map(value_of, result.values), pipe.output_labels, strict=True
+        ):
+            samples = value.only(valid) if valid < len(value) else value
+            outputs[name] = self.converted(samples, name, f"the output {name} ({label})")
+        return self.mapped(outputs)
 
     @abstractmethod
     def converted(self, value: Value, name: str, title: str) -> Any:
@@ -238,15 +240,15 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         Raises:
             StateError: the state belongs to other pipelines.
         """
-        own = state.get("pipelines") if isinstance(state, Mapping) else None
-        if not isinstance(own, list) or len(own) != len(self._pipes):
+        states = state.get("pipelines") if isinstance(state, Mapping) else None
+        if not isinstance(states, list) or len(states) != len(self._pipes):
             raise StateError(
                 f"the state is not that of {len(self._pipes)} pipelines",
                 source=type(self).__name__,
                 allowed="what state_dict() of an iterator over as many pipelines returns",
             )
-        for pipe, one in zip(self._pipes, own, strict=True):
-            pipe.load_state_dict(one)
+        for pipe, pipe_state in zip(self._pipes, states, strict=True):
+            pipe.load_state_dict(pipe_state)
         self._returned, self._ended = int(state["given"]), bool(state["ended"])
 
     def checkpoints(self) -> list[str]:

@@ -64,14 +64,14 @@ def data_iterator(pipeline_fn: Any = None, *args: Any, **options: Any) -> Callab
         *args: further arguments of :class:`DALIGenericIterator`.
         **options: arguments of :class:`DALIGenericIterator` by name.
     """
-    from ..definition import pipeline_def
+    from ..pipeline import pipeline_def
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        defined = pipeline_def(function)
+        pipeline_of = pipeline_def(function)
 
         @functools.wraps(function)
         def create(*arguments: Any, **named: Any) -> DALIGenericIterator:
-            return DALIGenericIterator(defined(*arguments, **named), *args, **options)
+            return DALIGenericIterator(pipeline_of(*arguments, **named), *args, **options)
 
         return create
 

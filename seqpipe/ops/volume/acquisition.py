@@ -74,7 +74,7 @@ class GaussianBlur3d(Intensity):
                 raise ParameterError(
                     "unit='mm', but the volume has no spacing",
                     source=self.name,
-                    advice="Give it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
+                    advice="Pass it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
                 )
             sigma = sigma / p.spacing
         return [(axis, _gaussian(one)) for axis, one in enumerate(sigma.tolist()) if one > 0]
@@ -121,9 +121,9 @@ def _coarse(x: Array, sizes: tuple[int, int, int]) -> Array:
             x = x.take(xp.asarray(((np.arange(few) + 0.5) * n / few).astype(np.int64)), axis=axis)
     for axis, (n, few) in enumerate(zip(extents, sizes, strict=True)):
         if few < n:
-            place = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
-            first = np.minimum(place.astype(np.int64), max(few - 2, 0))
-            share = (place - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
+            position = ((np.arange(n) + 0.5) * few / n - 0.5).clip(0, few - 1)
+            first = np.minimum(position.astype(np.int64), max(few - 2, 0))
+            share = (position - first).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(3)])
             before = x.take(xp.asarray(first), axis=axis)
             behind = x.take(xp.asarray(np.minimum(first + 1, few - 1)), axis=axis)
             x = before + xp.asarray(share) * (behind - before)
@@ -201,12 +201,12 @@ def _median(arrays: Iterable[Array]) -> Array:
 
     while len(kept) > 1:
         last = len(kept) - 1
-        for place in range(len(kept) // 2):
-            order(place, last - place)
-        for place in range(1, (len(kept) + 1) // 2):
-            order(0, place)
-        for place in range(len(kept) // 2, last):
-            order(place, last)
+        for position in range(len(kept) // 2):
+            order(position, last - position)
+        for position in range(1, (len(kept) + 1) // 2):
+            order(0, position)
+        for position in range(len(kept) // 2, last):
+            order(position, last)
         del kept[0], kept[-1]
         if waiting:
             kept.append(waiting.pop().copy())
@@ -310,11 +310,11 @@ class _Spectral(Intensity, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """:meth:`spectral`, with the mean in place of voxels that are not finite."""
         xp = namespace(x)
-        known = xp.isfinite(x)
-        if bool(known.all()):
+        finite = xp.isfinite(x)
+        if bool(finite.all()):
             return self.spectral(x, p)
-        found = self.spectral(xp.where(known, x, np.float32(moments(x)[0])), p)
-        return xp.where(known, found, x)
+        found = self.spectral(xp.where(finite, x, np.float32(moments(x)[0])), p)
+        return xp.where(finite, found, x)
 
     @abstractmethod
     def spectral(self, x: Array, p: Any) -> Array:

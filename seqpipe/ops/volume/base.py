@@ -139,15 +139,15 @@ def for_each_axis(value: Any, size: int) -> Any:
     return value
 
 
-def generator(key: Any, *place: int) -> np.random.Generator:
+def generator(key: Any, *position: int) -> np.random.Generator:
     """Return random numbers that depend only on an operator's key and a position of up to two numbers."""
     words = [int(word) for word in key]
-    return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(*place, 0, 0)[:2]]))
+    return np.random.Generator(np.random.Philox(key=words, counter=[0, 0, *(*position, 0, 0)[:2]]))
 
 
-def bits(key: Any, place: int, count: int) -> npt.NDArray[np.uint32]:
+def bits(key: Any, position: int, count: int) -> npt.NDArray[np.uint32]:
     """Return random bits that depend only on an operator's key and a position, equal to those of kernels."""
-    return random_bits([int(word) for word in key], place, range(count))
+    return random_bits([int(word) for word in key], position, range(count))
 
 
 # ------------------------------------------------------------------------------------------ geometry
@@ -230,15 +230,15 @@ class Spatial(Exact, register=False):
 
 
 def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
-    """Slices', rows' and columns' distances in mm.
+    """Return the distance between slices, rows and columns in mm.
 
     Args:
-        op: the operator that needs them.
-        grid: where they are.
-        what: for: the parameter in mm.
+        op: the operator that needs it.
+        grid: grid of the volume.
+        what: name of the parameter in mm, for the message.
 
     Raises:
-        ParameterError: they are not known.
+        ParameterError: the volume has no spacing.
     """
     spacing = grid.spacing_mm
     if spacing is None:
@@ -302,6 +302,11 @@ class Intensity(Volumetric, register=False):
         """
         return [Call(lambda x: self.reference(x, p))]
 
+    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+        """See :meth:`Deferrable.result_types`."""
+        (first,) = super().result_types(given)
+        return (first if first.dtype is None else replace(first, dtype=self.result_dtype(first.dtype)),)
+
     @property
     def asks_mask(self) -> bool:
         """Whether it uses ``p.mask``, which is expensive to compute."""
@@ -315,22 +320,22 @@ class Intensity(Volumetric, register=False):
             channel: number of the channel among those of all images of the sample.
             about: further facts about the image.
         """
-        own = self.of_channel(p, channel)
+        own = self.of_channel(p, channel) if p.acts else None
         return None if own is None else SimpleNamespace(**vars(own), **about)
 
-    def done_to(self, values: Array, p: Drawn, place: int, about: dict[str, Any]) -> Array:
+    def done_to(self, values: Array, p: Drawn, first_channel: int, about: dict[str, Any]) -> Array:
         """Apply the operator to the channels of an image.
 
         Args:
             values: ``(D, H, W, C)``.
             p: the sampled parameters.
-            place: number of the first channel among those of all images of the sample.
+            first_channel: its number among those of all images of the sample.
             about: further facts about the image for :meth:`reference`.
         """
         xp = namespace(values)
         out = values.astype(np.float32)
         for channel in range(values.shape[3]):
-            own = self.for_channel(p, place + channel, about)
+            own = self.for_channel(p, first_channel + channel, about)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
         dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
@@ -340,7 +345,10 @@ class Intensity(Volumetric, register=False):
         return out.astype(dtype, copy=False)
 
     def result_dtype(self, dtype: str) -> str:
-        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers."""
+        """Return the dtype of the result for images of a dtype: the same, or float32 for a new scale of integers.
+
+        It does not depend on the draw: images of integers that the operator leaves unchanged are converted, too.
+        """
         return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
     def of_channel(self, p: Drawn, channel: int) -> Drawn | None:

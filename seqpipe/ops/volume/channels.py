@@ -85,7 +85,7 @@ class ChannelTask:
             self._next += 1
         return None
 
-    def taken(self) -> tuple[list[Step], Survey | None]:
+    def take_steps(self) -> tuple[list[Step], Survey | None]:
         """Return the steps of one launch, and the survey of their result."""
         steps: list[Step] = []
         while self._next < len(self.stages):
@@ -147,7 +147,7 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _Survey
                 launch = launches.setdefault((_NAMES[type(stage)], 0), _Launch(xp))
                 launch.add_pass(task, stage)
             else:
-                steps, survey = task.taken()
+                steps, survey = task.take_steps()
                 random = int(any(step.code in _RANDOM for step in steps))
                 launch = launches.setdefault(("points", random), _Launch(xp))
                 launch.add_points(task, steps, survey, surveys)
@@ -283,7 +283,7 @@ def _row(step: Step, table: int) -> bytes:
     numbers = (*step.numbers, 0.0, 0.0, 0.0, 0.0)[:4]
     key = (int(word) & _WORD for word in step.key)
     return _STEP.pack(
-        CODES.index(step.code), step.place, *key, *numbers, before, after, other, table, step.count, 0
+        CODES.index(step.code), step.position, *key, *numbers, before, after, other, table, step.count, 0
     )
 
 

@@ -25,15 +25,15 @@ def run_on_cpu(state: SampleState, plan: Plan, *, reference: bool) -> SampleStat
     """
     for step in plan.steps:
         if isinstance(step, Move):
-            made = {name: _moved(item, step, reference=reference) for name, item in state.parts.items()}
-            state = replace(state, parts=made, grid=step.grid)
+            moved = {name: _moved(item, step, reference=reference) for name, item in state.parts.items()}
+            state = replace(state, parts=moved, grid=step.grid)
         elif isinstance(step, Rename):
             state = renamed(state, step)
         else:
             parts = dict(state.parts)
-            for name, place in step.first_channels(state).items():
+            for name, first_channel in step.first_channels(state).items():
                 item = parts[name]
-                values = step.op.done_to(item.values, step.p, place, step.about(state, item))
+                values = step.op.done_to(item.values, step.p, first_channel, step.about(state, item))
                 parts[name] = replace(item, values=values)
             state = replace(state, parts=parts)
     return state

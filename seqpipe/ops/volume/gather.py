@@ -157,12 +157,12 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
         jobs: the gathers to compute.
         device: device of the kernels.
     """
-    made: list[Array | None] = []
+    results: list[Array | None] = []
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
         kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.turn is not None
         found = permuted_voxels(*job[:2], job.fill) if turns and kind not in _TYPES else None
-        made.append(None if found is None else found.copy())
+        results.append(None if found is None else found.copy())
         if found is None:
             todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
     outs = [(job.allocate or _empty_like)(job.volume, job.mapping.size) for _, job in todo]
@@ -182,9 +182,9 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     if rows:
         launch_gathers(device, rows, outs[0])
     for (number, _), out in zip(todo, outs, strict=True):
-        made[number] = _as_type(out, jobs[number].volume.dtype)
+        results[number] = _as_type(out, jobs[number].volume.dtype)
     del kept, todo  # CuPy frees memory in stream order
-    return [one for one in made if one is not None]
+    return [one for one in results if one is not None]
 
 
 def _on_device(
@@ -269,21 +269,21 @@ def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Arr
     xp = namespace(volume)
     order = [next(r for r, (axis, _, _) in enumerate(turn) if axis == a) for a in range(3)]
     view = volume.transpose(*order, 3)
-    taken, target = [], []
+    selection, target = [], []
     for axis, r in enumerate(order):
         _, step, offset = turn[r]
-        places = offset + step * np.arange(mapping.size[axis])
-        inside = (places >= 0) & (places < volume.shape[r])
+        indices = offset + step * np.arange(mapping.size[axis])
+        inside = (indices >= 0) & (indices < volume.shape[r])
         if fill is None and not inside.all():
-            view = xp.take(view, xp.asarray(places.clip(0, volume.shape[r] - 1)), axis=axis)
-            taken.append(slice(None))
+            view = xp.take(view, xp.asarray(indices.clip(0, volume.shape[r] - 1)), axis=axis)
+            selection.append(slice(None))
             target.append(slice(None))
             continue
-        kept = places[inside]
-        taken.append(_slice(kept, step))
+        kept = indices[inside]
+        selection.append(_slice(kept, step))
         first = int(inside.argmax()) if kept.size else 0
         target.append(slice(first, first + len(kept)))
-    part = view[tuple(taken)]
+    part = view[tuple(selection)]
     if part.shape[:3] == mapping.size:
         return part
     out = xp.full((*mapping.size, volume.shape[3]), fill, volume.dtype)
@@ -291,11 +291,11 @@ def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Arr
     return out
 
 
-def _slice(places: npt.NDArray[np.int64], step: int) -> slice:
-    if not places.size:
+def _slice(indices: npt.NDArray[np.int64], step: int) -> slice:
+    if not indices.size:
         return slice(0, 0)
-    end = int(places[-1]) + step
-    return slice(int(places[0]), end if end >= 0 else None, step)
+    end = int(indices[-1]) + step
+    return slice(int(indices[0]), end if end >= 0 else None, step)
 
 
 def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
@@ -378,12 +378,12 @@ def reference_gather(
     rows, columns = np.arange(mapping.size[1])[:, None], np.arange(mapping.size[2])
     for d in range(mapping.size[0]):
         if positions is not None:
-            places = np.asarray(positions[d], np.float64)
+            points = np.asarray(positions[d], np.float64)
         else:
-            places = mapping.positions(np.stack(np.broadcast_arrays(float(d), rows, columns), axis=-1))
+            points = mapping.positions(np.stack(np.broadcast_arrays(float(d), rows, columns), axis=-1))
         if fill is None:
-            places = places.clip(0, np.array(volume.shape[:3]) - 1)
-        out[d] = _REFERENCES[interpolation](volume, places, fill)
+            points = points.clip(0, np.array(volume.shape[:3]) - 1)
+        out[d] = _REFERENCES[interpolation](volume, points, fill)
     return out
 
 
@@ -403,37 +403,42 @@ def _rounded(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return values.astype(dtype)
 
 
-def _nearest(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
-    return _taps(volume, np.floor(places + 0.5), fill)
+def _nearest(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    return _taps(volume, np.floor(points + 0.5), fill)
 
 
-def _linear(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
-    first = np.floor(places)
-    part, total = places - first, np.zeros((*places.shape[:-1], volume.shape[3]))
+def _linear(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    first = np.floor(points)
+    part, total = points - first, np.zeros((*points.shape[:-1], volume.shape[3]))
     for tap in np.ndindex(2, 2, 2):
-        worth = np.where(tap, part, 1 - part).prod(axis=-1, keepdims=True)
-        total += worth * _taps(volume, first + tap, fill)
+        weight = np.where(tap, part, 1 - part).prod(axis=-1, keepdims=True)
+        total += weight * _taps(volume, first + tap, fill)
     return _rounded(total, volume.dtype)
 
 
 def _keys(t: FloatArray) -> FloatArray:
     """Return the weights of the four voxels around a position by Keys' cubic with a = -1/2."""
     s = 1 - t
-    made = [-0.5 * t * s * s, 1 + t * t * (1.5 * t - 2.5), 1 + s * s * (1.5 * s - 2.5), -0.5 * s * t * t]
-    found: FloatArray = np.stack(made, axis=-1)
+    weights_of_taps = [
+        -0.5 * t * s * s,
+        1 + t * t * (1.5 * t - 2.5),
+        1 + s * s * (1.5 * s - 2.5),
+        -0.5 * s * t * t,
+    ]
+    found: FloatArray = np.stack(weights_of_taps, axis=-1)
     return found
 
 
 def _cubic(
     volume: Array,
-    places: FloatArray,
+    points: FloatArray,
     fill: float | None,
     weights_of: Callable[[FloatArray], FloatArray] = _keys,
 ) -> npt.NDArray[Any]:
-    first = np.floor(places)
-    worth, total = weights_of(places - first), np.zeros((*places.shape[:-1], volume.shape[3]))
+    first = np.floor(points)
+    weight, total = weights_of(points - first), np.zeros((*points.shape[:-1], volume.shape[3]))
     for d, h, w in np.ndindex(4, 4, 4):
-        each = worth[..., 0, d] * worth[..., 1, h] * worth[..., 2, w]
+        each = weight[..., 0, d] * weight[..., 1, h] * weight[..., 2, w]
         total += each[..., None] * _taps(volume, first + np.array([d, h, w]) - 1, fill)
     return _rounded(total, volume.dtype)
 
@@ -442,14 +447,14 @@ _EQUAL: Final = 1e-5
 """Sums of linear weights that differ by less count as equal, so that rounding does not matter and devices agree."""
 
 
-def _vote(volume: Array, places: FloatArray, fill: float | None) -> npt.NDArray[Any]:
-    """The label that the eight voxels around are worth most for; of equals the nearest voxel's, else the smallest."""
-    first = np.floor(places)
-    part = (places - first).astype(np.float32)
+def _vote(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    """Return the label with the greatest sum of linear weights; of equals the nearest voxel's, else the smallest."""
+    first = np.floor(points)
+    part = (points - first).astype(np.float32)
     taps = [np.array(tap) for tap in np.ndindex(2, 2, 2)]
     labels = np.stack([_taps(volume, first + tap, fill) for tap in taps])
-    worth = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
-    scores = np.stack([((labels == one) * worth).sum(axis=0) for one in labels])
+    weight = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
+    scores = np.stack([((labels == one) * weight).sum(axis=0) for one in labels])
     best = scores >= scores.max(axis=0) - _EQUAL
     number = ((part >= 0.5) * np.array([4, 2, 1])).sum(axis=-1)[None, ..., None]
     near = np.take_along_axis(labels, np.broadcast_to(number, (1, *labels.shape[1:])), axis=0)[0]

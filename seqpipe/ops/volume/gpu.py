@@ -81,11 +81,11 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
                 )
                 volume, interpolation = labels_for(item, outside), step.interpolation(item)
                 jobs.append(Gather(volume, step.mapping, interpolation, outside, allocate=allocate))
-    made = iter(gathers(jobs, device))
+    gathered = iter(gathers(jobs, device))
     for sample, step in moves:
         affine, parts = step.grid.affine, {}
         for name, item in sample.state.parts.items():
-            values = next(made) if item.layout else step.moved_points(item)
+            values = next(gathered) if item.layout else step.moved_points(item)
             parts[name] = PartState(item.part, values, item.layout, affine)
             if item.layout:
                 sample.fresh.add(name)
@@ -110,17 +110,19 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
             steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # it was looked at
         for name, item in sample.state.images.items():
             own = [
-                (step, place)
+                (step, first_channel)
                 for step in steps
-                for at, place in step.first_channels(sample.state).items()
+                for at, first_channel in step.first_channels(sample.state).items()
                 if at == name
             ]
             dtype = item.values.dtype
             if item.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
-                for step, place in own:
+                for step, first_channel in own:
                     item = replace(
                         item,
-                        values=step.op.done_to(item.values, step.p, place, step.about(sample.state, item)),
+                        values=step.op.done_to(
+                            item.values, step.p, first_channel, step.about(sample.state, item)
+                        ),
                     )
                     _set(sample, name, item.values)
                 continue
@@ -153,13 +155,13 @@ def _tasks_of(
     dtype = values.dtype
     abouts = []
     every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
-    for step, place in steps:
+    for step, first_channel in steps:
         about = step.about(state, item) | {"dtype": name_of(dtype)}
         abouts.append(about)
         dtype = np.dtype(step.op.result_dtype(name_of(dtype)))
         rounds = [] if dtype == np.float32 else [rounded(dtype)]
         for channel, stages in enumerate(every):
-            own = step.op.for_channel(step.p, place + channel, about)
+            own = step.op.for_channel(step.p, first_channel + channel, about)
             if own is not None:
                 stages += [*step.op.stages(own), *rounds]
     if not any(every):

@@ -218,7 +218,7 @@ class ZScore(Intensity):
                 raise ParameterError(
                     "of='mask', and the sample has no labels",
                     source=self.name,
-                    advice="Give them: {'image': volume, 'mask': parts.Labels(mask)}",
+                    advice="Pass them: {'image': volume, 'mask': parts.Labels(mask)}",
                 )
             where = p.mask
         elif self.of == "nonzero":
@@ -235,7 +235,7 @@ class ZScore(Intensity):
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
         if self.of == "mask" and p.mask is None:
-            return super().stages(p)  # which says so
+            return super().stages(p)  # raises the error
         survey = Survey(self.of)
         changed = self.of if self.keep_zeros else "all"
         return [survey, Step("score", (COUNTS.index(changed),), before=survey)]
@@ -325,14 +325,14 @@ class HistogramStandardize(Intensity):
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """Interpolate linearly between the two nearest percentiles."""
         xp = namespace(x)
-        known = x[xp.isfinite(x)]
-        if not known.size:
+        finite = x[xp.isfinite(x)]
+        if not finite.size:
             return x
-        places = np.array([float(v) for v in xp.percentile(known, xp.asarray(self.percentiles))])
+        inputs = np.array([float(v) for v in xp.percentile(finite, xp.asarray(self.percentiles))])
         landmarks = np.array(self.landmarks)
-        slopes = np.diff(landmarks) / np.maximum(np.diff(places), 1e-7)
-        number = xp.searchsorted(xp.asarray(places[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")
-        first, slope = (xp.asarray(v.astype(np.float32))[number] for v in (places[:-1], slopes))
+        slopes = np.diff(landmarks) / np.maximum(np.diff(inputs), 1e-7)
+        number = xp.searchsorted(xp.asarray(inputs[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")
+        first, slope = (xp.asarray(v.astype(np.float32))[number] for v in (inputs[:-1], slopes))
         return (x - first) * slope + xp.asarray(landmarks[:-1].astype(np.float32))[number]
 
 
@@ -360,14 +360,14 @@ def _near(center: FloatArray, size: Seq[int], reach: float) -> FloatArray:
         reach: standard deviation as a fraction of each axis.
     """
     found = np.ones((1, 1, 1))
-    for axis, (n, place) in enumerate(zip(size, center, strict=True)):
-        off = ((np.arange(n) + 0.5) / n - place) / reach
+    for axis, (n, coordinate) in enumerate(zip(size, center, strict=True)):
+        off = ((np.arange(n) + 0.5) / n - coordinate) / reach
         found = found * np.exp(-0.5 * off**2).reshape([-1 if a == axis else 1 for a in range(3)])
     return found
 
 
 class BrightnessGradient(_Local):
-    """Add a smooth gradient: a Gaussian whose center is in the volume, or beside it by up to half of its extent."""
+    """Add a smooth gradient: a Gaussian whose center is in the volume, or outside of it by up to half of its extent."""
 
     offset: Number = param((-0.5, 0.5), "value that is added at the center", identity=0.0)
     centered: bool = param(True, "whether the mean of the gradient is subtracted", drawn=False)
@@ -397,10 +397,10 @@ class LocalGamma(_Local):
         """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
         xp = namespace(x)
         near = _near(self._generator(p).random(3), x.shape, float(p.reach))
-        known = x[xp.isfinite(x)]
-        if not known.size:
+        finite = x[xp.isfinite(x)]
+        if not finite.size:
             return x
-        lo, hi = float(known.min()), float(known.max())
+        lo, hi = float(finite.min()), float(finite.max())
         wide = np.float32(max(hi - lo, 1e-7))
         power = xp.asarray((float(p.gamma) ** near).astype(np.float32))
         return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)

@@ -12,7 +12,7 @@ __all__ = ["ReplaceLabel"]
 
 
 class ReplaceLabel(Volumetric):
-    """Give the voxels of one label another one, in all labels of a sample."""
+    """Replace a label by another one, in all labels of a sample."""
 
     label: int = param(-1, "label to replace", drawn=False)
     by: int = param(0, "new label", drawn=False)
@@ -26,5 +26,5 @@ class ReplaceLabel(Volumetric):
         return namespace(x).where(x == self.label, x.dtype.type(self.by), x) if self._fits(x) else x
 
     def _fits(self, x: Array) -> bool:
-        """Whether a type has the label at all."""
+        """Return whether the dtype of the labels can hold the replaced label."""
         return x.dtype.kind != "u" or self.label >= 0

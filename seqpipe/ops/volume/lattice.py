@@ -106,41 +106,41 @@ class Lattice:
             return self.points.flat
         return not self.points[..., 0].any() and bool((self.points == self.points[:1]).all())
 
-    def displacements(self, places: FloatArray) -> FloatArray:
+    def displacements(self, positions: FloatArray) -> FloatArray:
         """Return the displacement at positions ``(…, 3)``, in voxels."""
-        return self._evaluated(places, None)
+        return self._evaluated(positions, None)
 
-    def jacobian(self, places: FloatArray) -> FloatArray:
+    def jacobian(self, positions: FloatArray) -> FloatArray:
         """Return the Jacobian ``(…, 3, 3)`` of the displaced position."""
-        parts = [self._evaluated(places, axis) for axis in range(3)]
+        parts = [self._evaluated(positions, axis) for axis in range(3)]
         found: FloatArray = np.stack(parts, axis=-1) + np.eye(3)
         return found
 
-    def inverted(self, places: FloatArray) -> FloatArray:
+    def inverted(self, positions: FloatArray) -> FloatArray:
         """Return the positions ``(…, 3)`` that the field moves to these ones, by Newton's method."""
-        found = places - self.displacements(places)
+        found = positions - self.displacements(positions)
         for _ in range(_MOST_STEPS):
-            off = found + self.displacements(found) - places
+            off = found + self.displacements(found) - positions
             if not off.size or np.abs(off).max() < _ENOUGH:
                 break
             found = found - np.linalg.solve(self.jacobian(found), off[..., None])[..., 0]
         return found
 
-    def _evaluated(self, places: FloatArray, by: int | None) -> FloatArray:
+    def _evaluated(self, positions: FloatArray, by: int | None) -> FloatArray:
         """Return the sum over the 64 control points around each position; with an axis, its derivative there."""
-        flat, control = places.reshape(-1, 3), self.control
+        flat, control = positions.reshape(-1, 3), self.control
         first, weights = [], []
         for axis in range(3):
             last = control.shape[axis] - 3.0
-            place = flat[:, axis] / self.distance[axis]
-            inside = (place >= 0) & (place <= last)
-            place = np.clip(place, 0, last)
-            cell = np.minimum(place.astype(np.int64), control.shape[axis] - 4)
+            position = flat[:, axis] / self.distance[axis]
+            inside = (position >= 0) & (position <= last)
+            position = np.clip(position, 0, last)
+            cell = np.minimum(position.astype(np.int64), control.shape[axis] - 4)
             first.append(cell)
             if by == axis:
-                weights.append(slopes(place - cell) * (inside / self.distance[axis])[:, None])
+                weights.append(slopes(position - cell) * (inside / self.distance[axis])[:, None])
             else:
-                weights.append(spline_weights(place - cell))
+                weights.append(spline_weights(position - cell))
         found = np.zeros((len(flat), 3))
         for d in range(4):
             for h in range(4):
@@ -148,4 +148,4 @@ class Lattice:
                 for w in range(4):
                     point = control[first[0] + d, first[1] + h, first[2] + w]
                     found += (both * weights[2][:, w])[:, None] * point
-        return found.reshape(places.shape)
+        return found.reshape(positions.shape)

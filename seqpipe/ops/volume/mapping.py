@@ -90,11 +90,11 @@ class Mapping3:
             found.append((axes[0], int(row[axes[0]]), int(row[3])))
         return tuple(found) if len({axis for axis, _, _ in found}) == len(found) else None
 
-    def positions(self, places: FloatArray) -> FloatArray:
+    def positions(self, points: FloatArray) -> FloatArray:
         """Map positions ``(…, 3)`` of the result to the source."""
         if self.lattice is None:
-            return transformed(self.matrix, places)
-        within = transformed(self.post, places)
+            return transformed(self.matrix, points)
+        within = transformed(self.post, points)
         return transformed(self.pre, within + self.lattice.displacements(within))
 
     def points(self, points: FloatArray) -> FloatArray:
@@ -120,9 +120,9 @@ class Mapping3:
         return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
 
 
-def transformed(matrix: Any, places: FloatArray | Seq[float]) -> FloatArray:
+def transformed(matrix: Any, points: FloatArray | Seq[float]) -> FloatArray:
     """Transform positions ``(…, 3)`` by a 4×4 matrix."""
-    positions: FloatArray = np.asarray(places, np.float64)
+    positions: FloatArray = np.asarray(points, np.float64)
     found: FloatArray = positions @ matrix[:3, :3].T + matrix[:3, 3]
     return found
 

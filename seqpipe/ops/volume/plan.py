@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+
+from ...array import namespace
+from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..core.spec import Spec
 from .drawn import Drawn, Unused, drawn_for
 from .mapping import Mapping3
-from .state import Grid, PartState, SampleState
+from .state import Grid, PartState, SampleState, name_of
 
 __all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
+
+_CHECKED_FROM_VOXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 
 
 @dataclass(eq=False)
@@ -69,15 +76,18 @@ class Change:
 
     Attributes:
         op: the operator.
-        p: its sampled parameters.
+        p: its sampled parameters; where it does not act, only the dtype of images changes.
         spacing: between voxels, in mm, or None.
     """
 
     op: Any
-    p: Drawn
+    p: Drawn | Unused
     spacing: Any
 
-    summary = "intensities"
+    @property
+    def summary(self) -> str:
+        """Description of the step."""
+        return "intensities" if self.p.acts else "conversion to float32"
 
     @property
     def names(self) -> list[str]:
@@ -86,11 +96,11 @@ class Change:
 
     def first_channels(self, state: SampleState) -> dict[str, int]:
         """Return the images of a sample that it changes, and the number of the first channel of each."""
-        found, place = {}, 0
+        found, channel = {}, 0
         for name, item in state.images.items():
             if self.op.only is None or name in self.op.only:
-                found[name] = place
-            place += item.values.shape[3]
+                found[name] = channel
+            channel += item.values.shape[3]
         return found
 
     def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
@@ -118,7 +128,10 @@ class Smooth(Change):
 
     asked_by: str = ""
 
-    summary = "smoothed, since voxels become coarser"
+    @property
+    def summary(self) -> str:
+        """Description of the step."""
+        return "smoothed, since voxels become coarser"
 
     @property
     def names(self) -> list[str]:
@@ -165,6 +178,7 @@ class Plan:
         self._rest = spec.channels, spec.dtype
         self._pending: Move | None = None
         self.grid = state.grid
+        self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
         self.drawn: list[tuple[Any, Drawn | Unused, Grid]] = []
 
@@ -184,14 +198,20 @@ class Plan:
             ParameterError: it does not accept the sample.
         """
         self.drawn.append((op, p, self.grid))
-        if not p.acts:
-            return
-        if not op.traits.geometric:
+        if op.traits.geometric:
+            if p.acts:
+                self._add_move(op, p)
+        elif op.traits.on_labels:
+            if p.acts:
+                self._pending = None
+                self.steps.append(Rename(op))
+        elif (converted := self._images_to_convert(op)) or p.acts:
+            self._check_images(op)
+            self._converted.update(converted)
             self._pending = None
-            if not op.traits.on_labels:
-                self._check_images(op)
-            self.steps.append(Rename(op) if op.traits.on_labels else Change(op, p, self.grid.spacing_mm))
-            return
+            self.steps.append(Change(op, p, self.grid.spacing_mm))
+
+    def _add_move(self, op: Any, p: Any) -> None:
         before = op.smoothing(p, self.grid) if self._state.images else None
         if before is not None:
             blur, sigma = before
@@ -205,6 +225,8 @@ class Plan:
         move.how |= op.how
         move.names.append(op.name)
         self.grid = move.grid
+        if math.prod(self.grid.size) >= _CHECKED_FROM_VOXELS:
+            self._check_size(op)
 
     def history(self, epoch: int, index: int) -> Callable[[], list[dict[str, Any]]]:
         """Return a function that builds the history as JSON values: as expensive as sampling, so it is deferred."""
@@ -224,6 +246,33 @@ class Plan:
             ]
 
         return entries
+
+    def _images_to_convert(self, op: Any) -> list[str]:
+        """Return the images of integers that an operator converts to float32, whether it acts or not."""
+        if not op.traits.to_float:
+            return []
+        dtypes = {name: name_of(item.values.dtype) for name, item in self._state.images.items()}
+        return [
+            name
+            for name, dtype in dtypes.items()
+            if (op.only is None or name in op.only)
+            and name not in self._converted
+            and op.result_dtype(dtype) != dtype
+        ]
+
+    def _check_size(self, op: Any) -> None:
+        """Raise an error if the parts, with the size after an operator, exceed the memory of their device."""
+        voxels = [item.values for item in self._state.parts.values() if item.layout]
+        size = math.prod(self.grid.size) * sum(one.shape[3] * one.dtype.itemsize for one in voxels)
+        xp = namespace(voxels[0])
+        most = main_memory_bytes() if xp is np else xp.cuda.Device().mem_info[1]
+        if size > most:
+            raise ParameterError(
+                f"a result of {' × '.join(map(str, self.grid.size))} voxels ({size / 2**30:.3g} GiB)",
+                source=op.name,
+                allowed=f"up to {most / 2**30:.3g} GiB, the memory of the {'machine' if xp is np else 'GPU'}",
+                advice="Choose a smaller size or factor, or a larger distance of voxels",
+            )
 
     def _check_images(self, op: Any) -> None:
         images = self._state.images

@@ -44,8 +44,8 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     if bounds == "minmax":
         lo, hi = float(x.min()), float(x.max())
         if not np.isfinite([lo, hi]).all():
-            known = _finite(x)
-            lo, hi = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+            finite = _finite(x)
+            lo, hi = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
         return lo, hi
     return float(bounds[0]), float(bounds[1])
 
@@ -62,18 +62,18 @@ def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
         return 0.0, 1.0
     mean = float(values.mean(dtype=np.float64))
     if not np.isfinite(mean):
-        known = _finite(values)
-        return moments(known) if known.size else (0.0, 1.0)
+        finite = _finite(values)
+        return moments(finite) if finite.size else (0.0, 1.0)
     return mean, float(values.std(dtype=np.float64))
 
 
 def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
     """Return two percentiles of values; NaN and infinity do not count."""
-    known = _finite(x)
-    if not known.size:
+    finite = _finite(x)
+    if not finite.size:
         return 0.0, 1.0
     xp = namespace(x)
-    lo, hi = (float(end) for end in xp.percentile(known, xp.asarray(ends)))
+    lo, hi = (float(end) for end in xp.percentile(finite, xp.asarray(ends)))
     return lo, hi
 
 

@@ -80,10 +80,10 @@ def run(
         alone = [not isinstance(value, Mapping) for value in values]
         samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
         settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
-        made = samples_done(ops, samples, letters, options.epoch, numbers, settings)
+        results = samples_done(ops, samples, letters, options.epoch, numbers, settings)
         return [
             plain(value, sample[SINGLE]) if one else sample
-            for value, sample, one in zip(values, made, alone, strict=True)
+            for value, sample, one in zip(values, results, alone, strict=True)
         ]
 
     if isinstance(x, Batch):
@@ -92,10 +92,10 @@ def run(
     if isinstance(x, (list, tuple)):
         indices = indices_of(ops[0], index, len(x))
         return like_container(x, done(x, indices, layout))
-    if isinstance(x, Mapping) and (several := _apart(ops[0], x, layout)) is not None:
-        samples, letters, known = several
-        numbers = indices_of(ops[0], known if index is None else index, len(samples))
-        return _together(ops[0], x, done(samples, numbers, letters, stacked=True))
+    if isinstance(x, Mapping) and (several := _samples_of_batch(ops[0], x, layout)) is not None:
+        samples, letters, batch_indices = several
+        numbers = indices_of(ops[0], batch_indices if index is None else index, len(samples))
+        return _batch_of_samples(ops[0], x, done(samples, numbers, letters, stacked=True))
     if isinstance(x, (Mapping, Sequence, Part)):
         return done([x], indices_of(ops[0], index, 1), layout)[0]
     array = as_array(ops[0], x)
@@ -112,7 +112,7 @@ def run(
     return like_library(x, _stacked(ops[0], done(list(array), numbers, letters[1:], stacked=True)))
 
 
-def _apart(
+def _samples_of_batch(
     op: Declaration, x: Mapping[str, Any], layout: str | None
 ) -> tuple[list[dict[str, Part]], str | None, Any] | None:
     """Samples, the layout of their arrays and their indices, of a dictionary of batches; None if it is one sample."""
@@ -128,8 +128,10 @@ def _apart(
         return None
     counts = {name: len(part.data) for name, part in parts.items() if not isinstance(part.data, Sequence)}
     if len(set(counts.values())) > 1 or len(counts) < len(parts):
-        said = ", ".join(f"{name} of {counts.get(name, 'one sample')}" for name in parts)
-        raise ParameterError(f"a batch with {said}", source=op.name, allowed="as many samples in every part")
+        listed = ", ".join(f"{name} of {counts.get(name, 'one sample')}" for name in parts)
+        raise ParameterError(
+            f"a batch with {listed}", source=op.name, allowed="as many samples in every part"
+        )
     every = {
         name: part.data.sequences if isinstance(part.data, Batch) else part.data
         for name, part in parts.items()
@@ -142,11 +144,11 @@ def _apart(
     return samples, letters, batches[0].indices if batches else None
 
 
-def _together(op: Declaration, inputs: Mapping[str, Any], made: Seq[Sample]) -> Sample:
+def _batch_of_samples(op: Declaration, inputs: Mapping[str, Any], results: Seq[Sample]) -> Sample:
     """Combine samples to a dictionary of batches, each part of its original type."""
     found: dict[str, Any] = {}
     for name, value in inputs.items():
-        part, data = as_part(value), [sample[name].data for sample in made]
+        part, data = as_part(value), [sample[name].data for sample in results]
         whole: Any = data
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
@@ -161,26 +163,26 @@ def plain(value: Any, done: Any) -> Any:
     return done if isinstance(value, Part) else done.data if isinstance(done, Part) else done
 
 
-def _stacked(op: Declaration, made: list[Array]) -> Array:
-    if len({array.shape for array in made}) > 1:
-        shapes = ", ".join(str(array.shape) for array in made[:4])
+def _stacked(op: Declaration, results: list[Array]) -> Array:
+    if len({array.shape for array in results}) > 1:
+        shapes = ", ".join(str(array.shape) for array in results[:4])
         raise ParameterError(
             f"results of different shapes, {shapes}", source=op.name, advice="Give the samples as a list"
         )
-    first, xp = made[0], namespace(made[0])
-    places = [address_of(array) for array in made]
-    wanted = [places[0] + n * first.nbytes for n in range(len(made))]
-    if places == wanted and all(array.flags.c_contiguous for array in made) and _one_room(made):
+    first, xp = results[0], namespace(results[0])
+    addresses = [address_of(array) for array in results]
+    wanted = [addresses[0] + n * first.nbytes for n in range(len(results))]
+    if addresses == wanted and all(array.flags.c_contiguous for array in results) and _share_memory(results):
         return xp.lib.stride_tricks.as_strided(
-            first, (len(made), *first.shape), (first.nbytes, *first.strides)
+            first, (len(results), *first.shape), (first.nbytes, *first.strides)
         )
-    return xp.stack(made)
+    return xp.stack(results)
 
 
-def _one_room(made: list[Array]) -> bool:
+def _share_memory(results: list[Array]) -> bool:
     """Return whether arrays are views of one array that was allocated for all of them."""
-    bases = [array if array.base is None else array.base for array in made]
-    return len(made) == 1 or all(base is bases[0] for base in bases)
+    bases = [array if array.base is None else array.base for array in results]
+    return len(results) == 1 or all(base is bases[0] for base in bases)
 
 
 def samples_done(
@@ -210,13 +212,13 @@ def samples_done(
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
     memory = BatchMemory(len(states)) if settings.stacked else None
     plans: list[Plan] = []
-    made: list[SampleState] = []
+    results: list[SampleState] = []
     for some in _portions(ops, states, settings):
         part = plans_of(ops, states[some], epoch, indices[some], drawn)
         plans += part
-        made += _all_done(states[some], part, settings, memory)
+        results += _run_plans(states[some], part, settings, memory)
     found = []
-    for sample, state, plan, index in zip(samples, made, plans, indices, strict=True):
+    for sample, state, plan, index in zip(samples, results, plans, indices, strict=True):
         moved = {name: _result(sample[name], item.back()) for name, item in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
         history = (plan.history(epoch, index),) if settings.with_history else ()
@@ -236,17 +238,17 @@ def _portions(ops: Seq[Any], states: Seq[SampleState], settings: RunSettings) ->
     return [slice(first, first + count) for first in range(0, len(states), count)]
 
 
-def _all_done(
+def _run_plans(
     states: Seq[SampleState], plans: Seq[Plan], settings: RunSettings, memory: BatchMemory | None
 ) -> list[SampleState]:
     """Run the plans of samples, grouped by device."""
-    made: dict[int, SampleState] = {}
+    results: dict[int, SampleState] = {}
     there: dict[str, list[int]] = {}
     for number, state in enumerate(states):
         values = state.reference.values
         if settings.device_for(values) is None:
             count_nonfinite(state)
-            made[number] = run_on_cpu(state, plans[number], reference=settings.backend == "reference")
+            results[number] = run_on_cpu(state, plans[number], reference=settings.backend == "reference")
         else:
             there.setdefault(device_of(values), []).append(number)
     for numbers in there.values():
@@ -257,8 +259,8 @@ def _all_done(
                 if any(isinstance(step, Change) for step in plans[number].steps):
                     count_nonfinite(states[number])
             found = run_on_gpu([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
-        made |= dict(zip(numbers, found, strict=True))
-    return [made[number] for number in range(len(states))]
+        results |= dict(zip(numbers, found, strict=True))
+    return [results[number] for number in range(len(states))]
 
 
 def _result(value: Any, part: Part) -> Any:

@@ -89,8 +89,8 @@ class RandomAffine3d(Spatial):
         """See :meth:`Exact.moved`."""
         # plain numbers: NumPy takes ten times as long for so few of them
         shift = p.translate_mm.tolist()
-        known = spacing_of(self, grid, "translate_mm") if any(shift) else grid.spacing_mm
-        dz, dy, dx = spacing = (1.0, 1.0, 1.0) if known is None else known.tolist()
+        measured = spacing_of(self, grid, "translate_mm") if any(shift) else grid.spacing_mm
+        dz, dy, dx = spacing = (1.0, 1.0, 1.0) if measured is None else measured.tolist()
         z, y, x = p.scale.tolist()
         scale = (1.0 if self.in_plane else z, z if self.isotropic else y, z if self.isotropic else x)
         back = list(zip(*turned(p.rotate.tolist()), strict=True))
@@ -180,7 +180,7 @@ class _Resized(Spatial, register=False):
     """Change the number of voxels over the same extent, by default with antialiasing.
 
     Where voxels become coarser by a factor ``f`` along an axis, images are first smoothed along it by a Gaussian of
-    ``(f - 1) / 2`` voxels, as scikit-image does; labels, and images of which the nearest voxel is taken, are not.
+    ``(f - 1) / 2`` voxels, as scikit-image does; labels, and images with ``interp="nearest"``, are not.
     """
 
     antialias: bool = param(

@@ -55,8 +55,8 @@ class Survey:
     """Statistics of the values, of those that are finite.
 
     Attributes:
-        counts: which voxels do, of :data:`COUNTS`.
-        address: address of the result on the device, once it is known.
+        counts: the voxels that count, one of :data:`COUNTS`.
+        address: address of the result on the device; 0 before it is allocated.
     """
 
     counts: str = "all"
@@ -68,7 +68,7 @@ class Kept:
     """The current values, for a step after passes that change them.
 
     Attributes:
-        values: they, once they are known.
+        values: the values, set when this stage is reached; before that None.
     """
 
     values: Array | None = None
@@ -79,22 +79,22 @@ class Step:
     """A change of each voxel independently.
 
     Attributes:
-        code: which, of :data:`CODES`.
-        numbers: up to four, as the kernel's ``a`` to ``d``.
-        key: two words, of random numbers.
-        place: position in the random numbers of the key.
-        before: a survey that it looks at.
-        after: another one.
-        other: values that it looks at besides.
-        table: numbers that it has a table of, float32 or int32.
-        count: how many entries of the table there are.
-        mask: whether it looks at the sample's mask.
+        code: the kind of change, one of :data:`CODES`.
+        numbers: up to four arguments, the kernel's ``a`` to ``d``.
+        key: key of its random numbers, two words.
+        position: position in the random numbers of the key.
+        before: a survey whose results it uses.
+        after: a second survey whose results it uses.
+        other: further values that it uses.
+        table: table of numbers that it uses, float32 or int32.
+        count: number of entries of the table, such as boxes, or the order of a polynomial.
+        mask: whether it uses the sample's mask.
     """
 
     code: str
     numbers: tuple[float, ...] = ()
     key: Any = (0, 0)
-    place: int = 0
+    position: int = 0
     before: Survey | None = None
     after: Survey | None = None
     other: Kept | None = None
@@ -109,7 +109,7 @@ class Blurred:
 
     Attributes:
         axis: 0 for slices, 1 for rows, 2 for columns.
-        weights: of the neighbors, as many before it as behind it.
+        weights: weights of the neighbors, an odd number; the middle one is the weight of the voxel itself.
     """
 
     axis: int
@@ -118,10 +118,10 @@ class Blurred:
 
 @dataclass(eq=False)
 class Coarse:
-    """The nearest of fewer voxels, and between them straight lines.
+    """Downsampling to the nearest voxels, and linear interpolation back to the original size.
 
     Attributes:
-        few: slices, rows and columns that are kept.
+        few: number of slices, rows and columns that are kept.
     """
 
     few: tuple[int, int, int]
@@ -129,7 +129,7 @@ class Coarse:
 
 @dataclass(eq=False)
 class Call:
-    """A function of the channel's values ``(D, H, W)``, in whatever kernels arrays have.
+    """A function of the channel's values ``(D, H, W)``, computed by CuPy instead of ``intensity3.cu``.
 
     Attributes:
         function: returns the new values.

@@ -20,9 +20,9 @@ from .mapping import Extent, transformed
 __all__ = ["LAYOUTS", "Grid", "PartState", "SampleState", "name_of", "state_of"]
 
 LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
-"""Axes that arrays of volumes may have; of what has no layout, those without C first."""
+"""Layouts of arrays of volumes."""
 
-_KNOWN: Final = frozenset(
+_DTYPES: Final = frozenset(
     map(np.dtype, MOVED_DTYPES)
 )  # an array's type hashes in a tenth of the time that its name takes
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
@@ -34,7 +34,7 @@ class Grid:
 
     Attributes:
         size: slices, rows and columns.
-        affine: from voxels to mm; None where it is not known.
+        affine: from voxels to mm; None if the volume has none.
     """
 
     size: Extent
@@ -50,9 +50,9 @@ class Grid:
         return Grid(size, None if self.affine is None else self.affine @ matrix)
 
     def corners(self) -> FloatArray:
-        """The first and the last voxel along all axes, in mm if that is known."""
-        places = np.array([[0, 0, 0], *np.diag(self.size), self.size], np.float64)
-        return places if self.affine is None else transformed(self.affine, places)
+        """Return the first voxel and the ends of the three axes and of the diagonal, in mm if there is an affine."""
+        positions = np.array([[0, 0, 0], *np.diag(self.size), self.size], np.float64)
+        return positions if self.affine is None else transformed(self.affine, positions)
 
 
 @dataclass(eq=False)
@@ -176,14 +176,14 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
     Raises:
         ParameterError: a part is not supported, or parts are not on one grid.
     """
-    parts = {name: _meant(as_part(value)) for name, value in sample.items()}
+    parts = {name: _scaled(as_part(value)) for name, value in sample.items()}
     items: dict[str, PartState] = {}
     grid: Grid | None = None
     for name, part in parts.items():
         if isinstance(part, (Image, Labels)):
             items[name] = _voxels(op, name, part, layout)
             own = Grid(items[name].values.shape[:3], items[name].affine)
-            grid = _agreed(op, name, grid, own) if grid else own
+            grid = _common_grid(op, name, grid, own) if grid else own
     if grid is None:
         raise ParameterError(
             f"a sample of {', '.join(parts) or 'no parts'}", source=op, allowed="one image or labels at least"
@@ -193,7 +193,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
         items = {n: replace(h, affine=grid.affine) if h.affine is None else h for n, h in items.items()}
     for name, part in parts.items():
         if isinstance(part, (Points, Boxes)):
-            items[name] = _places(op, name, part, grid)
+            items[name] = _coordinates(op, name, part, grid)
         if isinstance(part, Flow):
             raise ParameterError(
                 f"{name} is flow",
@@ -205,7 +205,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
     return SampleState({name: items[name] for name in parts if name in items}, grid, op)
 
 
-def _meant(part: Part) -> Part:
+def _scaled(part: Part) -> Part:
     """Return a part with its scale applied to the stored values."""
     data = part.data
     return part.with_data(data.scaled()) if isinstance(data, Sequence) and data.scale is not None else part
@@ -213,7 +213,7 @@ def _meant(part: Part) -> Part:
 
 def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
     data = part.data
-    array = data.data if isinstance(data, Sequence) else _admitted(op, data)
+    array = data.data if isinstance(data, Sequence) else _native_array(op, data)
     letters = data.layout if isinstance(data, Sequence) else layout
     if letters is None:
         letters = {3: "DHW", 4: "DHWC"}.get(array.ndim, "")
@@ -223,17 +223,17 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
             source=op,
             allowed="DHW, DHWC and CDHW for a sample, of one voxel or more; with N in front of it for several",
         )
-    if array.dtype not in _KNOWN:
+    if array.dtype not in _DTYPES:
         raise ParameterError(
             f"{name} has the dtype {array.dtype}", source=op, allowed=", ".join(MOVED_DTYPES)
         )
     if isinstance(part, Labels):
         part.check(name)
-        array = _whole(op, name, array)
+        array = _whole_numbers(op, name, array)
     return PartState(part, _view(array, letters), letters, part.affine)
 
 
-def _admitted(op: str, data: Any) -> Array:
+def _native_array(op: str, data: Any) -> Array:
     try:
         return as_native(data)
     except ParameterError as error:
@@ -241,7 +241,7 @@ def _admitted(op: str, data: Any) -> Array:
         raise
 
 
-def _whole(op: str, name: str, labels: Array) -> Array:
+def _whole_numbers(op: str, name: str, labels: Array) -> Array:
     if labels.dtype.kind != "f":
         return labels
     whole = labels.astype(np.int32)
@@ -251,12 +251,12 @@ def _whole(op: str, name: str, labels: Array) -> Array:
             f"{name} has the label {wrong}",
             source=op,
             allowed="whole numbers",
-            advice="Give probabilities as Image",
+            advice="Pass probabilities as Image",
         )
     return whole
 
 
-def _places(op: str, name: str, part: Part, grid: Grid) -> PartState:
+def _coordinates(op: str, name: str, part: Part, grid: Grid) -> PartState:
     values = to_numpy(part.array).astype(np.float64)
     columns = 3 if isinstance(part, Points) else 6
     if values.shape[-1] != columns:
@@ -266,13 +266,13 @@ def _places(op: str, name: str, part: Part, grid: Grid) -> PartState:
             raise ParameterError(
                 f"{name} is in mm, and the images have no affine",
                 source=op,
-                advice="Give the images as Sequence(…, affine=…), or points in voxels",
+                advice="Pass the images as Sequence(…, affine=…), or points in voxels",
             )
         values = transformed(np.linalg.inv(grid.affine), values)
     return PartState(part, values, "", grid.affine)
 
 
-def _agreed(op: str, name: str, grid: Grid, own: Grid) -> Grid:
+def _common_grid(op: str, name: str, grid: Grid, own: Grid) -> Grid:
     """The grid of a sample to which a part is added.
 
     Raises:

@@ -17,7 +17,7 @@ from ..space import LPS_TO_RAS
 __all__ = ["DicomSlice", "Layers", "arranged"]
 
 _SAME_DIRECTION: Final = 1e-4
-_SAME_PLACE_MM: Final = 1e-2
+_SAME_POSITION_MM: Final = 1e-2
 _UNEVEN: Final = 0.01
 _GAP: Final = 0.25
 _TILT_DEGREES: Final = 0.05
@@ -102,12 +102,12 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     ordered = sorted(slices, key=lambda s: (along[id(s)], s.group, s.number))
     volumes = _volumes(ordered, along, source)
     first = volumes[0]
-    places = np.array([s.position for s in first], dtype=np.float64)
+    positions = np.array([s.position for s in first], dtype=np.float64)
     spacing = first[0].spacing or (1.0, 1.0)
     notes = [] if first[0].spacing else ["the pixels have no spacing: 1 mm is assumed"]
     if len(first) > 1:
         _evenly(first, np.array([along[id(s)] for s in first]), source)
-        step = (places[-1] - places[0]) / (len(first) - 1)
+        step = (positions[-1] - positions[0]) / (len(first) - 1)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
             notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared like the slices")
@@ -117,7 +117,7 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
             notes.append("the slice has no thickness: 1 mm is assumed")
     affine = np.eye(4)
     affine[:3, :3] = np.stack([step, column * spacing[0], row * spacing[1]], axis=1)
-    affine[:3, 3] = places[0]
+    affine[:3, 3] = positions[0]
     return Layers(volumes, LPS_TO_RAS @ affine, "dicom", tuple(notes))
 
 
@@ -135,14 +135,16 @@ def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
     found: list[tuple[FloatArray, int]] = []
     for one in slices:
         own = np.array(one.orientation, dtype=np.float64)
-        for place, (known, count) in enumerate(found):
-            if np.abs(known - own).max() <= _SAME_DIRECTION:
-                found[place] = known, count + 1
+        for number, (direction, count) in enumerate(found):
+            if np.abs(direction - own).max() <= _SAME_DIRECTION:
+                found[number] = direction, count + 1
                 break
         else:
             found.append((own, 1))
     if len(found) > 1:
-        listed = "; ".join(f"{count} of {np.round(known, 4).tolist()}" for known, count in found[:_NAMED])
+        listed = "; ".join(
+            f"{count} of {np.round(direction, 4).tolist()}" for direction, count in found[:_NAMED]
+        )
         raise _refused(
             f"slices have {len(found)} orientations: {listed}",
             source,
@@ -161,43 +163,43 @@ def _volumes(
     ordered: Seq[DicomSlice], along: dict[int, float], source: str
 ) -> tuple[tuple[DicomSlice, ...], ...]:
     """Group slices into volumes: one, or several if every position occurs equally often."""
-    places: list[list[DicomSlice]] = []
+    by_position: list[list[DicomSlice]] = []
     for one in ordered:
-        if places and abs(along[id(one)] - along[id(places[-1][0])]) < _SAME_PLACE_MM:
-            places[-1].append(one)
+        if by_position and abs(along[id(one)] - along[id(by_position[-1][0])]) < _SAME_POSITION_MM:
+            by_position[-1].append(one)
         else:
-            places.append([one])
-    counts = {len(place) for place in places}
+            by_position.append([one])
+    counts = {len(at_position) for at_position in by_position}
     if counts == {1}:
         return (tuple(ordered),)
-    groups = [tuple(s.group for s in place) for place in places]
+    groups = [tuple(s.group for s in at_position) for at_position in by_position]
     if len(counts) == 1 and len(set(groups)) == 1 and len(set(groups[0])) == len(groups[0]):
-        return tuple(zip(*places, strict=True))
-    twice = [place for place in places if len(place) > 1]
+        return tuple(zip(*by_position, strict=True))
+    twice = [at_position for at_position in by_position if len(at_position) > 1]
     named = "; ".join(
-        f"{along[id(place[0])]:.2f} mm by {', '.join(s.label for s in place[:_NAMED])}"
-        for place in twice[:_NAMED]
+        f"{along[id(at_position[0])]:.2f} mm by {', '.join(s.label for s in at_position[:_NAMED])}"
+        for at_position in twice[:_NAMED]
     )
     raise _refused(
-        f"{len(twice)} of {len(places)} places have more than one slice: {named}",
+        f"{len(twice)} of {len(by_position)} places have more than one slice: {named}",
         source,
         "Remove the duplicates, or list the files of one volume",
     )
 
 
-def _evenly(slices: Seq[DicomSlice], places: FloatArray, source: str) -> None:
+def _evenly(slices: Seq[DicomSlice], positions: FloatArray, source: str) -> None:
     """Check that slices are evenly spaced; the message names missing slices."""
-    steps = np.diff(places)
+    steps = np.diff(positions)
     usual = float(np.median(steps))
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:
         return
     missing: list[str] = []
-    for place in np.flatnonzero(steps > 1.5 * usual).tolist():
-        count = steps[place] / usual
+    for index in np.flatnonzero(steps > 1.5 * usual).tolist():
+        count = steps[index] / usual
         if abs(count - round(count)) <= _GAP:
-            inner = [places[place] + usual * n for n in range(1, round(count))]
+            inner = [positions[index] + usual * n for n in range(1, round(count))]
             where = ", ".join(f"{at:.2f}" for at in inner[:_NAMED])
-            missing.append(f"{where} mm (between {slices[place].label} and {slices[place + 1].label})")
+            missing.append(f"{where} mm (between {slices[index].label} and {slices[index + 1].label})")
     if missing:
         raise _refused(
             f"slices are missing at {'; '.join(missing[:_NAMED])}",

@@ -71,9 +71,9 @@ class ImageStack:
         """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box = box.checked(self.info)
         chosen_times(self.info, times)
-        made = np.empty((*box.shape, self.info.channels), dtype=self.info.dtype)
+        result = np.empty((*box.shape, self.info.channels), dtype=self.info.dtype)
         _, rows, columns = box.slices
-        for target, source in zip(made, self._sources[box.d[0] : box.d[1]], strict=True):
+        for target, source in zip(result, self._sources[box.d[0] : box.d[1]], strict=True):
             image = _decoded(source)
             if image.shape != self.info.shape[1:] or image.dtype != self.info.dtype:
                 raise UnreadableSourceError(
@@ -83,7 +83,7 @@ class ImageStack:
                     advice="All images of a stack must have the same size and dtype",
                 )
             target[:] = image[rows, columns]
-        return made
+        return result
 
     @property
     def sources(self) -> Seq[Source]:

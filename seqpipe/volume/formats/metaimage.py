@@ -100,17 +100,17 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
     """Return the fields of the header, and its end, after the line that names the file of the voxels."""
     data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
     fields: dict[str, str] = {}
-    place = 0
-    while place < len(data):
-        line_end = data.find(b"\n", place)
+    position = 0
+    while position < len(data):
+        line_end = data.find(b"\n", position)
         line_end = len(data) if line_end < 0 else line_end
-        name, mark, value = data[place:line_end].decode("utf-8", "replace").partition("=")
-        place = line_end + 1
+        name, mark, value = data[position:line_end].decode("utf-8", "replace").partition("=")
+        position = line_end + 1
         if mark:
             fields[name.strip()] = value.strip()
         if name.strip() == _LAST:
             break
-    return fields, place
+    return fields, position
 
 
 def _voxels(source: Source, file: str, end: int) -> tuple[Source, int]:

@@ -78,9 +78,9 @@ class StoredVolume:
         array, origins = self._array(ranges, whole=whole)
         axes = [axis for axis in self._storage.axes if axis is not None]
         view = array.transpose(axes)
-        for place, axis in enumerate(self._storage.axes):
+        for axis_number, axis in enumerate(self._storage.axes):
             if axis is None:
-                view = np.expand_dims(view, place)
+                view = np.expand_dims(view, axis_number)
         # index of the array's first element along each axis of the layout
         begins = [0 if axis is None else (*origins, 0, 0, 0, 0)[axis] for axis in self._storage.axes]
         series = self.info.layout == "FDHWC"
@@ -170,15 +170,15 @@ class StoredVolume:
             data = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
         else:
             data = np.empty(total, np.uint8)
-            made = 0
+            count_read = 0
             try:
                 with open(self._source.path, "rb", buffering=0) as file:  # noqa: PTH123  a path as text
                     for offset, size in spans:
                         file.seek(offset)
-                        made += _filled(file, data[made : made + size])
+                        count_read += _filled(file, data[count_read : count_read + size])
             except OSError as error:
                 raise SourceError(f"cannot be read ({error.strerror})", source=self.info.source) from error
-            data = data[:made]
+            data = data[:count_read]
         if len(data) < total:
             raise damaged(self.info.source, f"the file is {total - len(data):,} bytes too short")
         return data
@@ -186,10 +186,10 @@ class StoredVolume:
 
 def _filled(file: RawIOBase, into: AnyArray) -> int:
     """Read from a file until an array is full or the file ends; return the number of bytes read."""
-    made = 0
-    while made < len(into) and (count := file.readinto(into[made:].data)):
-        made += count
-    return made
+    count_read = 0
+    while count_read < len(into) and (count := file.readinto(into[count_read:].data)):
+        count_read += count
+    return count_read
 
 
 def layout_axes(kinds: str) -> tuple[int | None, ...]:

@@ -104,8 +104,8 @@ def cut_patch(
     Raises:
         ParameterError: a part of the patch lies outside and ``pad_mode`` is "none".
     """
-    place = sequence.layout.index("D")
-    grid = sequence.shape[place : place + 3]
+    first_axis = sequence.layout.index("D")
+    grid = sequence.shape[first_axis : first_axis + 3]
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, grid, strict=True)]
     outside = [(first - s, s + p - end) for (first, end), s, p in zip(spans, start, patch, strict=True)]
     if any(first >= end for first, end in spans) or (pad_mode == "none" and any(map(any, outside))):
@@ -115,16 +115,16 @@ def cut_patch(
             source=sequence.source,
             advice="Choose a pad_mode such as 'constant' or 'edge'",
         )
-    cut = (*[slice(None)] * place, *(slice(*span) for span in spans))
+    cut = (*[slice(None)] * first_axis, *(slice(*span) for span in spans))
     xp = namespace(sequence.data)
     if pad_mode == "none" or not any(map(any, outside)):
         data = sequence.data[cut].copy()
     elif pad_mode == "constant":
-        widths = [*[(0, 0)] * place, *outside, (0, 0)]
+        widths = [*[(0, 0)] * first_axis, *outside, (0, 0)]
         data = xp.pad(sequence.data[cut], widths, constant_values=fill_value)
     else:
         data = sequence.data
-        for axis, (s, p, n) in enumerate(zip(start, patch, grid, strict=True), place):
+        for axis, (s, p, n) in enumerate(zip(start, patch, grid, strict=True), first_axis):
             data = data.take(xp.asarray(source_indices(s, p, n, pad_mode)), axis)
     affine = None if sequence.affine is None else moved(sequence.affine, start)
     return Sequence(data, sequence.layout, sequence.source, affine=affine, scale=sequence.scale)

@@ -54,16 +54,16 @@ def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
     """
     axes = []
     for size in patch:
-        place = np.arange(size) + 0.5
+        position = np.arange(size) + 0.5
         if weights == "gaussian":
-            axes.append(np.exp(-0.5 * ((place - size / 2) / (size / _SIGMAS)) ** 2))
+            axes.append(np.exp(-0.5 * ((position - size / 2) / (size / _SIGMAS)) ** 2))
         elif weights == "hann":
-            axes.append(np.sin(np.pi * place / size) ** 2)
+            axes.append(np.sin(np.pi * position / size) ** 2)
         else:
             axes.append(np.ones(size))
     product = axes[0][:, None, None] * axes[1][:, None] * axes[2]
-    made: AnyArray = np.maximum(product / product.max(), _LEAST).astype(np.float32)
-    return made
+    result: AnyArray = np.maximum(product / product.max(), _LEAST).astype(np.float32)
+    return result
 
 
 class GridSampler:
@@ -137,7 +137,7 @@ class GridSampler:
             raise FrameRangeError(
                 f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
             )
-        start = tuple(int(place) for place in self.starts[int(number)])
+        start = tuple(int(position) for position in self.starts[int(number)])
         whole = self.volume
         spans = [
             (max(0, s), min(n, s + p)) for s, p, n in zip(start, self.patch_size, self.grid, strict=True)

@@ -60,8 +60,8 @@ def align(
             continue
         how: Any = one.interp if isinstance(one, Labels) else interp
         outside = 0 if isinstance(one, Labels) else fill_value
-        made = resample(own.scaled(), like=grid, interp=how, antialias=antialias, fill_value=outside)
-        found[name] = made if sample[name] is one.data else one.with_data(made)
+        resampled = resample(own.scaled(), like=grid, interp=how, antialias=antialias, fill_value=outside)
+        found[name] = resampled if sample[name] is one.data else one.with_data(resampled)
     return Sample(found, getattr(sample, "history", ()))
 
 

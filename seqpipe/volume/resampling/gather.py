@@ -61,10 +61,10 @@ def gather(
     if interp == "bspline":
         positions_of = partial(_positions, matrix, shape)
         return _as_dtype(sampled(work, matrix, positions_of, shape, fill_value), kind)
-    made = _by_c(work, matrix, shape, interp, fill_value)
-    if made is None:
-        made = _by_numpy(work, matrix, shape, interp, fill_value)
-    return made if made.dtype == kind else _as_dtype(made, kind)
+    result = _by_c(work, matrix, shape, interp, fill_value)
+    if result is None:
+        result = _by_numpy(work, matrix, shape, interp, fill_value)
+    return result if result.dtype == kind else _as_dtype(result, kind)
 
 
 def _by_c(
@@ -86,14 +86,14 @@ def _by_c(
     functions = _functions()
     if functions is None:
         return None
-    made = np.empty((*shape, 1), dtype=array.dtype)
+    result = np.empty((*shape, 1), dtype=array.dtype)
     sizes = np.array(array.shape[:3], dtype=np.int64)
     strides = np.array([stride // array.dtype.itemsize for stride in array.strides[:3]], dtype=np.int64)
     out = np.array(shape, dtype=np.int64)
     rows = np.ascontiguousarray(matrix[:3], dtype=np.float64)
     getattr(functions, f"seqpipe_gather_{code}")(
         array.ctypes.data,
-        made.ctypes.data,
+        result.ctypes.data,
         sizes.ctypes.data,
         strides.ctypes.data,
         out.ctypes.data,
@@ -102,7 +102,7 @@ def _by_c(
         fill_value is not None,
         0.0 if fill_value is None else float(fill_value),
     )
-    return made
+    return result
 
 
 @cache
@@ -121,17 +121,17 @@ def _by_numpy(
 ) -> AnyArray:
     """Sample slice by slice, to limit the memory in use."""
     function = {"linear": _linear, "nearest": _nearest, "vote": _vote}[interp]
-    made = [function(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
-    stacked = np.stack(made)
+    slices = [function(array, matrix, shape, depth, fill_value) for depth in range(shape[0])]
+    stacked = np.stack(slices)
     return stacked if stacked.dtype == array.dtype else _as_dtype(stacked, array.dtype)
 
 
-def _as_dtype(made: AnyArray, kind: np.dtype[Any]) -> AnyArray:
+def _as_dtype(values: AnyArray, kind: np.dtype[Any]) -> AnyArray:
     """Convert floats to a dtype; integers are rounded half to even and saturated."""
     if kind.kind not in "iu":
-        return made.astype(kind, copy=False)
+        return values.astype(kind, copy=False)
     limits = np.iinfo(kind)
-    return np.clip(np.rint(made), limits.min, limits.max).astype(kind)
+    return np.clip(np.rint(values), limits.min, limits.max).astype(kind)
 
 
 def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
@@ -145,10 +145,10 @@ def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
         flat = result.reshape(len(result), -1)
         result = cv2.sepFilter2D(flat, -1, np.ones(1), along_d, **edge).reshape(result.shape)
     if len(along_h) > 1 or len(along_w) > 1:
-        made = np.empty_like(result)
-        for plane, target in zip(result, made, strict=True):
+        blurred = np.empty_like(result)
+        for plane, target in zip(result, blurred, strict=True):
             target[:] = cv2.sepFilter2D(plane, -1, along_w, along_h, **edge).reshape(target.shape)
-        result = made
+        result = blurred
     return result
 
 
@@ -160,12 +160,14 @@ def _gaussian(sigma: float) -> FloatArray:
     return weights
 
 
-def _taps(places: FloatArray, size: int, fill_value: float | None) -> tuple[IntArray, FloatArray, FloatArray]:
+def _taps(
+    positions: FloatArray, size: int, fill_value: float | None
+) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the lower neighbor of each position, and its weight and the upper one's; 0 outside with a fill value."""
     if fill_value is None:
-        places = np.clip(places, 0, size - 1)
-    low = np.floor(places + _ROUND)
-    upper = np.clip(places - low, 0.0, 1.0)
+        positions = np.clip(positions, 0, size - 1)
+    low = np.floor(positions + _ROUND)
+    upper = np.clip(positions - low, 0.0, 1.0)
     lower = 1.0 - upper
     index = low.astype(np.int64)
     if fill_value is not None:
@@ -185,14 +187,14 @@ def _positions(matrix: FloatArray, shape: Seq[int], depth: int) -> FloatArray:
 
 
 def _corners(
-    array: AnyArray, places: FloatArray, fill_value: float | None
+    array: AnyArray, positions: FloatArray, fill_value: float | None
 ) -> list[tuple[AnyArray, AnyArray]]:
     """Return the value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
     sizes = array.shape[:3]
-    taps = [_taps(place, size, fill_value) for place, size in zip(places, sizes, strict=True)]
+    taps = [_taps(position, size, fill_value) for position, size in zip(positions, sizes, strict=True)]
     found = []
     for ends in product((0, 1), repeat=3):
-        weight = np.ones(places.shape[1:])
+        weight = np.ones(positions.shape[1:])
         index = []
         for (low, lower, upper), end, size in zip(taps, ends, sizes, strict=True):
             weight = weight * (upper if end else lower)
@@ -215,12 +217,12 @@ def _nearest(
     array: AnyArray, matrix: FloatArray, shape: Seq[int], depth: int, fill_value: float | None
 ) -> AnyArray:
     sizes = np.array(array.shape[:3])[:, None, None]
-    places = np.floor(_positions(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
-    d, h, w = np.clip(places, 0, sizes - 1)
-    made: AnyArray = array[d, h, w]
+    positions = np.floor(_positions(matrix, shape, depth) + 0.5 + _ROUND).astype(np.int64)
+    d, h, w = np.clip(positions, 0, sizes - 1)
+    result: AnyArray = array[d, h, w]
     if fill_value is not None:
-        made[((places < 0) | (places >= sizes)).any(axis=0)] = fill_value
-    return made
+        result[((positions < 0) | (positions >= sizes)).any(axis=0)] = fill_value
+    return result
 
 
 def _vote(
@@ -238,5 +240,5 @@ def _vote(
         best, score = np.where(better | equal, value, best), np.where(better, total, score)
     nearest = _nearest(array, matrix, shape, depth, fill_value)
     favored = sum(np.where(value == nearest, weight, 0.0) for value, weight in pairs)
-    made: AnyArray = np.where(favored >= score - _ROUND, nearest, best)
-    return made
+    result: AnyArray = np.where(favored >= score - _ROUND, nearest, best)
+    return result

@@ -144,8 +144,8 @@ def resample(
     def read(box: Box) -> AnyArray:
         return data[(..., *box.slices, slice(None))]
 
-    made = window_of(grid, Box.whole(grid.shape), shape, affine, read)
-    result = namespace(sequence.data).asarray(made)
+    resampled = window_of(grid, Box.whole(grid.shape), shape, affine, read)
+    result = namespace(sequence.data).asarray(resampled)
     return replace(sequence, data=result, affine=grid.affine, frames=None, timestamps=None)
 
 
@@ -193,8 +193,8 @@ def window_of(
     local = matrix.copy()
     local[:3, 3] -= needed.start
     volumes = data if data.ndim == 5 else data[None]
-    made = [gather(v, local, box.shape, grid.interp, grid.fill_value, sigmas) for v in volumes]
-    return np.stack(made) if data.ndim == 5 else made[0]
+    windows = [gather(v, local, box.shape, grid.interp, grid.fill_value, sigmas) for v in volumes]
+    return np.stack(windows) if data.ndim == 5 else windows[0]
 
 
 def _needed(matrix: FloatArray, window: Seq[int], shape: Seq[int], margin: Seq[int]) -> Box:
@@ -202,9 +202,11 @@ def _needed(matrix: FloatArray, window: Seq[int], shape: Seq[int], margin: Seq[i
     corners = np.array(
         [[d, h, w, 1] for d in (0, window[0] - 1) for h in (0, window[1] - 1) for w in (0, window[2] - 1)]
     )
-    places = (matrix @ corners.T)[:3]
+    positions = (matrix @ corners.T)[:3]
     ranges = []
-    for low, high, size, more in zip(places.min(axis=1), places.max(axis=1), shape, margin, strict=True):
+    for low, high, size, more in zip(
+        positions.min(axis=1), positions.max(axis=1), shape, margin, strict=True
+    ):
         first = int(np.clip(math.floor(low) - more, 0, size - 1))
         last = int(np.clip(math.ceil(high) + more, 0, size - 1))
         ranges.append((first, last + 1))
@@ -223,8 +225,8 @@ def _shape_and_affine(value: Any, what: str) -> tuple[tuple[int, int, int], Floa
             f"{what} has no affine",
             allowed="a volume reader, a VolumeInfo, or a sequence DHWC with an affine",
         )
-    place = layout.index("D")
-    depth, height, width = value.shape[place : place + 3]
+    first_axis = layout.index("D")
+    depth, height, width = value.shape[first_axis : first_axis + 3]
     return (depth, height, width), np.asarray(affine)
 
 
@@ -258,8 +260,8 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
     Raises:
         ParameterError: ``orientation`` is invalid, or the sequence has no affine.
     """
-    place = sequence.layout.find("DHW")
-    if sequence.affine is None or place < 0:
+    first_axis = sequence.layout.find("DHW")
+    if sequence.affine is None or first_axis < 0:
         raise ParameterError(
             f"a sequence {sequence.layout} cannot be reoriented"
             + (": it has no affine" if sequence.affine is None else ""),
@@ -267,8 +269,8 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
             allowed="a volume, such as DHWC, with an affine",
         )
     turn = turn_to(sequence.affine, orientation)
-    shape = sequence.shape[place : place + 3]
-    data = turn.array(sequence.data, place)
+    shape = sequence.shape[first_axis : first_axis + 3]
+    data = turn.array(sequence.data, first_axis)
     return replace(
         sequence, data=data, affine=turn.affine(sequence.affine, shape), frames=None, timestamps=None
     )

@@ -41,46 +41,47 @@ def sampled(
     linear = matrix[:3, :3]
     if (linear == np.diag(np.diag(linear))).all():
         return _along_axes(spline, matrix, shape, sizes, fill_value)
-    made = np.empty((*shape, array.shape[3]))
+    result = np.empty((*shape, array.shape[3]))
     for depth in range(shape[0]):
         taps = [
-            _taps(places, size, fill_value) for places, size in zip(positions_of(depth), sizes, strict=True)
+            _taps(positions, size, fill_value)
+            for positions, size in zip(positions_of(depth), sizes, strict=True)
         ]
         (d, wd, far_d), (h, wh, far_h), (w, ww, far_w) = taps
         total = np.zeros((shape[1], shape[2], array.shape[3]))
         for i, j, k in product(range(4), repeat=3):
             total += spline[d + i, h + j, w + k] * (wd[i] * wh[j] * ww[k])[..., None]
         total[far_d | far_h | far_w] = fill_value
-        made[depth] = total
-    return made
+        result[depth] = total
+    return result
 
 
 def _along_axes(
     spline: FloatArray, matrix: FloatArray, shape: Seq[int], sizes: Seq[int], fill_value: float | None
 ) -> FloatArray:
     """Sample on a grid with parallel axes, one axis after the other."""
-    made, beyond = spline, []
+    result, beyond = spline, []
     for axis in range(3):
-        places = matrix[axis, axis] * np.arange(shape[axis]) + matrix[axis, 3]
-        first, tap_weights, far = _taps(places, sizes[axis], fill_value)
+        positions = matrix[axis, axis] * np.arange(shape[axis]) + matrix[axis, 3]
+        first, tap_weights, far = _taps(positions, sizes[axis], fill_value)
         form = [-1 if a == axis else 1 for a in range(4)]
-        made = sum(
-            (np.take(made, first + n, axis=axis) * tap_weights[n].reshape(form) for n in range(1, 4)),
-            np.take(made, first, axis=axis) * tap_weights[0].reshape(form),
+        result = sum(
+            (np.take(result, first + n, axis=axis) * tap_weights[n].reshape(form) for n in range(1, 4)),
+            np.take(result, first, axis=axis) * tap_weights[0].reshape(form),
         )
         beyond.append(far)
     for axis, far in enumerate(beyond):
-        np.moveaxis(made, axis, 0)[far] = fill_value
-    return made
+        np.moveaxis(result, axis, 0)[far] = fill_value
+    return result
 
 
 def _taps(
-    places: FloatArray, size: int, fill_value: float | None
+    positions: FloatArray, size: int, fill_value: float | None
 ) -> tuple[IntArray, FloatArray, npt.NDArray[np.bool_]]:
     """Return the first of four coefficients for positions along an axis, their weights, and which are filled."""
     # the spline continues from the border into the fill value
     reach = 0 if fill_value is None else PAD - 3
-    inside = np.clip(places, -reach, size - 1.0 + reach)
+    inside = np.clip(positions, -reach, size - 1.0 + reach)
     cells = np.floor(inside)
-    far = (places != inside) & (fill_value is not None)
+    far = (positions != inside) & (fill_value is not None)
     return cells.astype(np.int64) + PAD - 1, np.moveaxis(weights(inside - cells), -1, 0), far

@@ -16,6 +16,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
+from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
@@ -23,6 +24,7 @@ from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.ops.volume.state import Grid
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
+from tests.support.emulated import EmulatedDevice, missing_compiler
 
 NAMES = sorted(
     name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.is_builtin
@@ -326,7 +328,7 @@ def test_positions_of_whole_volumes_through_fields_are_those_of_points(rng, ampl
     for name, value in (("_NEAR", history._NEAR), ("_BLOCK", 100), ("_MOST_STEPS", 2)):
         monkeypatch.setattr(history, name, value)
         found = history._inverse_positions([mapping], (9, 8, 7))
-        assert np.abs(found - judged).max() < 1e-3
+        assert np.abs(found - judged).max() < 5e-5
 
 
 def test_geometry_by_splines_is_taken_back_more_exactly(volume):
@@ -443,6 +445,51 @@ def test_integers_on_a_new_scale_become_float32(rng, op, dtype):
     marked = Chain(op)({"image": stored, "label": Labels(stored)})
     assert marked["label"].data.dtype == stored.dtype, "labels have no scale"
     assert np.array_equal(marked["label"].data, stored)
+
+
+SCALES = [
+    ops.ZScore(p=0.5, seed=1),
+    ops.Window(lo=0.0, hi=200.0, p=0.5, seed=1),
+    ops.PercentileRescale(p=0.5, seed=1),
+    ops.HistogramStandardize(p=0.5, seed=1),
+]
+
+
+@pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "device",
+    [
+        None,
+        pytest.param(
+            EmulatedDevice(),
+            marks=pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler()),
+        ),
+    ],
+    ids=["cpu", "kernel"],
+)
+def test_the_dtype_does_not_depend_on_the_draw(rng, op, device):
+    """Samples that a normalizing operator left unchanged stayed integers, beside others of float32."""
+    stored = (rng.random((32, 5, 6, 7)) * 200).astype(np.int16)
+    samples = [{"image": one, "other": one.astype(np.float64), "label": Labels(one)} for one in stored]
+    for chain in (Chain(op), Chain(op, op), Chain(op, ops.Flip3d(width=True), ops.Flip3d(width=True), op)):
+        found = chain(samples, **({} if device is None else {"backend": "cuda", "device": device}))
+        unchanged = [
+            not any(entry["drawn"]["acts"] for entry in one.history if entry["op"]["op"] == op.name)
+            for one in found
+        ]
+        assert 0 < sum(unchanged) < len(samples)
+        for one, before, same in zip(found, stored, unchanged, strict=True):
+            assert [one["image"].dtype, one["other"].dtype] == [np.float32, np.float64]
+            assert one["label"].data.dtype == np.int16
+            assert np.array_equal(one["image"], before) == same, "converted, not rescaled"
+            again = ops.replay(one.history, {"image": before})["image"]
+            assert again.dtype == np.float32
+            assert np.abs(again - one["image"]).max() < 1e-3
+    assert chain(np.stack(stored), layout="NDHW").dtype == np.float32, "one array of all samples"
+    kept = Chain(ops.ZScore(only="other", p=0.5, seed=1))(samples)
+    assert {one["image"].dtype.name for one in kept} == {"int16"}
+    assert "conversion to float32" in Chain(ops.ZScore(p=0.0)).explain(stored[0])
+    assert op.result_types((Type("images", "DHW", "int16"),))[0].dtype == "float32"
 
 
 def test_a_gradient_is_a_gaussian_and_all_channels_share_it(rng):
@@ -639,6 +686,25 @@ def test_one_nan_does_not_reach_every_voxel_through_the_frequencies(volume, op):
 def test_it_is_refused_by_name(volume, call, said):
     with pytest.raises(ParameterError, match=said):
         call(volume)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.Zoom3d(size=(100_000, 100_000, 100_000)),
+        ops.Zoom3d(size=(10_000_000,) * 3, p=0.5, seed=2),
+        ops.Pad3d(size=(100_000, 100_000, 100_000)),
+        ops.Resample3d(spacing_mm=0.001),
+    ],
+    ids=lambda op: op.name,
+)
+def test_a_result_larger_than_the_memory_is_refused_by_name(op):
+    said = (
+        rf"^{op.name}: a result of \d+ × \d+ × \d+ voxels \(\S+ GiB\); allowed: up to \S+ GiB, the memory of the"
+        " machine. Choose a smaller size"
+    )
+    with pytest.raises(ParameterError, match=said):
+        op([space(np.zeros((40, 40, 40, 1), np.float32))] * 8)
 
 
 def test_results_of_several_sizes_are_asked_for_as_a_list(rng):

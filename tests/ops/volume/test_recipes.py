@@ -177,6 +177,20 @@ def test_dictionary_transform_keeps_types_and_says_what_was_done(rng):
         transform({"seg": data["seg"], "id": 3})
 
 
+def test_the_dtypes_of_adapters_do_not_depend_on_the_draw(rng):
+    """A loader collates samples of one dtype, also where a window acts on half of them."""
+    torch = pytest.importorskip("torch")
+    chain = Chain(ops.Window(lo=0.0, hi=900.0, p=0.5, seed=1))
+    image = torch.from_numpy((rng.random((1, 8, 8, 8)) * 900).astype(np.int16))
+    dictionary, nnunet = recipes.DictionaryTransform(chain), recipes.NnunetTransform(chain)
+    for found in (
+        [dictionary({"image": image, "index": n})["image"] for n in range(16)],
+        [nnunet(image=image, index=n)["image"] for n in range(16)],
+    ):
+        assert {one.dtype for one in found} == {torch.float32}
+        assert 0 < sum(torch.equal(one, image.float()) for one in found) < 16
+
+
 @pytest.mark.peers
 def test_a_meta_tensor_of_monai_keeps_its_affine(rng):
     monai = pytest.importorskip("monai.data")

@@ -23,6 +23,7 @@ EDITS = {
     "the middle": [(1000, 5120, ONCE)],
     "the middle, between frames": [(500, 6000, ONCE)],
     "not the end": [(1000, 1024, ONCE)],
+    "not all of the last frame": [(1900, 1024, ONCE)],
     "nothing first": [(500, EMPTY, ONCE), (1920, 1024, ONCE)],
     "nothing first, then the middle": [(333, EMPTY, ONCE), (900, 7000, ONCE)],
     "the last frames": [(100, 20000, ONCE)],

@@ -8,6 +8,8 @@ import pytest
 import seqpipe
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
+from seqpipe.video.tables import fragments
+from seqpipe.video.tables.gate import Distrusted
 from tests.support import ffmpeg
 from tests.support.media import made
 
@@ -81,3 +83,35 @@ def test_far_away_fragments_are_read_together_where_a_table_names_them(fragmente
         np.testing.assert_array_equal(far[20:30].numpy(), here[20:30].numpy())
         assert far.stats()["requests"] <= 6
     assert index_of_tables(open_source(url)) is not None
+
+
+def offsets_of(data: bytes, kind: bytes) -> list[int]:
+    """Where the boxes of a kind begin that lie in no other."""
+    at, found = 0, []
+    while at < len(data):
+        if data[at + 4 : at + 8] == kind:
+            found.append(at)
+        at += int.from_bytes(data[at : at + 4], "big")
+    return found
+
+
+def test_the_tables_name_each_fragment(fragmented):
+    data = fragmented("h264_short_gops", "global sidx").read_bytes()
+    (first,) = offsets_of(data, b"sidx")
+    moofs = offsets_of(data, b"moof")
+    assert len(moofs) > 3
+    assert fragments._of_sidx(open_source(data), first) == moofs
+    data = fragmented("h264_short_gops", "from moof").read_bytes()
+    assert fragments._of_mfra(open_source(data)) == offsets_of(data, b"moof")
+
+
+def test_boxes_that_end_in_the_middle_or_are_too_large_are_refused():
+    def moofs(data: bytes, end: int):
+        return list(fragments._moofs(lambda count, at: data[at : at + count], 0, end))
+
+    whole = (16).to_bytes(4, "big") + b"moof" + bytes(8)
+    assert [at for at, _ in moofs(whole * 2, 32)] == [0, 16]
+    with pytest.raises(Distrusted, match="cut in the middle of a box"):
+        moofs(whole + bytes(4), 20)
+    with pytest.raises(Distrusted, match="its tables are too large"):
+        moofs((1 << 25).to_bytes(4, "big") + b"moof" + bytes(8), 1 << 26)

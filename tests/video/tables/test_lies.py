@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,6 +169,18 @@ def test_places_are_read_as_they_stand_in_the_file():
         check(tables, source.size())
         with pytest.raises(Distrusted, match="beyond the end"):
             check(tables, source.size() // 2)
+
+
+def test_packets_out_of_order_lie_beside_each_other():
+    source = open_source(made("h264"))
+    tables = _of_movie(source)
+    size = np.full_like(tables.size, 10)
+    swapped = tables.offset.copy()
+    swapped[[3, 4]] = swapped[[4, 3]]
+    check(replace(tables, size=size, offset=swapped), source.size())
+    swapped[3] = swapped[5] + 9
+    with pytest.raises(Distrusted, match="packets overlap"):
+        check(replace(tables, size=size, offset=swapped), source.size())
 
 
 def _of_movie(source):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,39 @@ def test_more_blocks_than_there_is_room_for_come_in_parts(room, monkeypatch):
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(a, b)
     assert matroska.read_tables(source, film).pts.tolist() == expected[0].tolist()
+
+
+def element(identity: bytes, *parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return identity + (len(body) | 0x4000).to_bytes(2, "big") + body
+
+
+def cluster(*groups: list[bytes]) -> bytes:
+    return element(
+        b"\x1f\x43\xb6\x75", element(b"\xe7", b"\x64"), *(element(b"\xa0", *parts) for parts in groups)
+    )
+
+
+@pytest.mark.parametrize("way", [matroska._by_c, matroska._by_python])
+def test_a_group_of_blocks_is_one_frame(way, tmp_path):
+    """FFmpeg writes groups only for frames with a duration or side data; other writers for all."""
+    header = matroska.read_header(open_source(made("h264_mkv")))
+    block, other, refers, lasts, adds = (
+        element(b"\xa1", bytes([header.track | 0x80]), b"\x00\x05\x00", b"picture"),
+        element(b"\xa1", bytes([header.track + 1 | 0x80]), b"\x00\x05\x00", b"sound"),
+        element(b"\xfb", b"\xff"),
+        element(b"\x9b", b"\x28"),
+        element(b"\x75\xa1"),
+    )
+
+    def read(*groups):
+        path = tmp_path / "groups.mkv"
+        path.write_bytes(cluster(*groups))
+        return way(open_source(path), replace(header, begin=0, end=path.stat().st_size))
+
+    pts, size, _, duration, key = read([block, lasts], [other], [refers, block], [other, adds])
+    assert (pts.tolist(), size.tolist()) == ([105, 105], [7, 7])
+    assert (duration.tolist(), key.tolist()) == ([40, -1], [1, 0])
+    for group in ([block, block], [block, adds]):
+        with pytest.raises(Distrusted, match="a frame has more than one block"):
+            read([block], group)

@@ -1,4 +1,4 @@
-"""pipeline_def: the decorator that turns functions which return nodes into functions which return pipelines."""
+"""``pipeline_def``: the decorator that turns functions which return nodes into functions which return pipelines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..errors import ParameterError
-from .rewrite import rewritten
-from .running import Pipeline
+from ...errors import ParameterError
+from ..rewrite import rewritten
+from .pipeline import Pipeline
 
 __all__ = ["do_not_convert", "pipeline_def"]
 
-_RESERVED: Final = tuple(name for name in inspect.signature(Pipeline.__init__).parameters if name != "self")
+_PIPELINE_ARGUMENTS: Final = tuple(
+    name for name in inspect.signature(Pipeline.__init__).parameters if name != "self"
+)
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,27 +40,35 @@ def pipeline_def(
     Raises:
         ParameterError: an argument does not exist.
     """
-    unknown = [name for name in options if name not in _RESERVED]
+    unknown = [name for name in options if name not in _PIPELINE_ARGUMENTS]
     if unknown:
         raise ParameterError(
-            f"there is no argument {unknown[0]!r}", source="pipeline_def", allowed=", ".join(_RESERVED)
+            f"there is no argument {unknown[0]!r}",
+            source="pipeline_def",
+            allowed=", ".join(_PIPELINE_ARGUMENTS),
         )
 
-    def decorated(function: Callable[..., Any]) -> Callable[..., Pipeline]:
-        taken = inspect.signature(function).parameters
+    def decorate(function: Callable[..., Any]) -> Callable[..., Pipeline]:
+        parameters = inspect.signature(function).parameters
 
         @functools.wraps(function)
         def create(*args: Any, **kwargs: Any) -> Pipeline:
             conditionals = kwargs.pop("enable_conditionals", enable_conditionals)
-            own = {name: value for name, value in kwargs.items() if name in _RESERVED}
-            rest = {name: value for name, value in kwargs.items() if name not in _RESERVED or name in taken}
-            pipe = Pipeline(**{**options, **own})
-            defined = rewritten(function) if conditionals else function
+            pipeline_arguments = {
+                name: value for name, value in kwargs.items() if name in _PIPELINE_ARGUMENTS
+            }
+            function_arguments = {
+                name: value
+                for name, value in kwargs.items()
+                if name not in _PIPELINE_ARGUMENTS or name in parameters
+            }
+            pipe = Pipeline(**{**options, **pipeline_arguments})
+            define = rewritten(function) if conditionals else function
             with pipe:
-                nodes = defined(*args, **rest)
+                nodes = define(*args, **function_arguments)
             pipe.set_outputs(nodes)
             return pipe
 
         return create
 
-    return decorated if fn is None else decorated(fn)
+    return decorate if fn is None else decorate(fn)

@@ -11,39 +11,39 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from ..array import on_gpu
-from ..core.whole_file import replacing
-from ..errors import ParameterError, SeqpipeError, StateError
-from ..ops import DataNode as NativeNode
-from ..pipeline import Graph
-from ..pipeline.executor import BatchResult, Executor
-from ..pipeline.external import Feed
-from ..pipeline.gathering import plan_gathering
-from ..pipeline.nodes import SourceNode
-from ..pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
-from ..pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
-from ..pipeline.value import Value, value_of
-from .data_node import DataNode, current, entered, left, node_of
-from .describe import all_nodes, dot_text, epoch_samples, reader_facts
-from .device import gpu_number
-from .facts import PipelineFacts
-from .tensors import TensorListCPU, TensorListGPU, tensor_list
-from .types import CPU_ONLY_DEVICE_ID, dtype_name
+from ...array import on_gpu
+from ...core.whole_file import replacing
+from ...errors import ParameterError, SeqpipeError, StateError
+from ...ops import DataNode as NativeNode
+from ...pipeline import Graph
+from ...pipeline.executor import BatchResult, Executor
+from ...pipeline.external import Feed
+from ...pipeline.gathering import plan_gathering
+from ...pipeline.nodes import SourceNode
+from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
+from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
+from ...pipeline.value import value_of
+from ..data_node import DataNode, current, node_of, pop_pipeline, push_pipeline
+from ..device import gpu_number
+from ..tensors import TensorListCPU, TensorListGPU, tensor_list
+from ..types import CPU_ONLY_DEVICE_ID, dtype_name
+from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
 
-__all__ = ["NotBuiltError", "Pipeline", "UnknownSourceError"]
+__all__ = ["NotBuiltError", "Pipeline"]
 
 
 class NotBuiltError(SeqpipeError, RuntimeError):
     """A method was called that the pipeline's state does not allow, such as before ``build()``."""
 
 
-class Pipeline(PipelineFacts):
+class Pipeline(PipelineDescription):
     """A graph of operators with its readers and sources; see ``nvidia.dali.Pipeline``.
 
     ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
     whole batches with its first samples. The number of threads, ``exec_*`` and the depth of the queue change the speed,
     but neither samples nor sampled parameters. Derived classes may use any names that DALI leaves free for their own
-    attributes, such as ``self.reader`` or ``self.gpu``.
+    attributes, such as ``self.reader`` or ``self.gpu``. Arguments that are not listed, such as ``set_affinity``, are
+    accepted without effect.
 
     Args:
         batch_size: maximum number of samples in a batch.
@@ -51,15 +51,14 @@ class Pipeline(PipelineFacts):
         device_id: number of the GPU; None for a pipeline on the CPU.
         seed: seed of operators without their own; None and -1 mean 0, so that all ranks agree.
         exec_pipelined: False disables reading ahead.
-        prefetch_queue_depth: number of batches to make ahead.
-        exec_async: with ``exec_pipelined``: whether to make batches ahead.
+        prefetch_queue_depth: number of batches to compute ahead.
+        exec_async: with ``exec_pipelined``: whether to compute batches ahead.
         py_num_workers: processes of each external source that is declared with ``parallel=True``.
         py_start_method: start method of these processes, "fork" or "spawn".
         enable_checkpointing: accepted without effect, as states can always be saved.
         checkpoint: a result of :meth:`checkpoint` to continue from.
         output_dtype: required dtype of outputs; one for all, or one for each.
         output_ndim: required number of axes of output samples; one for all, or one for each.
-        **accepted: arguments of DALI without effect here, such as ``set_affinity``.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -100,8 +99,8 @@ class Pipeline(PipelineFacts):
         depth = prefetch_queue_depth
         if isinstance(depth, dict):
             depth = max(depth.values(), default=2)
-        self._ahead = int(depth) if exec_pipelined and exec_async else 0
-        self._depth = prefetch_queue_depth
+        self._prefetch_count = int(depth) if exec_pipelined and exec_async else 0
+        self._queue_depth = prefetch_queue_depth
         self._checkpoint = checkpoint
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
         self.exec_pipelined, self.exec_async, self.exec_dynamic = (
@@ -114,19 +113,19 @@ class Pipeline(PipelineFacts):
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._counts: Counts[str] = Counts()
         self._outputs: tuple[DataNode, ...] = ()
-        self._names: dict[str, BatchSource] = {}
+        self._named_sources: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
-        self._gathered: tuple[str, ...] = ()
-        self._user = ""
+        self._gathering_notes: tuple[str, ...] = ()
+        self._caller = ""
         self.scope: Any = None
 
     def __enter__(self) -> Pipeline:
-        entered(self)
+        push_pipeline(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        left()
+        pop_pipeline()
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -161,11 +160,11 @@ class Pipeline(PipelineFacts):
         """
         if name is None:
             return
-        if name in self._names:
+        if name in self._named_sources:
             raise ParameterError(
                 f"two sources have the name {name!r}", source="Pipeline", allowed="different names"
             )
-        self._names[name] = source
+        self._named_sources[name] = source
 
     def define_graph(self) -> Any:
         """Return the output nodes; derived classes override it."""
@@ -180,13 +179,13 @@ class Pipeline(PipelineFacts):
         Raises:
             ParameterError: there is no output, or an output cannot be converted to a node.
         """
-        flat = tuple(
+        nodes = [
             one for output in outputs for one in (output if isinstance(output, (list, tuple)) else (output,))
-        )
-        if not flat or any(one is None for one in flat):
+        ]
+        if not nodes or any(one is None for one in nodes):
             raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._outputs = tuple(node_of(one) for one in flat)
+            self._outputs = tuple(map(node_of, nodes))
 
     @property
     def built(self) -> bool:
@@ -204,9 +203,9 @@ class Pipeline(PipelineFacts):
             return
         if type(self).define_graph is not Pipeline.define_graph:
             with self:
-                defined = self.define_graph()
-            if defined is not None:
-                self.set_outputs(defined)
+                outputs = self.define_graph()
+            if outputs is not None:
+                self.set_outputs(outputs)
         if not self._outputs:
             raise _no_output("Call set_outputs(…) in the with block, or return nodes from define_graph")
         graph = Graph(*self._outputs)
@@ -218,8 +217,8 @@ class Pipeline(PipelineFacts):
                 source.endless = True
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
-        self._gathered = plan_gathering(graph, self._ahead, self._device())
-        self._executor = Executor(sources, nodes, graph, self._ahead, setup, self._around())
+        self._gathering_notes = plan_gathering(graph, self._prefetch_count, self._gpu_of_nodes())
+        self._executor = Executor(sources, nodes, graph, self._prefetch_count, setup, self._device_context())
         if self._checkpoint:
             try:
                 state = json.loads(self._checkpoint)
@@ -231,19 +230,15 @@ class Pipeline(PipelineFacts):
                 ) from error
             load_state(self._executor, state, self.fingerprint)
 
-    def _device(self) -> int | None:
+    def _gpu_of_nodes(self) -> int | None:
         """Return the number of the GPU that some nodes run on; None if all run on the CPU."""
-        on_any = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
-        return self.gpu_index() if on_any else None
+        uses_gpu = any(getattr(node, "device", "cpu") == "gpu" for node in all_nodes(self._outputs))
+        return self.gpu_index() if uses_gpu else None
 
-    def _around(self) -> Callable[[], AbstractContextManager[Any]] | None:
-        number = self._device()
+    def _device_context(self) -> Callable[[], AbstractContextManager[Any]] | None:
+        """Return a function that selects the GPU of the nodes; None if all run on the CPU."""
+        number = self._gpu_of_nodes()
         return None if number is None else functools.partial(on_gpu, number)
-
-    @property
-    def output_labels(self) -> list[str]:
-        """Label of each output's node."""
-        return [node.label for node in self._outputs]
 
     @property
     def executor(self) -> Executor:
@@ -260,26 +255,26 @@ class Pipeline(PipelineFacts):
             )
         return self._executor
 
-    def drive(
-        self, user: str, reader: str | None = None, last_batch: PipelineLastBatch | None = None
+    def reserve_for(
+        self, caller: str, reader: str | None = None, last_batch: PipelineLastBatch | None = None
     ) -> None:
         """Reserve the pipeline for one caller: ``run()``, or an iterator.
 
         Args:
-            user: name of the caller, for messages.
+            caller: name of the caller, for messages.
             reader: the reader whose epochs end one by one; None for endless readers.
             last_batch: policy for the reader's incomplete last batch.
 
         Raises:
             NotBuiltError: another caller runs the pipeline.
         """
-        if self._user and self._user != user:
+        if self._caller and self._caller != caller:
             raise NotBuiltError(
-                f"the pipeline is run by {self._user}, and cannot be run by {user} as well",
+                f"the pipeline is run by {self._caller}, and cannot be run by {caller} as well",
                 source="Pipeline",
                 advice="Create a pipeline for each",
             )
-        self._user = user
+        self._caller = caller
         if reader is not None:
             source = self.source_of_reader(reader)
             source.endless, source.lockstep = False, True
@@ -293,20 +288,24 @@ class Pipeline(PipelineFacts):
         return batch
 
     def _check_outputs(self, result: BatchResult) -> None:
-        facts: tuple[tuple[str, Any, Callable[[Value], Any]], ...] = (
-            ("dtype", self._output_dtype, lambda value: value.dtype.name),
-            ("ndim", self._output_ndim, lambda value: value.ndim),
-        )
-        for what, wanted, read in facts:
-            if wanted is None:
-                continue
-            for number, (one, asked) in enumerate(zip(result.values, self._by_output(wanted), strict=True)):
-                expected = dtype_name(asked) if what == "dtype" and asked is not None else asked
-                if asked is not None and (found := read(value_of(one))) != expected:
+        """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``.
+
+        Raises:
+            ParameterError: an output differs from them.
+        """
+        if self._output_dtype is None and self._output_ndim is None:
+            return
+        for number, (result_value, dtype, ndim) in enumerate(
+            zip(result.values, self.output_dtype(), self.output_ndim(), strict=True)
+        ):
+            value = value_of(result_value)
+            dtype = None if dtype is None else dtype_name(dtype)
+            for key, actual, required in (("dtype", value.dtype.name, dtype), ("ndim", value.ndim, ndim)):
+                if required is not None and actual != required:
                     raise ParameterError(
-                        f"output {number} has the {what} {found}",
+                        f"output {number} has the {key} {actual}",
                         source="Pipeline",
-                        allowed=f"{expected} (output_{what})",
+                        allowed=f"{required} (output_{key})",
                     )
 
     def run(self, cuda_stream: Any = None, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
@@ -321,7 +320,7 @@ class Pipeline(PipelineFacts):
             Exception: the error of this batch; the next call returns the batch after it.
         """
         self.build()
-        self.drive("run()")
+        self.reserve_for("run()")
         if inputs and self.executor.pending_batches:
             raise NotBuiltError(
                 "run() has inputs while batches are pending",
@@ -344,7 +343,7 @@ class Pipeline(PipelineFacts):
             NotBuiltError: the pipeline is not built.
         """
         executor = self.executor
-        self.drive("run()")
+        self.reserve_for("run()")
         executor.fill(executor.pending_batches + 1)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
@@ -369,7 +368,7 @@ class Pipeline(PipelineFacts):
         data_node: Any,
         data: Any,
         layout: str | None = None,
-        cuda_stream: Any = None,  # noqa: ARG002  arrays on a GPU are taken in order of the default stream
+        cuda_stream: Any = None,  # noqa: ARG002  read in the order of the default stream
         use_copy_kernel: bool = False,  # noqa: ARG002  of DALI's own memory
     ) -> None:
         """Append a batch to the queue of an external source without its own data.
@@ -389,51 +388,22 @@ class Pipeline(PipelineFacts):
         executor = self.executor
         name = data_node
         if isinstance(data_node, NativeNode):
-            fed = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
-            if fed is None or not isinstance(fed.source, Feed):
+            node = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
+            if node is None or not isinstance(node.source, Feed):
                 raise ParameterError(
                     f"{data_node} is not an external source without its own data", source="feed_input"
                 )
-            if fed.source not in executor.sources:
+            if node.source not in executor.sources:
                 return  # no output depends on it
-            fed.source.feed(data, layout)
+            node.source.feed(data, layout)
             return
-        if name in self._names and self._names[name] not in executor.sources:
+        if name in self._named_sources and self._named_sources[name] not in executor.sources:
             return
         try:
             feed = feed_of(executor.sources, name)
         except ParameterError as error:
             raise UnknownSourceError(error.fact, source="feed_input", allowed=error.allowed) from None
         feed.feed(data, layout)
-
-    def source_of_reader(self, name: str | None) -> Indexed:
-        """Return a reader by its name; for None the only reader.
-
-        Raises:
-            KeyError: the reader does not exist.
-        """
-        readers = {key: source for key, source in self._names.items() if isinstance(source, Indexed)}
-        if name is None and len(readers) == 1:
-            return next(iter(readers.values()))
-        if name not in readers:
-            raise UnknownSourceError(
-                f"there is no reader {name!r}",
-                source="Pipeline",
-                allowed=", ".join(map(repr, readers)) or "none: no reader was given a name=",
-            )
-        return readers[name]
-
-    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """Return the metadata of a reader, or of all readers by their names."""
-        if name is None:
-            return {key: reader_facts(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return reader_facts(self.source_of_reader(name))
-
-    def epoch_size(self, name: str | None = None) -> Any:
-        """Return the number of samples of an epoch over all shards, of a reader, or of all readers by their names."""
-        if name is None:
-            return {key: epoch_samples(one) for key, one in self._names.items() if isinstance(one, Indexed)}
-        return epoch_samples(self.source_of_reader(name))
 
     @property
     def restarts(self) -> bool:
@@ -505,7 +475,7 @@ class Pipeline(PipelineFacts):
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph in Graphviz's DOT language, atomically."""
         self.build()
-        _write(filename, dot_text(self._outputs, self._gathered))
+        _write(filename, dot_text(self._outputs, self._gathering_notes))
 
     def start_py_workers(self) -> None:
         """Do nothing: workers start when they are needed."""
@@ -537,10 +507,6 @@ class Pipeline(PipelineFacts):
         """Cancel pending batches, and stop the threads and the readers."""
         if self._executor is not None:
             self._executor.close()
-
-
-class UnknownSourceError(ParameterError, KeyError):
-    """No reader or source has the given name."""
 
 
 def _not_serializable(method: str) -> ParameterError:
