@@ -80,7 +80,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
     exact = options.get("interp_type") == "nearest"
 
     def pass_of(image: Array, axes: list[int], layout: str, keeps: int | None = None) -> Array:
-        """Resample two axes, or one beside an axis that keeps its length."""
+        """Resample two axes, or one axis followed by an axis that keeps its length."""
         outs = [sides[axis] for axis in axes]
         starts = [shape[axis] / 2 - sides[axis] / scales[axis] / 2 for axis in axes]
         ends = [shape[axis] / 2 + sides[axis] / scales[axis] / 2 for axis in axes]
