@@ -18,6 +18,7 @@ from .operators import (
     random_numbers,
     segmentation,
     sources,
+    volumes,
     windows,
 )
 from .operators.displacement import displaced, sphere, water
@@ -135,6 +136,7 @@ _LIST: Final = (
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=decoders.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
     Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("laplacian", build=volumes.laplacian),
     Row("lookup_table", build=arrays.lookup_table),
     Row("mel_filter_bank", why=_OTHER_DATA),
     Row("mfcc", why=_OTHER_DATA),

@@ -7,6 +7,7 @@ import io
 import cv2
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from seqpipe.dali import auto_aug, fn, math, ops, pipeline_def, types
 from seqpipe.dali.table import ROWS, known_names, row_of
@@ -401,3 +402,36 @@ def test_composed_operators_act_one_after_the_other():
 def test_constants_with_a_shape():
     assert types.Constant([1, 2, 3, 4], shape=[2, 2]).value.tolist() == [[1, 2], [3, 4]]
     assert types.ScalarConstant(5, shape=3).value.tolist() == [5, 5, 5]
+
+
+def test_filters_of_sizes_that_shrink_and_grow():
+    def resized(**options):
+        return lambda: fn.resize(
+            fn.external_source(lambda: np.zeros((1, 8, 8, 3), np.uint8), layout="HWC"), **options
+        )
+
+    nearest = {"min_filter": types.INTERP_NN}
+    assert run(resized(size=[4, 8], **nearest))[0][0].shape() == [(4, 8, 3)]
+    with pytest.raises(
+        ParameterError, match=r"min_filter and mag_filter differ, .* \(8, 8, 3\) becomes \(4, 9, 3\)"
+    ):
+        run(resized(size=[4, 9], **nearest))
+    with pytest.raises(ParameterError, match=r"min_filter and mag_filter differ, and roi_start is given"):
+        run(resized(size=[4, 4], roi_start=[0, 0], roi_end=[4, 4], **nearest))
+
+
+def test_windows_of_the_laplacian_by_axis():
+    volume = np.random.default_rng(5).integers(0, 255, (1, 6, 8, 9, 1)).astype(np.float32)
+
+    def edges(**options):
+        return lambda: fn.laplacian(fn.external_source(lambda: volume, layout="DHWC"), **options)
+
+    found = run(edges(smoothing_size=[1, 1, 1]))[0][0].at(0)[..., 0]
+    expected = sum(
+        ndimage.convolve1d(volume[0, ..., 0], [1, -2, 1], axis, mode="mirror") for axis in range(3)
+    )
+    assert np.allclose(found, expected, atol=1e-3)
+    with pytest.raises(
+        ParameterError, match=r"window_size has 2 values; allowed: one value, or 3: for D, H, W"
+    ):
+        run(edges(window_size=[3, 5]))

@@ -93,8 +93,8 @@ def constant(call: DaliCall) -> DataNode:
         array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
     from ..types import Constant
 
-    made = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
-    return made.gpu() if call.device == "gpu" else made
+    result = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
+    return result.gpu() if call.device == "gpu" else result
 
 
 def full(value: float | None) -> Callable[[DaliCall], DataNode]:
@@ -200,7 +200,7 @@ def transpose(call: DaliCall) -> DataNode:
 
 
 def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
-    """Return the numbers of axes given by letters or numbers.
+    """Return the numbers of axes from letters or numbers; negative ones count from the end.
 
     Raises:
         ParameterError: the layout lacks an axis.
@@ -422,7 +422,7 @@ def element_extract(call: DaliCall) -> Any:
             for shape in value.shapes():
                 if not -shape[0] <= place < shape[0]:
                     raise ParameterError(
-                        f"element_map has {place}, of sequences with {shape[0]} frames",
+                        f"element_map has {place}, for sequences of {shape[0]} frames",
                         source="fn.element_extract",
                         allowed=f"{-shape[0]} to {shape[0] - 1}",
                     )
@@ -431,8 +431,8 @@ def element_extract(call: DaliCall) -> Any:
             return tuple(value.with_data(value.data[:, place], letters) for place in elements)
         return tuple(value.with_data([part[place] for part in value], letters) for place in elements)
 
-    made = outputs_of(call.node(compute, summary=str(elements)), len(elements))
-    return made[0] if len(made) == 1 else made
+    result = outputs_of(call.node(compute, summary=str(elements)), len(elements))
+    return result[0] if len(result) == 1 else result
 
 
 def lookup_table(call: DaliCall) -> DataNode:
@@ -475,21 +475,21 @@ def coord_transform(call: DaliCall) -> DataNode:
     }
 
     def compute(values: list[Value], _: Run) -> Value:
-        made = []
+        result = []
         for n, points in enumerate(values[0]):
-            given = {
+            arguments = {
                 name: np.asarray(one[n], np.float64) for name, one in zip(nodes, values[1:], strict=True)
             }
             size = points.shape[-1]
-            matrix, added = given.get("M"), given.get("T", 0.0)
-            if "MT" in given:
-                both = given["MT"].reshape(-1, size + 1)
+            matrix, added = arguments.get("M"), arguments.get("T", 0.0)
+            if "MT" in arguments:
+                both = arguments["MT"].reshape(-1, size + 1)
                 matrix, added = both[:, :-1], both[:, -1]
             elif matrix is not None:
                 matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
             xp = namespace(points)
             moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
-            made.append(cast_array(moved + xp.asarray(added), kind))
-        return Value.of(made, values[0].layout, values[0].sources)
+            result.append(cast_array(moved + xp.asarray(added), kind))
+        return Value.of(result, values[0].layout, values[0].sources)
 
     return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")

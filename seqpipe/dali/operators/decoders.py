@@ -156,12 +156,12 @@ def decode_video(call: DaliCall) -> DataNode:
     ``start_frame``, ``end_frame``, ``sequence_length``, ``stride`` and ``frames`` may be nodes.
     """
     names = ("start_frame", "end_frame", "sequence_length", "stride", "frames")
-    given = {name: value for name in names if (value := call.take(name)) is not None}
+    arguments = {name: value for name in names if (value := call.take(name)) is not None}
     mode, fill = call.take("pad_mode", "constant"), np.atleast_1d(call.take("fill_value", 0))
     call.done()
-    if "end_frame" in given and "sequence_length" in given:
+    if "end_frame" in arguments and "sequence_length" in arguments:
         raise call.wrong("end_frame and sequence_length are given", allowed="one of both, or none")
-    if "frames" in given and len(given) > 1:
+    if "frames" in arguments and len(arguments) > 1:
         raise call.wrong("frames is given, and a range of frames", allowed="one of both")
     mode = BORDERS.get(mode, mode)
     if mode not in ("none", "constant", "edge", "reflect", "symmetric"):
@@ -171,7 +171,7 @@ def decode_video(call: DaliCall) -> DataNode:
     def one(data: Array, source: str, _: Run, __: int, *numbers: Array) -> Array:
         from ...video.reader import VideoReader
 
-        settings = {name: np.ravel(number) for name, number in zip(given, numbers, strict=True)}
+        settings = {name: np.ravel(number) for name, number in zip(arguments, numbers, strict=True)}
         with VideoReader(np.ascontiguousarray(data).tobytes()) as video:
             wanted = _frame_numbers(settings, len(video))
             inside = wanted < len(video)
@@ -196,7 +196,9 @@ def decode_video(call: DaliCall) -> DataNode:
             numbers_of = source_indices(0, int(wanted.max()) + 1, len(video), mode)
             return video.frames(numbers_of[wanted].tolist()).numpy()
 
-    return _decoded(call, one, "FHWC", f"{mode} {fill}", *(node_of(value).cpu() for value in given.values()))
+    return _decoded(
+        call, one, "FHWC", f"{mode} {fill}", *(node_of(value).cpu() for value in arguments.values())
+    )
 
 
 def _frame_numbers(settings: Mapping[str, Array], count: int) -> IntArray:

@@ -46,7 +46,7 @@ def sphere(height: int, width: int, _: Mapping[str, float]) -> _Places:
 def displaced(
     places: Callable[[int, int, Mapping[str, float]], _Places], names: tuple[str, ...] = ()
 ) -> Callable[[DaliCall], DataNode]:
-    """Return the builder of an operator that takes pixels from other places.
+    """Return the builder of an operator that moves pixels.
 
     Args:
         places: returns the column and the row that each pixel is taken from, of height, width and options.
@@ -82,7 +82,7 @@ def displaced(
 
 
 def _sampled(part: Array, places: _Places, linear: bool, fill: float) -> Array:
-    """Return images ``(…, H, W, C)`` with pixels from other places, ``fill`` outside; centers are at halves."""
+    """Return images ``(…, H, W, C)`` with displaced pixels, ``fill`` outside; pixel centers are at n + 0.5."""
     xp = namespace(part)
     height, width = part.shape[-3:-1]
     x, y = (xp.asarray(one) for one in places)

@@ -25,7 +25,7 @@ def python_function(call: DaliCall) -> Any:
     call.done()
     each = [layouts] * max(count, 1) if layouts is None or isinstance(layouts, str) else list(layouts)
 
-    def given(found: Any, what: str) -> tuple[Any, ...]:
+    def outputs(found: Any, what: str) -> tuple[Any, ...]:
         if count == 1 and not isinstance(found, tuple):
             return (found,)
         if not isinstance(found, (tuple, list)) or len(found) != count:
@@ -38,19 +38,19 @@ def python_function(call: DaliCall) -> Any:
     def compute(values: list[Value], run: Run) -> Any:
         name = getattr(function, "__name__", "the function")
         if whole:
-            columns = given(function(*(list(value.data) for value in values)), name)
+            columns = outputs(function(*(list(value.data) for value in values)), name)
             parts = [list(column) for column in columns]
         else:
             rows = [
-                given(function(*row), name)
+                outputs(function(*row), name)
                 for row in (zip(*values, strict=True) if values else [()] * len(run.index))
             ]
             parts = [list(column) for column in zip(*rows, strict=True)]
-        made = tuple(
+        result = tuple(
             Value.of([one if hasattr(one, "dtype") else np.asarray(one) for one in column], each[n] or "")
             for n, column in enumerate(parts)
         )
-        return made if count != 1 else made[0]
+        return result if count != 1 else result[0]
 
     node = call.node(compute, summary=getattr(function, "__qualname__", repr(type(function))))
     return node if count == 1 else outputs_of(node, count)
@@ -69,9 +69,10 @@ def torch_function(call: DaliCall) -> Any:
             return type(found)(back(one) for one in found)
         return to_numpy(found)
 
-    def converted(*given: Any) -> Any:
+    def converted(*arguments: Any) -> Any:
         tensors = [
-            [to_torch(one) for one in part] if isinstance(part, list) else to_torch(part) for part in given
+            [to_torch(one) for one in part] if isinstance(part, list) else to_torch(part)
+            for part in arguments
         ]
         return back(function(*tensors))
 
@@ -95,8 +96,8 @@ def dlpack_function(call: DaliCall) -> Any:
             return type(found)(back(one) for one in found)
         return np.from_dlpack(found if hasattr(found, "__dlpack__") else _Capsule(found))
 
-    def converted(*given: Any) -> Any:
-        capsules = [[capsule(a) for a in one] if isinstance(one, list) else capsule(one) for one in given]
+    def converted(*arguments: Any) -> Any:
+        capsules = [[capsule(a) for a in one] if isinstance(one, list) else capsule(one) for one in arguments]
         return back(function(*capsules))
 
     call.inputs = [one.cpu() for one in call.inputs]

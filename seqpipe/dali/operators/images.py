@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
-from ..types import Constant, dtype_name
+from ..types import Constant, DALIInterpType, dtype_name
 from .arrays import axes_of
 from .volumes import blurred, resized
 from .windows import crop_window, fill_levels, window_sides
@@ -56,38 +57,64 @@ def resize(call: DaliCall) -> Any:
         if len(sides) == 2 and min(sides) > 0:
             call.args["size"] = tuple(round(side) for side in sides)
         elif len(sides) == 2:
-            given = {"resize_y": sides[0], "resize_x": sides[1]}
-            call.args |= {name: side for name, side in given.items() if side > 0}
+            options = {"resize_y": sides[0], "resize_x": sides[1]}
+            call.args |= {name: side for name, side in options.items() if side > 0}
     for name in ("resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer"):
         if isinstance(call.args.get(name), (int, float)) and not call.args[name]:
             call.args.pop(name)
-    _choose_filter(call)
+    filters = _filters_of(call)
     saves = bool(call.take("save_attrs", False))
     if isinstance(call.args.get("max_size"), (list, tuple)):
         call.args["max_size"] = int(min(call.args["max_size"]))
-    made = _resized_node(call, size)
+    calls = [replace(call, args={**call.args, "interp_type": one}) for one in filters]
+    results = [_resized_node(one, size) for one in calls]
+    result = results[0]
+    if len(results) > 1:
+        result = DataNode("filter", [call.input(), *results], _by_direction, device=result.device)
     if mirrored:
-        made = DataNode("mirror", [made], partial(_mirrored, mirrored), device=made.device, summary=mirrored)
-    return (made, DataNode("sizes", [call.input()], _sizes)) if saves else made
+        result = DataNode(
+            "mirror", [result], partial(_mirrored, mirrored), device=result.device, summary=mirrored
+        )
+    return (result, DataNode("sizes", [call.input()], _sizes)) if saves else result
 
 
-def _choose_filter(call: DaliCall) -> None:
-    """Replace ``min_filter`` and ``mag_filter`` by ``interp_type``.
+def _filters_of(call: DaliCall) -> list[Any]:
+    """Return the filters for smaller and for larger results: one if both give the same result."""
+    general = call.take("interp_type", DALIInterpType.INTERP_LINEAR)
+    pair = [call.take("min_filter", general), call.take("mag_filter", general)]
+    antialiased = call.args.get("antialias") in (None, True)
+    # antialiased linear interpolation is the triangular filter
+    same = {DALIInterpType.INTERP_TRIANGULAR: DALIInterpType.INTERP_LINEAR} if antialiased else {}
+    if same.get(pair[0], pair[0]) == same.get(pair[1], pair[1]):
+        return pair[:1]
+    if call.args.get("roi_start") is not None:
+        raise call.wrong("min_filter and mag_filter differ, and roi_start is given", allowed="interp_type")
+    return pair
+
+
+def _by_direction(values: list[Value], _: Run) -> Value:
+    """Return for each sample the smaller or the larger result, by the sizes of the sample and of its results.
 
     Raises:
-        ParameterError: they differ.
+        ParameterError: one axis of a sample shrinks and another grows.
     """
-    smaller, larger = call.take("min_filter"), call.take("mag_filter")
-    if smaller is not None and larger is not None and smaller != larger:
-        raise call.wrong(
-            "min_filter and mag_filter differ", allowed="one filter for both directions: interp_type"
-        )
-    if smaller is not None or larger is not None:
-        call.args["interp_type"] = larger if smaller is None else smaller
+    source, *results = values
+    axes = [axis for axis, letter in enumerate(results[0].layout) if letter in "DHW"]
+    parts = []
+    for before, *found in zip(source, *results, strict=True):
+        changes = [found[0].shape[axis] - before.shape[axis] for axis in axes]
+        if min(changes) < 0 < max(changes):
+            raise ParameterError(
+                f"min_filter and mag_filter differ, and a sample of shape {before.shape} becomes {found[0].shape}",
+                source="fn.resize",
+                allowed="one filter (interp_type) where one axis shrinks and another grows",
+            )
+        parts.append(found[max(changes) > 0])
+    return Value.of(parts, results[0].layout, results[0].sources)
 
 
 def _resized_node(call: DaliCall, size: Any) -> DataNode:
-    """Return the node of ``fn.resize`` for images or volumes, or for volumes alone if a size of slices is given."""
+    """Return the node of ``fn.resize`` for images or volumes, or of volumes only if the size has slices."""
     depth = call.take("resize_z")
 
     def volumes(value: Value, settings: Mapping[str, Any]) -> Value | None:
@@ -113,11 +140,11 @@ def _resized_node(call: DaliCall, size: Any) -> DataNode:
         "roi_start",
         "subpixel_scale",
     )
-    given = {"resize_z": depth, **{name: call.take(name) for name in names}}
+    options = {"resize_z": depth, **{name: call.take(name) for name in names}}
     call.done()
-    nodes = {name: node_of(one).cpu() for name, one in given.items() if isinstance(one, NativeNode)}
+    nodes = {name: node_of(one).cpu() for name, one in options.items() if isinstance(one, NativeNode)}
     constants = {
-        name: plain(name, one) for name, one in given.items() if name not in nodes and one is not None
+        name: plain(name, one) for name, one in options.items() if name not in nodes and one is not None
     }
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -180,13 +207,13 @@ def crop_mirror_normalize(call: DaliCall) -> DataNode:
     layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
     moved = bool({*"FD"} & {*layout[1:]})  # frames or slices are not the first axis
     call.args["output_layout"] = "HWC" if moved else layout.lstrip("FD") or None
-    made: DataNode = native(call)
+    result: DataNode = native(call)
     if padded:
-        made = DataNode("channels", [made], lambda v, _: _channels(v[0], fill), device=made.device)
+        result = DataNode("channels", [result], lambda v, _: _channels(v[0], fill), device=result.device)
     if not moved:
-        return made
+        return result
     return DataNode(
-        "transpose", [made], lambda v, _: _ordered(v[0], layout), device=made.device, summary=layout
+        "transpose", [result], lambda v, _: _ordered(v[0], layout), device=result.device, summary=layout
     )
 
 
@@ -229,8 +256,8 @@ def resize_crop_mirror(call: DaliCall) -> Any:
     if isinstance(mirror, NativeNode) or mirror not in (2, 3):
         return resize(call)
     call.args["mirror"] = bool(mirror & 1)
-    made = resize(call)
-    return DataNode("mirror", [made], partial(_mirrored, "H"), device=made.device, summary="H")
+    result = resize(call)
+    return DataNode("mirror", [result], partial(_mirrored, "H"), device=result.device, summary="H")
 
 
 def erase(call: DaliCall) -> DataNode:
@@ -287,9 +314,9 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 def flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     backwards = call.take("depthwise", 0)
-    made: DataNode = native(call)
+    result: DataNode = native(call)
     if not isinstance(backwards, NativeNode) and not backwards:
-        return made
+        return result
 
     def compute(values: list[Value], _: Run) -> Value:
         value, axis = values[0], values[0].layout.find("D")
@@ -301,8 +328,8 @@ def flip(call: DaliCall) -> DataNode:
         ]
         return Value.of(parts, value.layout, value.sources)
 
-    nodes = [made, node_of(backwards).cpu()]
-    return DataNode("flip", nodes, compute, device=made.device, summary="depthwise")
+    nodes = [result, node_of(backwards).cpu()]
+    return DataNode("flip", nodes, compute, device=result.device, summary="depthwise")
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:
@@ -332,19 +359,19 @@ def filtered(call: DaliCall) -> DataNode:
         raise call.wrong("the kernel is missing", allowed="fn.experimental.filter(images, kernel)")
     cls: Any = REGISTRY["filter"]
     check_known(call, *(parameter.name for parameter in cls.parameters))
-    given = {
+    options = {
         name: plain(name, value.value if isinstance(value, Constant) else value)
         for name, value in call.args.items()
         if value is not None and name not in call.row.accept
     }
-    if isinstance(given.get("fill_value"), NativeNode):
+    if isinstance(options.get("fill_value"), NativeNode):
         raise call.wrong("fill_value is a node", allowed="a number")
     fixed = (
         None
         if isinstance(kernel, NativeNode)
         else _kernel(kernel.value if isinstance(kernel, Constant) else kernel)
     )
-    whole = None if fixed is None else cls(kernel=fixed, **given)
+    whole = None if fixed is None else cls(kernel=fixed, **options)
     nodes = [node_of(kernel).cpu()] if fixed is None else []
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -352,7 +379,7 @@ def filtered(call: DaliCall) -> DataNode:
         layout = value.layout or IMAGE_LAYOUTS[value.ndim]
         parts = []
         for n, part in enumerate(value):
-            op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **given)
+            op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **options)
             found, (rows, columns) = op(part, layout=layout), np.shape(op.kernel)
             if mode == "valid":
                 top, left = rows // 2, columns // 2
@@ -363,7 +390,7 @@ def filtered(call: DaliCall) -> DataNode:
             parts.append(found)
         return Value.of(parts, layout, value.sources)
 
-    return call.node(compute, *nodes, summary=f"{mode} {given} {fixed}")
+    return call.node(compute, *nodes, summary=f"{mode} {options} {fixed}")
 
 
 def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
@@ -372,16 +399,16 @@ def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
 
 def normalize(call: DaliCall) -> DataNode:
     """``fn.normalize``: also with nodes, or arrays that broadcast over the axes, as mean and stddev."""
-    given = {name: call.args.get(name) for name in ("mean", "stddev")}
-    for name, value in given.items():
+    options = {name: call.args.get(name) for name in ("mean", "stddev")}
+    for name, value in options.items():
         array = value.value if isinstance(value, Constant) else value
         if isinstance(array, (np.ndarray, list, tuple)) and np.size(array) in (1, np.shape(array)[-1]):
-            given[name] = call.args[name] = tuple(np.ravel(array).tolist())
-    if not any(isinstance(one, (NativeNode, np.ndarray)) for one in given.values()):
+            options[name] = call.args[name] = tuple(np.ravel(array).tolist())
+    if not any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values()):
         return native(call)  # type: ignore[no-any-return]
     if call.take("batch", False):
         raise call.wrong("batch=True, with mean or stddev as arrays", allowed="numbers, or batch=False")
-    mean, spread = (call.take(name) for name in given)
+    mean, spread = (call.take(name) for name in options)
     kind, axes, names = dtype_name(call.take("dtype", "float32")), call.take("axes"), call.take("axis_names")
     scale, shift = float(call.take("scale", 1.0)), float(call.take("shift", 0.0))
     epsilon, ddof = float(call.take("epsilon", 0.0)), int(call.take("ddof", 0))
@@ -419,10 +446,10 @@ def grid_mask(call: DaliCall) -> DataNode:
     The grid is shifted by pixels, and turned by ``angle`` in radians; each argument may be a node with a number for
     each sample.
     """
-    given = {name: call.take(name, default) for name, default in _GRID.items()}
+    options = {name: call.take(name, default) for name, default in _GRID.items()}
     call.done()
-    nodes = {name: node_of(one).cpu() for name, one in given.items() if isinstance(one, NativeNode)}
-    numbers = {name: float(one) for name, one in given.items() if name not in nodes}
+    nodes = {name: node_of(one).cpu() for name, one in options.items() if isinstance(one, NativeNode)}
+    numbers = {name: float(one) for name, one in options.items() if name not in nodes}
 
     def compute(values: list[Value], _: Run) -> Value:
         value, *drawn = values
@@ -464,13 +491,13 @@ def multi_paste(call: DaliCall) -> DataNode:
     if sides is None:
         raise call.wrong("output_size is missing", allowed="(height, width)")
     kind = call.take("dtype")
-    given = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
+    options = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
     shares = {name: call.take(f"{name}_rel") for name in ("in_anchors", "shapes", "out_anchors")}
     call.done()
     if any(shares.values()):
-        raise call.wrong("places relative to sides", allowed="places in pixels")
+        raise call.wrong("positions or shapes are relative", allowed="positions and shapes in pixels")
     nodes = {
-        name: node_of(value).cpu() for name, value in {"sides": sides, **given}.items() if value is not None
+        name: node_of(value).cpu() for name, value in {"sides": sides, **options}.items() if value is not None
     }
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -479,8 +506,8 @@ def multi_paste(call: DaliCall) -> DataNode:
         for number in range(len(images)):
             rows = {name: np.asarray(one[number]) for name, one in settings.items()}
             parts.append(_pasted(images, number, rows))
-        made = Value.of(parts, images.layout or "HWC")
-        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
+        result = Value.of(parts, images.layout or "HWC")
+        return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
 
     return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
 

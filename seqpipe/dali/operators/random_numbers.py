@@ -28,10 +28,10 @@ __all__ = [
 
 
 def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
-    """``fn.random.*``: a number for each sample, or an array of a given shape and dtype."""
+    """``fn.random.*``: a number for each sample, or an array of ``shape`` and ``dtype``."""
 
     def build(call: DaliCall) -> DataNode:
-        shape, made = call.take("shape"), dtype_name(call.take("dtype", kind))
+        shape, result = call.take("shape"), dtype_name(call.take("dtype", kind))
         wide = None if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
         like = bool(call.inputs)
         settings, target, scale = _random_settings(call, name)
@@ -51,12 +51,12 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
             if nodes:
                 found = _stretched(found, name, values[1 if like else 0 :])
             return (
-                found.each(lambda part: cast_array(part, made))
+                found.each(lambda part: cast_array(part, result))
                 if not found.dense
-                else found.with_data(cast_array(found.data, made))
+                else found.with_data(cast_array(found.data, result))
             )
 
-        summary = f"{settings} {op.seed} {wide} {made}"
+        summary = f"{settings} {op.seed} {wide} {result}"
         return call.node(compute, *nodes, summary=summary, inputs=call.inputs[:1])
 
     return build
@@ -183,16 +183,16 @@ def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) ->
 
 def roi_random_crop(call: DaliCall) -> DataNode:
     """``fn.roi_random_crop``: start of a window that contains a region, or lies within a larger region."""
-    given = {
+    arguments = {
         name: call.take(name) for name in ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")
     }
-    if given["crop_shape"] is None or given["roi_start"] is None:
+    if arguments["crop_shape"] is None or arguments["roi_start"] is None:
         raise call.wrong("crop_shape or roi_start is missing")
-    if (given["roi_end"] is None) == (given["roi_shape"] is None):
+    if (arguments["roi_end"] is None) == (arguments["roi_shape"] is None):
         raise call.wrong("the end of the region is not clear", allowed="roi_end or roi_shape")
     seed, data = call.drawing_seed, call.inputs[:1]
     call.done()
-    nodes = {name: node_of(one).cpu() for name, one in given.items() if one is not None}
+    nodes = {name: node_of(one).cpu() for name, one in arguments.items() if one is not None}
 
     def compute(values: list[Value], run: Run) -> Value:
         settings = dict(zip(nodes, values[len(data) :], strict=True))
@@ -230,9 +230,11 @@ def batch_permutation(call: DaliCall) -> DataNode:
             found = rng.integers(0, count - moving, count)
             return Value(
                 (found + (moving & (found >= own))).astype(np.int32)
-            )  # its own number is passed over
+            )  # skips the sample's own number
         found = rng.permutation(count)
-        while moving and (found == own).any():  # as a third of all permutations are such, few are drawn
+        while (
+            moving and (found == own).any()
+        ):  # about a third of all permutations have no fixed point, so few attempts are needed
             found = rng.permutation(count)
         return Value(found.astype(np.int32))
 

@@ -63,14 +63,14 @@ def random_object_bbox(call: DaliCall) -> Any:
     if form not in ("anchor_shape", "start_end", "box"):
         raise call.wrong(f"format={form!r}", allowed="'anchor_shape', 'start_end', 'box'")
     names = ("foreground_prob", "classes", "class_weights", "background", "threshold")
-    given = {name: value for name in names if (value := call.take(name)) is not None}
+    arguments = {name: value for name in names if (value := call.take(name)) is not None}
     ignores, classed = bool(call.take("ignore_class", False)), bool(call.take("output_class", False))
     largest, seed = call.take("k_largest"), call.drawing_seed
     call.take("cache_objects")
     call.done()
-    if ignores and (classed or {"classes", "class_weights"} & given.keys()):
+    if ignores and (classed or {"classes", "class_weights"} & arguments.keys()):
         raise call.wrong("ignore_class with classes, class_weights or output_class", allowed="one of both")
-    nodes = {name: node_of(value).cpu() for name, value in given.items()}
+    nodes = {name: node_of(value).cpu() for name, value in arguments.items()}
 
     def one(labels: npt.NDArray[Any], settings: Mapping[str, Any], rng: Any) -> list[npt.NDArray[np.int32]]:
         found, label = _random_object(labels, settings, rng, ignores, largest)
@@ -93,8 +93,8 @@ def random_object_bbox(call: DaliCall) -> Any:
 
     count = 2 - (form == "box") + classed
     call.inputs = [call.input().cpu(), *nodes.values()]
-    made = several(call, compute, count, f"{form} {seed}")
-    return made[0] if count == 1 else made
+    result = several(call, compute, count, f"{form} {seed}")
+    return result[0] if count == 1 else result
 
 
 def _random_object(
@@ -137,13 +137,13 @@ def _random_object(
 
 
 def random_mask_pixel(call: DaliCall) -> DataNode:
-    """``fn.segmentation.random_mask_pixel``: the place of a random element, or of a random foreground element."""
-    given = {name: call.take(name) for name in ("foreground", "threshold", "value")}
-    if given["threshold"] is not None and given["value"] is not None:
+    """``fn.segmentation.random_mask_pixel``: the position of a random element, or of a random foreground element."""
+    arguments = {name: call.take(name) for name in ("foreground", "threshold", "value")}
+    if arguments["threshold"] is not None and arguments["value"] is not None:
         raise call.wrong("threshold and value are given", allowed="one of both")
     seed = call.drawing_seed
     call.done()
-    nodes = {name: node_of(value).cpu() for name, value in given.items() if value is not None}
+    nodes = {name: node_of(value).cpu() for name, value in arguments.items() if value is not None}
 
     def compute(values: list[Value], run: Run) -> Value:
         parts = []

@@ -99,13 +99,13 @@ def started(call: DaliCall, dataset: Any) -> list[Any]:
 
 
 def _labels(call: DaliCall, node: Any) -> DataNode:
-    made = DataNode(
+    result = DataNode(
         f"{call.row.name}.label",
         [node],
         lambda v, _: Value(np.asarray(v[0].data).astype(np.int32).reshape(-1, 1)),
     )
-    made.device = "cpu"
-    return made
+    result.device = "cpu"
+    return result
 
 
 # ---------------------------------------------------------------------- videos
@@ -296,8 +296,8 @@ def video_resize_reader(call: DaliCall) -> Any:
         *("interp_type", "antialias", "mag_filter", "min_filter", "roi_start", "roi_end", "roi_relative"),
     )
     options = {"subpixel_scale": True, **{name: call.args.pop(name) for name in wanted if name in call.args}}
-    made = video_reader(call)
-    first, *rest = made if isinstance(made, tuple) else (made,)
+    result = video_reader(call)
+    first, *rest = result if isinstance(result, tuple) else (result,)
 
     resized = resize(DaliCall(Row("resize"), [first], options, first.device, None, None, None))
     return (resized, *rest) if rest else resized
@@ -444,10 +444,10 @@ def numpy_reader(call: DaliCall) -> DataNode:
 
     order = EpochOrder(**order_of(call, len(paths)))
     (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))
-    made = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
+    result = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
     if selects:
-        made = slice_(DaliCall(call.row, [made], options, "cpu"))
-    return made.gpu() if call.device == "gpu" else made
+        result = slice_(DaliCall(call.row, [result], options, "cpu"))
+    return result.gpu() if call.device == "gpu" else result
 
 
 def sequence_reader(call: DaliCall) -> DataNode:
@@ -527,16 +527,16 @@ def external_source(call: DaliCall) -> Any:
     for accepted in ("cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth"):
         call.args.pop(accepted, None)
     call.done()
-    made: BatchSource
+    result: BatchSource
     if source is None:
-        made = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
+        result = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
     else:
         options: dict[str, Any] = {"batch": bool(batch), "cycle": cycle, "batch_info": infos}
         options["name"] = f"external_source {name!r}"
         if parallel:
             from ...pipeline.workers import ParallelExternal
 
-            made = ParallelExternal(
+            result = ParallelExternal(
                 source,
                 form,
                 pipe.batch_size,
@@ -545,9 +545,9 @@ def external_source(call: DaliCall) -> Any:
                 **options,
             )
         else:
-            made = External(source, form, pipe.batch_size, copies=copies, **options)
-    pipe.register_source(name, made)
-    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(made, plain=False)]
+            result = External(source, form, pipe.batch_size, copies=copies, **options)
+    pipe.register_source(name, result)
+    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(result, plain=False)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]

@@ -56,13 +56,13 @@ def _rotation(angle: Any, axis: Any = None, center: Any = None) -> Matrix:
 
 
 def _shear(shear: Any = None, angles: Any = None, center: Any = None) -> Matrix:
-    given = (
+    arguments = (
         np.tan(np.radians(np.asarray(angles, np.float64))) if shear is None else np.asarray(shear, np.float64)
     )
-    if given.size == 2:
-        x, y = given.reshape(-1)
+    if arguments.size == 2:
+        x, y = arguments.reshape(-1)
         return _around(np.array([[1.0, x], [y, 1.0]]), center)
-    (xy, xz), (yx, yz), (zx, zy) = given.reshape(3, 2)
+    (xy, xz), (yx, yz), (zx, zy) = arguments.reshape(3, 2)
     return _around(np.array([[1.0, xy, xz], [yx, 1.0, yz], [zx, zy, 1.0]]), center)
 
 
@@ -76,7 +76,7 @@ def _crop(
     points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
     size = max(map(len, points))
     a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
-    if np.all(absolute):  # the ends of an axis may be given in any order
+    if np.all(absolute):  # start and end of an axis may be in any order
         (a, b), (c, d) = np.sort([a, b], axis=0), np.sort([c, d], axis=0)
     factor = (d - c) / (b - a)
     return np.column_stack([np.diag(factor), c - factor * a])
@@ -97,19 +97,19 @@ def transform(name: str) -> Callable[[DaliCall], DataNode]:
 
     def build(call: DaliCall) -> DataNode:
         reverse = bool(call.take("reverse_order", False))
-        given = {key: call.take(key) for key in known}
+        arguments = {key: call.take(key) for key in known}
         call.done()
-        nodes = {key: node_of(one).cpu() for key, one in given.items() if isinstance(one, NativeNode)}
-        fixed = {key: one for key, one in given.items() if one is not None and key not in nodes}
+        nodes = {key: node_of(one).cpu() for key, one in arguments.items() if isinstance(one, NativeNode)}
+        fixed = {key: one for key, one in arguments.items() if one is not None and key not in nodes}
         first = [node.cpu() for node in call.inputs[:1]]
 
         def compute(values: list[Value], run: Run) -> Value:
             before, settings = values[: len(first)], dict(zip(nodes, values[len(first) :], strict=True))
             parts = []
             for number in range(len(run.index)):
-                made = make(**fixed, **{key: one[number] for key, one in settings.items()})
+                result = make(**fixed, **{key: one[number] for key, one in settings.items()})
                 parts.append(
-                    _product([before[0][number], made], reverse) if before else made.astype(np.float32)
+                    _product([before[0][number], result], reverse) if before else result.astype(np.float32)
                 )
             return Value.of(parts)
 

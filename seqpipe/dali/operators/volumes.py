@@ -1,4 +1,4 @@
-"""``fn.resize`` and ``fn.gaussian_blur`` of volumes, whose layout has a D: along slices as well as rows and columns."""
+"""``fn.resize``, ``fn.gaussian_blur`` and ``fn.laplacian`` of volumes: along slices as well as rows and columns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, cast_array
+from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
-from ..call import IMAGE_LAYOUTS
+from ..call import IMAGE_LAYOUTS, DaliCall, native
+from ..data_node import DataNode, node_of
+from ..types import Constant, dtype_name
 
-__all__ = ["blurred", "gaussian_window", "resized"]
+__all__ = ["blurred", "gaussian_window", "laplacian", "resized"]
 
 _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
@@ -77,7 +80,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
     exact = options.get("interp_type") == "nearest"
 
     def pass_of(image: Array, axes: list[int], layout: str, keeps: int | None = None) -> Array:
-        """Resample two axes, or one beside an axis that keeps its length."""
+        """Resample two axes, or one axis followed by an axis that keeps its length."""
         outs = [sides[axis] for axis in axes]
         starts = [shape[axis] / 2 - sides[axis] / scales[axis] / 2 for axis in axes]
         ends = [shape[axis] / 2 + sides[axis] / scales[axis] / 2 for axis in axes]
@@ -164,7 +167,7 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
         axes = [letter for letter in "DHW" if letter in layout]
         weights = _weights(axes, *row)
         kind = settings.get("dtype") or part.dtype.name
-        parts.append(cast_array(_blurred_one(part, layout, weights), kind))
+        parts.append(cast_array(_convolved(part, layout, weights), kind))
     return Value.of(parts, layout, value.sources)
 
 
@@ -184,7 +187,9 @@ def _weights(
     return {letter: gaussian_window(float(a), int(b)) for letter, (a, b) in zip(axes, pairs, strict=True)}
 
 
-def _blurred_one(part: Array, layout: str, weights: Mapping[str, npt.NDArray[np.float64]]) -> Array:
+def _convolved(part: Array, layout: str, weights: Mapping[str, npt.NDArray[np.floating[Any]]]) -> Array:
+    """Convolve a sample along each axis with its weights, float32."""
+
     def smoothed(image: Array, rows: Any, columns: Any, letters: str) -> Array:
         kernel = tuple(map(tuple, np.outer(rows, columns).tolist()))
         op: Any = REGISTRY["filter"](kernel=kernel, dtype="float32")
@@ -214,3 +219,101 @@ def gaussian_window(sigma: float, size: int) -> npt.NDArray[np.float64]:
         )
     size = size or 2 * math.ceil(3 * sigma) + 1
     return np.asarray(cv2.getGaussianKernel(size, sigma or 0.3 * ((size - 1) / 2 - 1) + 0.8), np.float64)
+
+
+# ---------------------------------------------------------------------- laplacian
+
+
+def laplacian(call: DaliCall) -> DataNode:
+    """``fn.laplacian``: also of volumes, and with windows and a scale for each axis, slices or rows first."""
+    names, by_axis = ("window_size", "smoothing_size", "scale"), False
+    for name in names:
+        value = call.args.get(name)
+        value = value.value if isinstance(value, Constant) else value
+        if value is None or isinstance(value, NativeNode):
+            continue
+        by_axis |= np.size(value) > 1
+        call.args[name] = np.ravel(value).tolist() if np.size(value) > 1 else np.ravel(value)[0].item()
+    if not by_axis:
+        return native(call, instead=_second_derivatives)  # type: ignore[no-any-return]
+    kind = call.take("dtype")
+    fixed = {
+        "normalized_kernel": bool(call.take("normalized_kernel", False)),
+        "dtype": None if kind is None else dtype_name(kind),
+    }
+    nodes = {name: node_of(call.take(name)).cpu() for name in names if call.args.get(name) is not None}
+    call.done()
+
+    def compute(values: list[Value], _: Any) -> Value:
+        settings = {**fixed, **dict(zip(nodes, values[1:], strict=True))}
+        if (found := _second_derivatives(values[0], settings)) is None:
+            raise ParameterError("numbers by axis and by frame", source="fn.laplacian", allowed="one of both")
+        return found
+
+    return call.node(compute, *nodes.values(), summary=f"{fixed}")
+
+
+def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | None:
+    """Return the sum of second derivatives of volumes, or of images with windows or a scale for each axis.
+
+    Args:
+        value: images or volumes.
+        settings: arguments of ``fn.laplacian`` by name; those that are nodes as their values.
+
+    Returns:
+        The result; None for images with one number for all axes, or one for each frame, which the operator computes.
+
+    Raises:
+        ParameterError: an argument has another number of values than the samples have axes.
+    """
+    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+        return None
+    names = ("window_size", "smoothing_size", "scale")
+    rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
+    if "D" not in layout and all(one is None or one.size == 1 for row in rows for one in row):
+        return None
+    axes = [letter for letter in "DHW" if letter in layout]
+    parts = []
+    for part, row in zip(value, rows, strict=True):
+        for name, one in zip(names, row, strict=True):
+            if one is not None and one.size not in (1, len(axes)):
+                raise ParameterError(
+                    f"{name} has {one.size} values",
+                    source="fn.laplacian",
+                    allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
+                )
+        found = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
+        parts.append(cast_array(found, settings.get("dtype") or part.dtype.name))
+    return Value.of(parts, layout, value.sources)
+
+
+def _laplacian_of(
+    part: Array, layout: str, axes: list[str], row: list[npt.NDArray[np.float64] | None], normalized: bool
+) -> Array:
+    """Return the sum of second derivatives of one sample, float32.
+
+    Args:
+        part: the sample.
+        layout: layout of the sample.
+        axes: spatial axes of the layout.
+        row: window sizes, smoothing sizes and scales, one number or one for each axis; None for the default.
+        normalized: whether each derivative is scaled by 2 to the power of (axes + 2 - sum of its windows' sizes).
+    """
+    windows, smoothings, scales = (
+        None if one is None else np.broadcast_to(one, len(axes)).tolist() for one in row
+    )
+    windows, scales = windows or [3] * len(axes), scales or [1.0] * len(axes)
+    total: Any = None
+    for n, axis in enumerate(axes):
+        sizes = [int(one) for one in smoothings or [windows[n]] * len(axes)]
+        sizes[n] = int(windows[n])
+        weights = {}
+        for letter, size in zip(axes, sizes, strict=True):
+            op: Any = REGISTRY["laplacian"](window_size=sizes[n], smoothing_size=size)
+            twice, smooth = op.weights(None)[0]
+            weights[letter] = twice if letter == axis else smooth
+        factor = scales[n] * (2.0 ** (len(axes) + 2 - sum(sizes)) if normalized else 1.0)
+        term = _convolved(part, layout, weights) * np.float32(factor)
+        total = term if total is None else total + term
+    return total

@@ -33,12 +33,12 @@ def slice_(call: DaliCall) -> DataNode:
         "anchor": bool(call.take("normalized_anchor", True)),
         "extent": bool(call.take("normalized_shape", True)),
     }
-    given: dict[str, Any] = dict(zip(shares, inputs[1:], strict=False))
+    arguments: dict[str, Any] = dict(zip(shares, inputs[1:], strict=False))
     for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
         if (found := call.take(name)) is not None:
-            given[name] = found
+            arguments[name] = found
     for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
-        if len(double := [name for name in sides if name in given]) > 1:
+        if len(double := [name for name in sides if name in arguments]) > 1:
             raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")
     axes, names = call.take("axes"), call.take("axis_names")
     if axes is None and names is None:
@@ -46,7 +46,7 @@ def slice_(call: DaliCall) -> DataNode:
     policy, fill = _policy(call)
     kind = call.take("dtype")
     call.done()
-    nodes = {name: node_of(value).cpu() for name, value in given.items()}
+    nodes = {name: node_of(value).cpu() for name, value in arguments.items()}
 
     def compute(values: list[Value], _: Run) -> Value:
         value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
@@ -69,8 +69,8 @@ def slice_(call: DaliCall) -> DataNode:
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
             starts, ends = _bounds(part.shape, places, bounds, precision)
             parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source))
-        made = Value.of(parts, values[0].layout, value.sources)
-        return made if kind is None else made.each(lambda part: cast_array(part, dtype_name(kind)))
+        result = Value.of(parts, values[0].layout, value.sources)
+        return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
 
     return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
 
@@ -138,7 +138,7 @@ def window_sides(call: DaliCall) -> list[Any]:
         The sides, numbers or nodes; an empty list for no window.
 
     Raises:
-        ParameterError: only some sides are given.
+        ParameterError: some sides are missing.
     """
     whole = call.take("crop")
     sides = [call.take(f"crop_{letter}") for letter in "dhw"]
@@ -234,7 +234,7 @@ def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels
     if not outside or policy == "trim_to_shape":
         return inner
     xp = namespace(part)
-    made = xp.empty([e - s for s, e, _ in bounds], part.dtype)
-    made[...] = cast_array(xp.asarray(levels), part.dtype.name)
-    made[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner
-    return made
+    result = xp.empty([e - s for s, e, _ in bounds], part.dtype)
+    result[...] = cast_array(xp.asarray(levels), part.dtype.name)
+    result[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner
+    return result

@@ -643,6 +643,43 @@ def oldops():
 
 
 @case
+def filters_by_direction():
+    nearest, cubic, triangular = types.INTERP_NN, types.INTERP_CUBIC, types.INTERP_TRIANGULAR
+    volume = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    return (
+        fn.resize(img(), size=[20, 22], mag_filter=nearest),
+        fn.resize(img(), size=[20, 22], min_filter=nearest),
+        fn.resize(img(), size=[80, 90], min_filter=nearest),
+        fn.resize(img(), size=[80, 90], mag_filter=nearest),
+        fn.resize(img(), size=[56, 56], min_filter=nearest, mag_filter=cubic),  # one sample grows
+        fn.resize(img(), size=[20, 90], min_filter=triangular),
+        fn.resize(img(), size=[80, 30], interp_type=cubic),
+        fn.resize(seq(), resize_shorter=40, min_filter=nearest, mag_filter=cubic),
+        fn.resize(volume, size=[6, 12, 14], mag_filter=nearest),
+        fn.resize_crop_mirror(img(), resize_shorter=40, crop=(30, 30), mag_filter=nearest),
+    )
+
+
+@case
+def second_derivatives():
+    volume = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    sizes = fn.external_source(lambda: [np.int32([3, 5])] * 3)
+    floats = {"dtype": types.FLOAT}
+    return (
+        fn.laplacian(img(), window_size=[3, 5], **floats),
+        fn.laplacian(img(), window_size=[5, 3], smoothing_size=[1, 3], scale=[0.25, 0.5], **floats),
+        fn.laplacian(img(), window_size=[3, 5], normalized_kernel=True),
+        fn.laplacian(img(), scale=[0.2, 0.3], **floats),
+        fn.laplacian(img(), window_size=[5], smoothing_size=1),
+        fn.laplacian(img(), window_size=sizes, **floats),
+        fn.laplacian(seq(), window_size=[3, 5], **floats),
+        fn.laplacian(volume, **floats),
+        fn.laplacian(volume, window_size=[3, 5, 7], smoothing_size=[5, 3, 1], normalized_kernel=True, **floats),
+        fn.laplacian(volume, scale=num(0.1, 0.2, 0.3)),
+    )
+
+
+@case
 def anchors():
     boxes = fn.constant(fdata=[0.1, 0.2, 0.5, 0.6, 0.3, 0.3, 0.9, 0.8], shape=(2, 4))
     labels = fn.constant(idata=[3, 5], shape=(2,))
