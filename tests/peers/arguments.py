@@ -54,6 +54,8 @@ DEFAULTS: Final = {
     "filter.anchor": "-1 there stands for the middle, as None does here",
     "hsv.dtype": "there uint8, here the type that is given",
     "median_blur.window_size": "there one for each axis",
+    "optical_flow.output_grid": "there the grid of the hardware, here a vector for each pixel",
+    "optical_flow.preset": "a number there, a name here",
     "random_bbox_crop.total_num_attempts": "there it may search without end",
     "random_resized_crop.random_aspect_ratio": "4 / 3 there has six digits",
     "resize.subpixel_scale": "see the differences",

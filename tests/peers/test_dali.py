@@ -22,7 +22,7 @@ from tests.peers.differences import DIFFERENCES, REFUSED, Difference
 pytestmark = pytest.mark.peers
 
 _LEAST = 0.001  # how likely it must be that two lots of numbers are drawn alike
-_ON_GPUS = {"median_blur"}  # DALI has it there only
+_ON_GPUS = {"median_blur", "optical_flow"}  # DALI has it there only
 
 
 @pytest.mark.parametrize(("gap", "case"), [(gap, case) for gap, cases in AGREED for case in cases], ids=str)
