@@ -123,12 +123,7 @@ def video_reader(call: DaliCall) -> Any:
     kind = dtype_name(call.take("dtype", "uint8"))
     normalized = bool(call.take("normalized", False))
     image_type = call.take("image_type")
-    asked, times = call.take("enable_frame_num", False), bool(call.take("enable_timestamps", False))
-    if (numbering := _FRAME_NUMBERS.get(asked)) is None:
-        raise call.wrong(
-            f"enable_frame_num={asked!r} is not valid",
-            allowed="'none' or False, 'scalar' or True, 'sequence'",
-        )
+    numbering, has_timestamps = _frame_numbering(call), bool(call.take("enable_timestamps", False))
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
@@ -157,22 +152,32 @@ def video_reader(call: DaliCall) -> Any:
     frames = DataNode(
         call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
     )
-    found = [frames]
+    outputs = [frames]
     if labelled:
-        found.append(_labels(call, nodes["label"]))
+        outputs.append(_labels(call, nodes["label"]))
     if numbering != "none":
-        count = 1 if numbering == "scalar" else None
-        found.append(
-            DataNode(
-                "frame_num",
-                [nodes["frames"]],
-                lambda v, _: Value(v[0].data[:, :count].astype(np.int32)),
-                summary=numbering,
-            )
+        outputs.append(_frame_numbers(nodes["frames"], numbering))
+    if has_timestamps:
+        outputs.append(DataNode("timestamps", [nodes["timestamps"]], _padded_timestamps))
+    return tuple(outputs) if len(outputs) > 1 else frames
+
+
+def _frame_numbering(call: DaliCall) -> str:
+    """Return which frame numbers a reader returns: ``"none"``, ``"scalar"`` (of the first frame) or ``"sequence"``."""
+    value = call.take("enable_frame_num", False)
+    if (numbering := _FRAME_NUMBERS.get(value)) is None:
+        raise call.wrong(
+            f"enable_frame_num={value!r} is not valid",
+            allowed="'none' or False, 'scalar' or True, 'sequence'",
         )
-    if times:
-        found.append(DataNode("timestamps", [nodes["timestamps"]], _padded_timestamps))
-    return tuple(found) if len(found) > 1 else frames
+    return numbering
+
+
+def _frame_numbers(frames: DataNode, numbering: str) -> DataNode:
+    count = 1 if numbering == "scalar" else None
+    return DataNode(
+        "frame_num", [frames], lambda v, _: Value(v[0].data[:, :count].astype(np.int32)), summary=numbering
+    )
 
 
 def _padded_timestamps(values: list[Value], _: Run) -> Value:
