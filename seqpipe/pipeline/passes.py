@@ -19,9 +19,8 @@ __all__ = ["AugmentedBatches", "AugmentedPass", "AugmentedSequences"]
 
 ItemT = TypeVar("ItemT", Batch, Sequence)
 
-_AHEAD: Final = (
-    2  # augmented items; the reader's iterator limits the decoded ones by its prefetch and prefetch_gib
-)
+# augmented items; the reader's iterator limits the decoded ones by its prefetch and prefetch_gib
+_AHEAD: Final = 2
 
 
 class _PassSource(BatchSource):

@@ -50,9 +50,8 @@ from .source.source import Source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
-_DECODER_DELAY: Final = (
-    256  # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
-)
+# upper bound of the packets that a decoder reads before it returns the frame of an earlier one
+_DECODER_DELAY: Final = 256
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _BUFFERED_BYTES: Final = 64 << 20  # compressed packets of a stream that cannot be read again, such as a pipe
 

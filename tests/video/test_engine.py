@@ -306,7 +306,7 @@ def test_an_engine_that_is_dropped_leaves_nothing_for_the_programs_end(monkeypat
     monkeypatch.setattr(atexit, "unregister", registered.remove)
     engine = Engine(2)
     assert list(engine.map(abs, range(4))) == [0, 1, 2, 3]
-    threads = [thread for crew in registered for thread in crew.__self__.threads]
+    threads = [thread for end in registered for thread in end.__self__.threads]
     assert threads
     del engine
     gc.collect()

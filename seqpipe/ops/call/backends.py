@@ -36,9 +36,8 @@ __all__ = [
 
 _TABLE_PAYS: Final = 4096  # from so many values, a table of 256 results is faster than computing each result
 _THREADS_PAY: Final = 1 << 20  # from so many values, threads are faster
-_CACHED: Final = (
-    1 << 16
-)  # frames with more values are processed one by one, so that temporaries stay in the cache
+# frames with more values are processed one by one, so that temporaries stay in the cache
+_CACHED: Final = 1 << 16
 # comparing dtypes is faster than asking for their names
 _FLOAT64: Final = frozenset(map(np.dtype, FLOAT64_DTYPES))
 

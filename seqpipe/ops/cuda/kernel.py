@@ -44,9 +44,8 @@ SKELETONS: Final = __package__
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
 _SHORT: Final = 4000  # bytes of tables in kernel arguments, on any device
-_LONG: Final = (
-    32000  # bytes on devices with long arguments; a copy to the device takes longer than most kernels
-)
+# bytes on devices with long arguments; a copy to the device takes longer than most kernels
+_LONG: Final = 32000
 TYPES: Final = {name: number for number, name in enumerate(KERNEL_DTYPES)}
 """Numbers of dtypes in kernels that compute."""
 GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}

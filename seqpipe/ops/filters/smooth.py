@@ -22,9 +22,8 @@ __all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
 
 _FIXED_AMOUNT: Final = 1.5  # up to this factor, errors of a fixed-point blur stay below 1
 _FIXED_TAPS: Final = 17  # limit of banded.cuh; rounding errors of 31 weights could add up to 1
-_WEIGHT_STEPS: Final = (
-    4096  # fixed-point steps of a weight of 1; float32 holds its product with 256 and the next
-)
+# fixed-point steps of a weight of 1; float32 holds its product with 256 and the next
+_WEIGHT_STEPS: Final = 4096
 _LEVEL_STEPS: Final = 16.0
 _ROUNDING: Final = np.float32(1.5 * 2**23)  # adding it rounds to integers, half to even
 _BANDED: Final = 3  # index of banded.cuh among the kernels in core/body.py

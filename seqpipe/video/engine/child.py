@@ -40,9 +40,8 @@ __all__ = [
 ]
 
 _ITEMS_PER_MESSAGE: Final = 8
-_MOST_UNACKNOWLEDGED: Final = (
-    2  # one message is painted while the next is decoded; more would only take memory
-)
+# one message is painted while the next is decoded; more would only take memory
+_MOST_UNACKNOWLEDGED: Final = 2
 _IDLE_DECODERS: Final = 4
 _FILES: Final = 16
 

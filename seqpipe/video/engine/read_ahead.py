@@ -21,9 +21,8 @@ from .workers import Workers
 __all__ = ["ReadAhead"]
 
 _THREADS: Final = 16
-_MOST_BYTES: Final = (
-    256 << 20
-)  # compressed packets of queued jobs; readers limit the decoded frames of these jobs
+# compressed packets of queued jobs; readers limit the decoded frames of these jobs
+_MOST_BYTES: Final = 256 << 20
 
 _Packets = dict[int, bytes]
 

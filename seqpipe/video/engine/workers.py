@@ -45,11 +45,11 @@ class Workers:
 
     def __init__(self, count: int, name: str) -> None:
         self._count, self._name = count, name
-        self._crew = _Crew()
+        self._pool = _PoolThreads()
         # Runs after all non-daemon threads have ended and before the interpreter is torn down. A thread of a pool that
         # was collected has to be waited for as well: one that is torn down inside of C++ code aborts the program.
         # So the handler is unregistered once the pool and all of its threads are gone.
-        self._at_exit = Finalizer(atexit.unregister, atexit.register(self._crew.end))
+        self._at_exit = Finalizer(atexit.unregister, atexit.register(self._pool.end))
         # Stop the threads when the pool is collected; finalizers take no lock, so any thread may collect it.
         self._finalizers: list[Finalizer] = []
 
@@ -60,34 +60,34 @@ class Workers:
             BackendError: the pool is closed, or the program is ending.
         """
         future: InterruptibleFuture[ResultT] = InterruptibleFuture()
-        crew = self._crew
-        with crew.lock:
-            if crew.closed:
+        pool = self._pool
+        with pool.lock:
+            if pool.closed:
                 raise BackendError(
                     "no work can be started: the reader was closed, or the program is ending",
                     advice=CLOSED_MEANWHILE,
                 )
-            crew.tasks.put(_Task(future, call))
-            if len(crew.threads) < self._count:
-                name = f"{self._name}_{len(crew.threads)}"
+            pool.tasks.put(_Task(future, call))
+            if len(pool.threads) < self._count:
+                name = f"{self._name}_{len(pool.threads)}"
                 # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
                 thread = threading.Thread(
-                    target=_serve, args=(crew.tasks, self._at_exit), name=name, daemon=True
+                    target=_serve, args=(pool.tasks, self._at_exit), name=name, daemon=True
                 )
-                crew.threads.append(thread)
-                self._finalizers.append(Finalizer(crew.tasks.put, None))
+                pool.threads.append(thread)
+                self._finalizers.append(Finalizer(pool.tasks.put, None))
                 thread.start()
         return future
 
     def close(self) -> None:
         """Cancel queued calls, and wait for running ones."""
-        for task in self._crew.shut_down():
+        for task in self._pool.shut_down():
             task.future.cancel()
-        atexit.unregister(self._crew.end)
-        self._crew.join()
+        atexit.unregister(self._pool.end)
+        self._pool.join()
 
 
-class _Crew:
+class _PoolThreads:
     """The threads of a pool and their queue, which may outlive the pool."""
 
     def __init__(self) -> None:
