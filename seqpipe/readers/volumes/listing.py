@@ -151,7 +151,7 @@ def _of_folder(root: str) -> list[Case]:
     if not labels:
         return [Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in found.values()]
     masks = _volumes(Path(root) / labels)
-    images: dict[str, list[str]] = {}
+    of_label: dict[str, list[str]] = {}
     for stem, path in found.items():
         name = stem if stem in masks else _CHANNEL.sub("", stem)
         if name not in masks:
@@ -160,9 +160,9 @@ def _of_folder(root: str) -> list[Case]:
                 source=str(Path(root) / labels),
                 allowed=f"{stem} with one of the endings {', '.join(_ENDINGS)}",
             )
-        images.setdefault(name, []).append(path)
+        of_label.setdefault(name, []).append(path)
     cases = []
-    for name, paths in images.items():
+    for name, paths in of_label.items():
         several = len(paths) > 1
         parts = {IMAGE + (_stem(Path(path).name)[len(name) :] if several else ""): path for path in paths}
         subject = name if several else subject_of(paths[0])
