@@ -15,6 +15,7 @@ from .operators import (
     decoders,
     functions,
     images,
+    inputs,
     random_numbers,
     segmentation,
     sources,
@@ -97,7 +98,9 @@ _LIST: Final = (
     Row("experimental.erode", why=_FUNCTION),
     Row(
         "experimental.inputs.video",
-        why="fn.decoders.video of fn.external_source() decodes videos from bytes",
+        build=inputs.video_input,
+        accept=("affine", "blocking", "no_copy"),
+        note="feed_input refuses several videos at once, of which DALI decodes the first and drops the others",
     ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
     Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
@@ -243,6 +246,7 @@ ROWS: Final[dict[str, Row]] = {row.name: row for row in _LIST}
 """Rows by name in ``nvidia.dali.fn``."""
 
 ALIASES: Final = {
+    "inputs.video": "experimental.inputs.video",
     "video_reader": "readers.video",
     "video_reader_resize": "readers.video_resize",
     "file_reader": "readers.file",
