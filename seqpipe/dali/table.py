@@ -20,6 +20,7 @@ from .operators import (
     segmentation,
     sources,
     volumes,
+    webdataset,
     windows,
 )
 from .operators.displacement import displaced, sphere, water
@@ -198,7 +199,13 @@ _LIST: Final = (
     Row("readers.tfrecord", why=_OTHER_DATA),
     Row("readers.video", build=sources.video_reader, **_READER),
     Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
-    Row("readers.webdataset", why=_OTHER_DATA),
+    Row(
+        "readers.webdataset",
+        build=webdataset.webdataset_reader,
+        note="a shuffled epoch is a full permutation; directories, links and hidden files between samples, which DALI "
+        "makes empty samples of, are left out; a file that is no tar archive is an error",
+        **_READER,
+    ),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
     Row("resize", build=images.resize, **_RESIZE),

@@ -19,7 +19,16 @@ from .gathering import Gathering
 from .source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 from .value import Value, value_of
 
-__all__ = ["BatchInfo", "Cycle", "External", "ExternalSpec", "FedSource", "Feed", "SampleInfo", "StarvedError"]
+__all__ = [
+    "BatchInfo",
+    "Cycle",
+    "External",
+    "ExternalSpec",
+    "FedSource",
+    "Feed",
+    "SampleInfo",
+    "StarvedError",
+]
 
 Cycle: TypeAlias = Literal["no", "quiet", "raise"]
 

@@ -82,7 +82,9 @@ def test_a_file_that_is_no_video_costs_its_own_run_only(videos):
 def test_refusals(videos):
     pipe = pipe_of(4)
     for batch in ([videos[0][0], videos[1][0]], [np.zeros(10, np.float32)], np.zeros((2, 3, 4), np.uint8)):
-        with pytest.raises(ParameterError, match=r"V: a batch of \d samples: .*a list with one array of uint8"):
+        with pytest.raises(
+            ParameterError, match=r"V: a batch of \d samples: .*a list with one array of uint8"
+        ):
             pipe.feed_input("V", batch)
     with pytest.raises(ParameterError, match=r"last_sequence_policy='edge' is not valid; allowed: 'partial'"):
         pipe_of(4, last_sequence_policy="edge")

@@ -85,7 +85,8 @@ class VideoInput(FedSource):
         """Append a video to the queue.
 
         Args:
-            batch: the bytes of its file, uint8: a list with one array, an array ``(1, count)`` or ``(count,)``, or bytes.
+            batch: the bytes of its file, uint8: a list with one array, an array ``(1, count)`` or ``(count,)``, or
+                bytes.
             layout: accepted and ignored.
 
         Raises:
@@ -143,9 +144,7 @@ class VideoInput(FedSource):
         starts = range(first, end, self._length)
         last = end == len(video.reader)
         try:
-            samples = [
-                self._sequence(video.reader, n, min(n + self._length, end)) for n in starts
-            ]
+            samples = [self._sequence(video.reader, n, min(n + self._length, end)) for n in starts]
         finally:
             if last:
                 video.close()
