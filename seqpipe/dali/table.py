@@ -19,6 +19,7 @@ from .operators import (
     random_numbers,
     segmentation,
     sources,
+    tfrecord,
     volumes,
     webdataset,
     windows,
@@ -196,7 +197,13 @@ _LIST: Final = (
     Row("readers.nemo_asr", why=_OTHER_DATA),
     Row("readers.numpy", build=sources.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
-    Row("readers.tfrecord", why=_OTHER_DATA),
+    Row(
+        "readers.tfrecord",
+        build=tfrecord.tfrecord_reader,
+        note="records without a feature have its default, where DALI returns the number 0; other counts and types of "
+        "values than described are errors; index_path may be left out",
+        **_READER,
+    ),
     Row("readers.video", build=sources.video_reader, **_READER),
     Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
     Row(

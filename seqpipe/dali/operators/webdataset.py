@@ -21,7 +21,7 @@ from ..data_node import DataNode
 from ..types import dtype_name
 from .sources import order_of, started
 
-__all__ = ["webdataset_reader"]
+__all__ = ["texts", "webdataset_reader"]
 
 _MISSING = ("", "empty", "skip", "error")
 _FIELDS = {"v1.1": 3, "v1.2": 4}
@@ -67,8 +67,8 @@ def webdataset_reader(call: DaliCall) -> Any:
     semicolons; the first file with one of them is taken. A sample without such a file has an empty array, or is left
     out with ``missing_component_behavior="skip"``.
     """
-    paths, indexes = _texts(call.take("paths")), _texts(call.take("index_paths"))
-    extensions = [one.split(";") for one in _texts(call.take("ext"))]
+    paths, indexes = texts(call.take("paths")), texts(call.take("index_paths"))
+    extensions = [one.split(";") for one in texts(call.take("ext"))]
     dtypes = call.take("dtypes")
     kinds = [dtypes] if dtypes is not None and not isinstance(dtypes, (list, tuple)) else dtypes
     kinds = ["uint8"] * len(extensions) if kinds is None else [dtype_name(kind) for kind in kinds]
@@ -153,7 +153,7 @@ def _read(component: _Component, kind: str) -> _Read:
     return _Read(data.view(kind), component.source)
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
     """Return a text, or a list of texts, as a list; an empty one for None."""
     if value is None:
         return []
