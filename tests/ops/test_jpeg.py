@@ -19,7 +19,6 @@ from seqpipe.ops.core.blocks import resolve
 from tests.support.deep import combined
 from tests.support.operators import compare
 
-
 COEFFICIENT = 8200  # more than any, which are 8 times as large
 
 
