@@ -1,12 +1,12 @@
 // The DCT of libjpeg and its inverse, in integers, and quantization between them; jpeg.py documents the steps. A transform of
-// eight values is a product with a matrix. libjpeg takes fewer multiplications for the same sums, which both round once.
+// eight values is a product with a matrix, whose sums are rounded once; so they equal those of libjpeg's butterflies.
 #include "reciprocal.cuh"
 
-constexpr int BITS = 13, KEPT = 2;           // fraction bits of the weights; additional bits between the two passes
-__device__ const int WEIGHTS[] = {NUMBERS};  // eight of each frequency
+constexpr int BITS = 13, KEPT = 2;              // fraction bits of the weights; additional bits between the two passes
+__device__ const int WEIGHTS[][8] = {NUMBERS};  // of each frequency
 
-// Replaces eight values by their frequencies, without the lowest BELOW bits. The weights of even frequencies are symmetric, and
-// so are those of frequencies 0 and 4 in either half; the others are antisymmetric.
+// Replaces eight values by their frequencies, rounded to units of 2 to the power of BELOW, in the upper halves of the integers.
+// Weights of even frequencies are symmetric, and those of frequencies 0 and 4 also in either half; others are antisymmetric.
 template <int BELOW> __device__ __forceinline__ void find_frequencies(int (&x)[8]) {
     int sums[4], differences[4];
 #pragma unroll
@@ -14,30 +14,27 @@ template <int BELOW> __device__ __forceinline__ void find_frequencies(int (&x)[8
     const int inner[2][2] = {{sums[0] + sums[3], sums[1] + sums[2]}, {sums[0] - sums[3], sums[1] - sums[2]}};
 #pragma unroll
     for (int frequency = 0; frequency < 8; frequency++) {
-        const int* const weights = WEIGHTS + frequency * 8;
-        int sum = 1 << (BELOW - 1);
+        x[frequency] = 1 << 15;
 #pragma unroll
         for (int k = 0; k < (frequency % 2 ? 4 : 2); k++)
-            sum += weights[k] * (frequency % 2 ? differences[k] : inner[frequency / 2 % 2][k]);
-        x[frequency] = sum >> BELOW;
+            x[frequency] += WEIGHTS[frequency][k] * (1 << (16 - BELOW)) *
+                            (frequency % 2 ? differences[k] : inner[frequency / 2 % 2][k]);
     }
 }
 
-// Replaces eight frequencies by their values, without the lowest BELOW bits.
+// Replaces eight frequencies by their values, rounded to units of 2 to the power of BELOW.
 template <int BELOW> __device__ __forceinline__ void find_values(int (&x)[8]) {
-    int even[4];
+    constexpr int HALF = 1 << (BELOW - 1);
+    int even[4], odd[4];
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        const int* const weights = WEIGHTS + k;
-        const int one = (1 << (BELOW - 1)) + x[0] * weights[0] + x[4] * weights[32], other = x[2] * weights[16] + x[6] * weights[48];
-        even[k] = one + other, even[3 - k] = one - other;
+        const int outer = x[0] * WEIGHTS[0][k] + x[4] * WEIGHTS[4][k] + HALF;
+        const int inner = x[2] * WEIGHTS[2][k] + x[6] * WEIGHTS[6][k];
+        even[k] = outer + inner, even[3 - k] = outer - inner;
     }
-    int odd[4];
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-        const int* const weights = WEIGHTS + k;
-        odd[k] = x[1] * weights[8] + x[3] * weights[24] + x[5] * weights[40] + x[7] * weights[56];
-    }
+    for (int k = 0; k < 4; k++)
+        odd[k] = x[1] * WEIGHTS[1][k] + x[3] * WEIGHTS[3][k] + x[5] * WEIGHTS[5][k] + x[7] * WEIGHTS[7][k];
 #pragma unroll
     for (int k = 0; k < 4; k++) x[k] = (even[k] + odd[k]) >> BELOW, x[7 - k] = (even[k] - odd[k]) >> BELOW;
 }
@@ -66,32 +63,33 @@ struct Steps {
     }
 };
 
+// The numbers of a line.
+__device__ __forceinline__ void read(const Line& from, int (&x)[8]) {
+    const Line line = from;
+#pragma unroll
+    for (int k = 0; k < 4; k++) x[2 * k] = (short)line.words[k], x[2 * k + 1] = (int)line.words[k] >> 16;
+}
+
 // Transforms, quantizes and transforms back a block of numbers from 0 to 255, from which 128 is subtracted in between. Eight
 // threads do it, each with a line, a column, and a line.
 __device__ __forceinline__ void quantize(const Step* steps, Line* lines) {
     const int own = threadIdx.x % 8;
     int x[8];
-    Line line = lines[own];
-#pragma unroll
-    for (int k = 0; k < 8; k++) x[k] = line.numbers[k];
+    read(lines[own], x);
     find_frequencies<BITS - KEPT>(x);
-    x[0] -= 8 * 128 << KEPT;
-#pragma unroll
-    for (int k = 0; k < 8; k++) line.numbers[k] = (short)x[k];
-    lines[own] = line;
+    x[0] -= 8 * 128 << (KEPT + 16);
+    lines[own] = {{upper_halves(x[0], x[1]), upper_halves(x[2], x[3]), upper_halves(x[4], x[5]), upper_halves(x[6], x[7])}};
     __syncwarp();
 #pragma unroll
     for (int k = 0; k < 8; k++) x[k] = lines[k].numbers[own];
     find_frequencies<BITS + KEPT>(x);
 #pragma unroll
-    for (int k = 0; k < 8; k++) x[k] = steps[k * 8 + own].quantized(x[k]);
+    for (int k = 0; k < 8; k++) x[k] = steps[k * 8 + own].quantized(x[k] >> 16);
     find_values<BITS - KEPT>(x);
 #pragma unroll
     for (int k = 0; k < 8; k++) lines[k].numbers[own] = (short)x[k];
     __syncwarp();
-    line = lines[own];
-#pragma unroll
-    for (int k = 0; k < 8; k++) x[k] = line.numbers[k];
+    read(lines[own], x);
     x[0] += 128 << (KEPT + 3);
     find_values<BITS + KEPT + 3>(x);
     *(Two*)lines[own].bytes = {{word_of(x[0], x[1], x[2], x[3]), word_of(x[4], x[5], x[6], x[7])}};

@@ -1,6 +1,6 @@
 // JPEG compression artifacts. A warp processes two adjacent coded units at a time, independently of other warps: their bytes
-// are copied into shared memory during the previous ones; colors are converted to luminance and chrominance there, blocks are
-// transformed and quantized in registers, and the resulting colors replace the bytes. jpeg.py documents the integer steps.
+// are copied into shared memory during the previous ones; colors are converted to luminance and chrominance there, eight
+// threads transform and quantize a block, and the resulting colors replace the bytes. jpeg.py documents the integer steps.
 #include "squares.cuh"
 #include "copied.cuh"
 #include "tile.cuh"
@@ -173,16 +173,17 @@ __device__ __forceinline__ void store_part(const ImageInfo& info, const Part& pa
     }
 }
 
-// All units of an image, the warps' one after the other.
+// All parts of an image: each warp has consecutive ones, as many as the others or one more.
 __device__ __forceinline__ void make(const ImageInfo& info, const Steps& steps, WarpMemory& memory) {
-    const int count = parts_of(info), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
-    const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each;
-    if (first >= count) return;
+    const int warps = gridDim.x * WARPS, warp = blockIdx.x * WARPS + threadIdx.x / LANES;
+    const int each = parts_of(info) / warps, more = parts_of(info) % warps;
+    int rest = warp < more ? each + 1 : each;
+    if (rest == 0) return;
     int turn = 0;
-    Part part(info, first);
+    Part part(info, warp * each + min(warp, more));
     prefetch(info, part, memory.words[0]);
 #pragma unroll 1
-    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(info), turn ^= 1) {
+    for (; rest > 0; rest--, part = part.next(info), turn ^= 1) {
         unsigned* const words = memory.words[turn];
         complete(info, part, words);
         if (rest > 1) prefetch(info, part.next(info), memory.words[turn ^ 1]);
@@ -191,8 +192,8 @@ __device__ __forceinline__ void make(const ImageInfo& info, const Steps& steps, 
             load_unit(info, part.top, words + unit * (WORDS / UNITS), unit, memory.lines);
         __syncwarp();
 #pragma unroll 1
-        for (int first = 0; first < BLOCKS; first += LANES / 8)
-            quantize(steps.steps[first / (UNITS * 4)], memory.lines + (first + threadIdx.x % LANES / 8) * BLOCK_LINES);
+        for (int block = 0; block < BLOCKS; block += LANES / 8)
+            quantize(steps.steps[block / (UNITS * 4)], memory.lines + (block + threadIdx.x % LANES / 8) * BLOCK_LINES);
         __syncwarp();
 #pragma unroll 1
         for (int unit = 0; unit < UNITS; unit++) {
@@ -218,13 +219,7 @@ __device__ __forceinline__ void copy(const Image& image, const Tile& tile) {
     }
 }
 
-#if __CUDA_ARCH__ < 800 || __CUDA_ARCH__ >= 1000
-constexpr int TOGETHER_ON_SM = 3;
-#else
-constexpr int TOGETHER_ON_SM = 4;
-#endif
-
-KERNEL(TOGETHER_ON_SM, each) {
+KERNEL(4, each) {
     __shared__ Steps steps;
     __shared__ WarpMemory memory[WARPS];
     __shared__ ImageInfo info;

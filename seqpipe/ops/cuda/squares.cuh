@@ -7,8 +7,9 @@ constexpr int SIDE = 16, FOUR = 4, ACROSS = SIDE / FOUR;  // threads beside each
 // line more than it needs, so that threads with the same column of several blocks access different banks.
 constexpr int UNITS = 2, BLOCKS = UNITS * 6, BLOCK_LINES = 8 + 1;
 
-// A line of a block: eight numbers, and in the end as many bytes.
+// A line of a block: eight numbers, two to a word, and in the end as many bytes.
 union __align__(16) Line {
+    unsigned words[4];
     short numbers[8];
     unsigned char bytes[8];
 };
