@@ -736,6 +736,23 @@ def test_finer_voxels_repeat_the_edge_voxels(op, rng, torch):
     assert (sample["image"].data.max(), sample["label"].data.data.max()) == (-9, 5)
 
 
+@pytest.mark.parametrize("factor", [0.5, (0.5, 1.0, 0.7), 2.0])
+def test_the_inverse_of_a_changed_spacing_has_no_border_of_the_fill_value(factor, rng, torch):
+    """As torch interpolates; what a crop left out gets the value."""
+    chain = Chain(ops.Rot90(turns=1, plane="dw"), ops.Zoom3d(factor=factor), ops.Flip3d(height=True))
+    sample = chain({"image": space(small(rng)), "label": Labels(space(np.ones((9, 10, 11), np.uint8)))})
+    moved = sample["image"].data
+    back = ops.invert_volume(sample.history, sample["image"], fill_value=-1.0).data
+    turned = torch.from_numpy(moved[:, ::-1].copy())[None, None]
+    wanted = torch.nn.functional.interpolate(turned, size=(11, 10, 9), mode="trilinear")[0, 0]
+    np.testing.assert_allclose(np.rot90(back, 1, (0, 2)), wanted, atol=1e-5)
+    assert (ops.invert_volume(sample.history, sample["label"]).data.data == 1).all()
+    cropped = Chain(ops.Crop3d(size=(9, 10, 5)), ops.Zoom3d(factor=2.0))
+    sample = cropped({"image": space(small(rng) + 1)})
+    back = ops.invert_volume(sample.history, sample["image"], fill_value=-1.0).data
+    assert ((back == -1) == (np.abs(np.arange(11) - 5) > 2)).all()
+
+
 def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rng):
     """The modalities of a 4-D file with their labels, one sample and a batch of two."""
     values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
