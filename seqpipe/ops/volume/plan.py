@@ -15,7 +15,7 @@ from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..core.spec import Spec
-from .drawn import Drawn, Unused, drawn_for
+from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
 from .state import Grid, PartState, SampleState, name_of
 
@@ -81,7 +81,7 @@ class Change:
     """
 
     op: Any
-    p: Drawn | Unused
+    p: Drawn
     spacing: Any
 
     @property
@@ -180,7 +180,7 @@ class Plan:
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn | Unused, Grid]] = []
+        self.drawn: list[tuple[Any, Drawn, Grid]] = []
 
     @property
     def spec(self) -> Spec:
