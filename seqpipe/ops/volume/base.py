@@ -192,9 +192,7 @@ class Exact(Volumetric, register=False):
         if before := self.smoothing(p, Grid(size)):
             x = before[0].apply_to_image(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
-        return reference_gather(
-            x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value", 0.0)
-        )
+        return reference_gather(x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value"))
 
 
 class Spatial(Exact, register=False):

@@ -69,7 +69,7 @@ class Move:
 
     def outside(self, item: PartState) -> float | None:
         """Return the value outside of a part; None if its border is repeated."""
-        fill: float | None = self.how.get("fill_value", 0.0)
+        fill: float | None = self.how.get("fill_value")
         return self.how.get("label_fill", 0) if fill is not None and isinstance(item.part, Labels) else fill
 
     def interpolation(self, item: PartState) -> Any:

@@ -710,6 +710,30 @@ def test_a_result_larger_than_the_memory_is_refused_by_name(op):
         op([space(np.zeros((40, 40, 40, 1), np.float32))] * 8)
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.Zoom3d(factor=(2.0, 1.5, 1.0)),
+        ops.Zoom3d(size=(18, 15, 11)),
+        ops.Resample3d(spacing_mm=(1.0, 2 / 3, 1.5)),
+    ],
+)
+def test_finer_voxels_repeat_the_edge_voxels(op, rng, torch):
+    """As torch interpolates: a CT does not get a border between its air and 0."""
+    ct = space(small(rng) - 1000)
+    wanted = torch.nn.functional.interpolate(
+        torch.from_numpy(ct.data)[None, None], size=(18, 15, 11), mode="trilinear"
+    )
+    for backend in ("reference", None):
+        np.testing.assert_allclose(Chain(op)(ct, backend=backend).data, wanted[0, 0], atol=1e-3)
+    labels = space(np.ones((9, 10, 11), np.uint8))
+    assert (Chain(op)({"image": ct, "label": Labels(labels)})["label"].data.data == 1).all()
+    both = Chain(op, ops.RandomAffine3d(rotate=30.0, fill_value=-9.0, label_fill=5))
+    assert len(both.explain().splitlines()) == 1, "one pass"
+    sample = both({"image": ct, "label": Labels(labels)})
+    assert (sample["image"].data.max(), sample["label"].data.data.max()) == (-9, 5)
+
+
 def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rng):
     """The modalities of a 4-D file with their labels, one sample and a batch of two."""
     values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
