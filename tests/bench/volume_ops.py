@@ -3,14 +3,17 @@
 ``--device cuda`` measures a GPU. Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a
 GPU 8 of them. Then the recipe of nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them
 at 1, and what the host does for a batch of it while kernels are queued. Peers that are not installed are left out.
-``--peer batchgeneratorsv2`` measures nothing but that library's form of the recipe, by ``--threads`` processes.
+``--peer batchgeneratorsv2`` measures nothing but that library's form of the recipe, by ``--threads`` processes; beyond
+``--seconds``, starting them and warming up take about half a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -44,7 +47,9 @@ def main() -> None:
         "--no-recipes", action="store_true", help="leave out the recipe of nnU-Net on the device"
     )
     parser.add_argument("--peer", choices=("batchgeneratorsv2",), help="measure a peer's recipe alone")
-    parser.add_argument("--seconds", type=float, default=5, help="for which a peer works on each recipe")
+    parser.add_argument(
+        "--seconds", type=float, default=15, help="that a peer is measured for, spread over its recipes"
+    )
     asked = parser.parse_args()
     if asked.peer:
         _peer(asked.threads, asked.seconds)
@@ -74,15 +79,17 @@ def main() -> None:
 
 
 def _peer(workers: int, seconds: float) -> None:
-    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net."""
+    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net, row by row as results arrive."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(1)
+    )  # as by ``timeout``: workers and semaphores are released
+    print(f"| batchgeneratorsv2, {workers} processes | ms a batch of 2 |\n|-|-|", flush=True)
     try:
-        taken = seconds_a_sample(workers, seconds, _RECIPES)
-    except ImportError as error:
+        for number, sample_s in seconds_a_sample(workers, seconds / len(_RECIPES), _RECIPES):
+            channels, sure = _RECIPES[number]
+            print(f"| {_recipe_title(channels, sure=sure)} | {sample_s * 2e3:.1f} |", flush=True)
+    except (ImportError, RuntimeError) as error:
         print(f"batchgeneratorsv2 is left out: {error}")
-        return
-    print(f"| batchgeneratorsv2, {workers} processes | ms a batch of 2 |\n|-|-|")
-    for (channels, sure), one in zip(_RECIPES, taken, strict=True):
-        print(f"| {_recipe_title(channels, sure=sure)} | {one * 2e3:.1f} |", flush=True)
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
