@@ -217,8 +217,8 @@ class Executor:
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
-            held = sum(pending.tickets[number].size for pending in self._queue)
-            if source.limit_bytes is not None and held + source.next_size() > source.limit_bytes:
+            pending_bytes = sum(pending.tickets[number].size for pending in self._queue)
+            if source.limit_bytes is not None and pending_bytes + source.next_size() > source.limit_bytes:
                 return False
         return True
 

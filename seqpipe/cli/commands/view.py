@@ -73,9 +73,9 @@ def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[Seqpip
     from ...view.content import shared_voxels
 
     labels, title, window = settings.pop("labels"), settings.pop("title"), settings.pop("window")
-    found = list(find_inputs(paths))
-    inputs = [one for one in found if isinstance(one, InputFile)]
-    errors = [one for one in found if isinstance(one, SeqpipeError)]
+    items = list(find_inputs(paths))
+    inputs = [one for one in items if isinstance(one, InputFile)]
+    errors = [one for one in items if isinstance(one, SeqpipeError)]
     if len(labels) not in (0, 1, len(inputs)):
         raise ParameterError(
             f"{len(labels)} labels for {len(inputs)} files to show",

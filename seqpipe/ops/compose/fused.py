@@ -197,9 +197,9 @@ def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
     return op.kernel_rows(block.of_all(begin, end, spec.frames), spec)
 
 
-def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+def _for_each(rows: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     """Repeat rows for samples or frames to ``count`` rows; a single row stays one."""
-    return found if len(found) in (1, count) else np.repeat(found, count // len(found), axis=0)
+    return rows if len(rows) in (1, count) else np.repeat(rows, count // len(rows), axis=0)
 
 
 def fused(

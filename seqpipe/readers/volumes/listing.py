@@ -139,8 +139,8 @@ def _of_folder(root: str) -> list[Case]:
         raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
     images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
     labels = next((name for name in _LABELS if (Path(root) / name).is_dir()), "")
-    found = _volumes(Path(root) / images)
-    if not found:
+    volumes = _volumes(Path(root) / images)
+    if not volumes:
         raise UnreadableSourceError(
             "there is no volume in this folder",
             source=str(Path(root) / images),
@@ -149,7 +149,7 @@ def _of_folder(root: str) -> list[Case]:
         )
     masks = _volumes(Path(root) / labels) if labels else {}
     cases = []
-    for stem, path in found.items():
+    for stem, path in volumes.items():
         parts = {IMAGE: path}
         if labels:
             mask = masks.get(stem) or masks.get(stem.removesuffix(_CHANNEL))
