@@ -99,9 +99,9 @@ class Executor:
     ``prefetch`` batches are started before they are requested. An error is raised in the order of its batch; the next
     call returns the batch after it.
 
-    On a GPU, readers decode and uploads copy in streams of their own, beside whatever the default stream does, and the
+    On a GPU, readers decode and uploads copy in streams of their own, concurrently with the default stream, and the
     thread that needs their result waits for it. Kernels are queued in CuPy's current stream, the default one, without
-    a wait: so results are ready for whoever uses them there, and memory that he frees is used again only behind his own
+    a wait: results are ready for consumers in that stream, and memory that they free is reused only behind their own
     work. A stream of the graph's own would have to wait for the default one at each allocation to be as safe.
 
     Attributes:

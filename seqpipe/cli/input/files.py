@@ -162,7 +162,7 @@ def _stem(name: str) -> str:
 
 
 def temporary_path(path: Path, ending: str) -> Path:
-    """The hidden file of some ending beside a path. Its name is a digest, so it is never too long."""
+    """The hidden file of some ending next to a path. Its name is a digest, so it is never too long."""
     digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
     return path.with_name(f".{digest}.{ending}")
 
@@ -195,7 +195,7 @@ def _file_above(path: Path) -> Path | None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file beside a path, and rename it once it is complete.
+    """Write a temporary file next to a path, and rename it once it is complete.
 
     Args:
         path: the file; its folder is created if it is missing, and an existing file is replaced.

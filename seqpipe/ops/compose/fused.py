@@ -2,8 +2,8 @@
 
 Operators that move whole pixels become one mapping to the pixel that is read; operators that change values follow in
 registers, each result rounded as if it had been stored. A resampling operator may come first: pixels that later
-operators move are then computed in their final place, and pixels that they crop are not computed. So a chain takes one
-pass over the pixels, whatever its length.
+operators move are then computed at their final position, and pixels that they crop are not computed. So a chain takes
+one pass over the pixels, whatever its length.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ def apply_to_sample(
 ) -> Any:
     """Apply an operator or a chain to a sample, or to a batch of samples in parts.
 
-    All images get the same sampled parameters. Labels follow the pixels, by a vote of the pixels around a place or by
-    the nearest pixel, as the part states; boxes, points and flow follow them, too. Operators that move nothing change
+    All images get the same sampled parameters. Labels follow the pixels, by a vote of neighboring pixels or by the
+    nearest pixel, as the part states; boxes, points and flow follow them, too. Operators that move nothing change
     images only.
 
     Args:

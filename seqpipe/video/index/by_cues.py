@@ -61,7 +61,7 @@ class CuedVideo:
 
     Args:
         source: the video.
-        held: cached blocks of the source.
+        blocks: cached blocks of the source.
         header: headers before the first cluster.
         cues: the cues.
 

@@ -182,7 +182,7 @@ class _Ahead:
 
 
 def _suffices(data: bytes) -> bool:
-    """Return whether a box is not a ``moof``, or all of it is held."""
+    """Return whether a box is not a ``moof``, or is complete."""
     return data[4:8] != b"moof" or int.from_bytes(data[:4], "big") <= len(data)
 
 

@@ -182,7 +182,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     if not deltas[last]:
         raise InterpretedError("the duration of its last frame is not stated")
     end = int(pts[last] + deltas[last])
-    before, start = _edited(movie, track, pts, end)
+    before, start = _edited(movie, track, pts)
     # Writers include the time before the first frame, or the time removed by an edit, or neither.
     length = int(dts[-1] + deltas[-1])
     if not length <= track.length <= before + max(length, end):
@@ -570,7 +570,7 @@ def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
     return rows
 
 
-def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
+def _edited(movie: Movie, track: Track, pts: IntArray) -> tuple[int, int]:
     """Return the ticks that the edit list inserts before the first frame, and those that it subtracts from all times.
 
     Raises:
@@ -581,9 +581,7 @@ def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, i
         return 0, 0
     before, begin = edits_of(movie, track)
     length = rows[-1][0]
-    # The edit's end is rounded to movie time.
-    whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
-    if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
+    if begin != int(pts[0]) or begin != int(pts.min()) or not shown:
         raise InterpretedError("it is edited")
     return before, begin

@@ -181,7 +181,7 @@ def _volumes(
         for at_position in twice[:_NAMED]
     )
     raise _refused(
-        f"{len(twice)} of {len(by_position)} places have more than one slice: {named}",
+        f"{len(twice)} of {len(by_position)} positions have more than one slice: {named}",
         source,
         "Remove the duplicates, or list the files of one volume",
     )
