@@ -50,31 +50,31 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=15, help="that a peer is measured for, spread over its recipes"
     )
-    asked = parser.parse_args()
-    if asked.peer:
-        _peer(asked.threads, asked.seconds)
+    options = parser.parse_args()
+    if options.peer:
+        _peer(options.threads, options.seconds)
         return
-    ops.set_threads(asked.threads)
-    jobs = _gathers(asked.device, asked.size, 8 if asked.device == "cuda" else 2, asked.threads)
-    if asked.device == "cpu":
-        jobs |= _peers(asked.size, 2)
-    jobs |= {} if asked.no_recipes else _recipes(asked.device)
+    ops.set_threads(options.threads)
+    jobs = _gathers(options.device, options.size, 8 if options.device == "cuda" else 2, options.threads)
+    if options.device == "cpu":
+        jobs |= _peers(options.size, 2)
+    jobs |= {} if options.no_recipes else _recipes(options.device)
     jobs |= _planning()
-    wait = _wait(asked.device)
-    print(f"| {asked.device}, {asked.threads} threads | ms, median | least |\n|-|-|-|")
+    wait = _wait(options.device)
+    print(f"| {options.device}, {options.threads} threads | ms, median | least |\n|-|-|-|")
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
         job()
-    for _ in range(asked.rounds):
+    for _ in range(options.rounds):
         for name, job in jobs.items():
             wait()
             begin = time.perf_counter()
             job()
             wait()
             taken[name].append((time.perf_counter() - begin) * 1e3)
-    for name, found in taken.items():
-        print(f"| {name} | {statistics.median(found):.3f} | {min(found):.3f} |", flush=True)
-    if asked.device == "cuda":
+    for name, times in taken.items():
+        print(f"| {name} | {statistics.median(times):.3f} | {min(times):.3f} |", flush=True)
+    if options.device == "cuda":
         _profile(jobs)
 
 
@@ -119,7 +119,7 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
     print("| operator, 4 × 128³ float32 | GPU, ms | host, ms |\n|-|-|-|")
     volume = cupy.random.random((4, 128, 128, 128), dtype=cupy.float32)
     for name, op in _each_operator().items():
-        found = []
+        costs = []
         for _ in range(5):
             begin, end = cupy.cuda.Event(), cupy.cuda.Event()
             cupy.cuda.Device().synchronize()
@@ -129,8 +129,8 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
             end.record()
             host = (time.perf_counter() - started) * 1e3
             end.synchronize()
-            found.append((cupy.cuda.get_elapsed_time(begin, end), host))
-        gpu, host = (statistics.median(one[n] for one in found[1:]) for n in range(2))
+            costs.append((cupy.cuda.get_elapsed_time(begin, end), host))
+        gpu, host = (statistics.median(one[n] for one in costs[1:]) for n in range(2))
         print(f"| {name} | {gpu:.3f} | {host:.3f} |", flush=True)
 
 
@@ -214,11 +214,11 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
 
 def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
     """The same jobs by MONAI and TorchIO, volume by volume, as their data loaders do them."""
-    found: dict[str, Callable[[], Any]] = {}
+    jobs: dict[str, Callable[[], Any]] = {}
     try:
         import torch
     except ImportError:
-        return found
+        return jobs
     tensors = torch.rand((samples, 1, size, size, size))
     with contextlib.suppress(ImportError):
         from monai.transforms import Affine, Rand3DElastic
@@ -229,16 +229,16 @@ def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
         bend = Rand3DElastic(
             (5, 7), (100, 200), prob=1.0, rotate_range=(0.2, 0.16, 0.35), padding_mode="zeros"
         )
-        found[f"{samples} × {size}³ affine, MONAI"] = lambda: [turn(one) for one in tensors]
-        found[f"{samples} × {size}³ affine + elastic, MONAI"] = lambda: [bend(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine, MONAI"] = lambda: [turn(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine + elastic, MONAI"] = lambda: [bend(one) for one in tensors]
     with contextlib.suppress(ImportError):
         import torchio
 
         move = torchio.RandomAffine(scales=(1.1, 1.1), degrees=(12, 12, -9, -9, 20, 20))
         field = torchio.Compose([move, torchio.RandomElasticDeformation(num_control_points=10)])
-        found[f"{samples} × {size}³ affine, TorchIO"] = lambda: [move(one) for one in tensors]
-        found[f"{samples} × {size}³ affine + elastic, TorchIO"] = lambda: [field(one) for one in tensors]
-    return found
+        jobs[f"{samples} × {size}³ affine, TorchIO"] = lambda: [move(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine + elastic, TorchIO"] = lambda: [field(one) for one in tensors]
+    return jobs
 
 
 class _Queue:
@@ -267,7 +267,7 @@ def _planning() -> dict[str, Callable[[], Any]]:
 def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     """The recipe of nnU-Net for two samples of 128³ with labels, from volumes of 160³."""
     rng = np.random.default_rng(1)
-    found: dict[str, Callable[[], Any]] = {}
+    jobs: dict[str, Callable[[], Any]] = {}
     for channels, sure in _RECIPES:
         chain = recipes.nnunet((128, 128, 128))
         if sure:
@@ -280,8 +280,8 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
         def job(chain: Any = chain, sample: Any = sample, numbers: Any = numbers) -> Any:
             return chain([sample, sample], layout="CDHW", index=2 * next(numbers))
 
-        found[_recipe_title(channels, sure=sure)] = job
-    return found
+        jobs[_recipe_title(channels, sure=sure)] = job
+    return jobs
 
 
 def _recipe_title(channels: int, *, sure: bool) -> str:
