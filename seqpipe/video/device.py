@@ -24,7 +24,7 @@ THREADS: Final = Param(
 )
 STREAM: Final = Param(
     name="stream",
-    doc="Which of the file's streams, by its number in the container; by default the best video stream",
+    doc="Stream to read, by its number in the container; by default the best video stream",
     lo=0,
     hi=2**31 - 1,
     optional=True,

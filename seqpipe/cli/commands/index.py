@@ -51,9 +51,9 @@ def index(
     as_json: bool,
     cache_dir: str | None,
 ) -> None:
-    """Build the indexes of videos and keep them in the cache; fresh indexes are not built again.
+    """Build packet indexes of videos ahead of use. They are kept in the cache, and built again only if a file changes.
 
-    Volumes need no index: they are read through once, and damaged ones are named.
+    Volumes need no index: each is read once, and damaged ones are reported.
 
     With --register, indexes are collected in one file for a team or a cluster, where a dataset of these videos finds
     them. Its current entries are kept, so an interrupted run continues where it was, and several may add to one file.

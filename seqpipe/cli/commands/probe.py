@@ -45,7 +45,9 @@ def probe(
     cache_dir: str | None,
     register: str | None,
 ) -> None:
-    """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
+    """Show the properties of videos and volumes.
+
+    Read from headers: streams, codec, size, color and timing of a video; shape, spacing and orientation of a volume.
 
     PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
     before names that begin with a dash. The number of frames is taken from the container's header; seqpipe index

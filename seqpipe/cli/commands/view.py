@@ -40,12 +40,12 @@ _FAILED: Final = 1
 @click.option("--title", default="", help="Heading of the page; the names of the files if not given.")
 @options.json_lines
 def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> None:
-    """Write one HTML page that shows volumes and videos; it needs no network.
+    """Write an HTML page of volumes and videos. The page needs no network.
 
     A volume is shown as three orthogonal planes with sliders, window, labels and a legend, a video as frames with their
     times; both with the facts of seqpipe probe. PATH is a file, a folder (searched recursively) or a URL.
 
-    A file that cannot be shown is named, and left out of the page; the exit code is 1 then.
+    Files that cannot be shown are reported and left out; the exit code is 1 then.
     """
     errors, page = _page(paths, settings)
     for error in errors:

@@ -149,7 +149,9 @@ def _of_folder(root: str) -> list[Case]:
             advice="If the volumes have other extensions, list them with files=[…]",
         )
     if not labels:
-        return [Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in volumes.values()]
+        return [
+            Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in volumes.values()
+        ]
     masks = _volumes(Path(root) / labels)
     of_label: dict[str, list[str]] = {}
     for stem, path in volumes.items():
