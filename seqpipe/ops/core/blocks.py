@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -251,10 +251,11 @@ def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
     return ReadOnlyValues(**{name: rows[name] for name in rows.dtype.names or ()})
 
 
-def values_of_each(
-    rows: npt.NDArray[Any],
-    kind: Callable[..., Values] = SimpleNamespace,  # type: ignore[assignment]  # a default of a type variable
-) -> list[Values]:
+@overload
+def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]: ...
+@overload
+def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Values]) -> list[Values]: ...
+def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Any] = SimpleNamespace) -> list[Any]:
     """Return each row as attributes, as :func:`values_of` does, faster for many rows.
 
     Args:
