@@ -240,19 +240,19 @@ def _of_root(root: Path, labels: LabelParser) -> Listing:
     above = _folders_of(root)
     classes = {one.name: inside for one in above if (inside := _folders_of(one))}
     if not classes:
-        found = [Entry(str(one), one.name, NO_LABEL) for one in above]
+        entries = [Entry(str(one), one.name, NO_LABEL) for one in above]
     else:
         known = labels if labels.classes else LabelParser(sorted(classes), labels.label_type)
         labels = known
         chosen = [name for name in sorted(classes) if name in known.classes]
-        found = [
+        entries = [
             Entry(str(one), f"{name}/{one.name}", known(name)) for name in chosen for one in classes[name]
         ]
-    if not found:
+    if not entries:
         raise SourceNotFoundError(
             "there is no folder of frames", source=str(root), allowed="one folder or more"
         )
-    return Listing.of(found, labels)
+    return Listing.of(entries, labels)
 
 
 def _folders_of(folder: Path) -> list[Path]:
@@ -326,13 +326,13 @@ class FrameFiles:
 
     def _images(self, folder: str) -> tuple[str, ...]:
         """The images of a folder, which are listed once."""
-        found = self._listed.get(folder)
-        if found is None:
+        images = self._listed.get(folder)
+        if images is None:
             names = sorted(name for name in _names(folder) if name.lower().endswith(image_extensions))
             if len(self._listed) >= _FOLDERS:
                 self._listed.clear()
-            found = self._listed[folder] = tuple(names)
-        return found
+            images = self._listed[folder] = tuple(names)
+        return images
 
 
 def _names(folder: str) -> list[str]:
@@ -515,8 +515,8 @@ def _decoded(path: str, *, gray: bool) -> npt.NDArray[np.uint8]:
         data = Path(path).read_bytes()
         return decode_image(data, "GRAY" if gray else "RGB")
     except OSError as error:
-        found = UnreadableSourceError(f"{name} cannot be read: {error.strerror}", source=folder)
-        raise found from error
+        unreadable = UnreadableSourceError(f"{name} cannot be read: {error.strerror}", source=folder)
+        raise unreadable from error
     except UnreadableSourceError as error:
         error.fact, error.source = f"{name}: {error.fact}", folder
         raise
