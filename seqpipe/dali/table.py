@@ -56,6 +56,12 @@ _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
+_WINDOWS: Final = (
+    "step=-1 is sequence_length * stride, as in DALI, whose documentation says sequence_length; a sequence fits if its "
+    "last frame does, where DALI needs stride - 1 frames more; 'reflect' and 'symmetric' mirror the frames of the "
+    "sequence, not of the video"
+)
+
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
@@ -109,8 +115,8 @@ _LIST: Final = (
     Row(
         "experimental.readers.video",
         build=sources.video_reader,
-        refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_include_end"),
+        note=_WINDOWS,
     ),
     Row(
         "experimental.warp_perspective",
@@ -204,8 +210,8 @@ _LIST: Final = (
         "values than described are errors; index_path may be left out",
         **_READER,
     ),
-    Row("readers.video", build=sources.video_reader, **_READER),
-    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
+    Row("readers.video", build=sources.video_reader, note=_WINDOWS, **_READER),
+    Row("readers.video_resize", build=sources.video_resize_reader, note=_WINDOWS, **_READER),
     Row(
         "readers.webdataset",
         build=webdataset.webdataset_reader,

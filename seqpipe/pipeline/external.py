@@ -240,8 +240,8 @@ class External(BatchSource):
     """A source of the user's own code: a callable, an iterable or a generator function.
 
     Args:
-        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`, also
-            as a single argument with a default; an iterable; or a generator function.
+        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`,
+            also as a single argument with a default; an iterable; or a generator function.
         spec: declaration of the values.
         batch_size: samples in a batch.
         batch: whether the source returns whole batches; otherwise it returns samples.
