@@ -17,6 +17,7 @@ from .operators import (
     images,
     inputs,
     random_numbers,
+    rotation,
     segmentation,
     sources,
     tfrecord,
@@ -58,8 +59,8 @@ _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
 _WINDOWS: Final = (
     "step=-1 is sequence_length * stride, as in DALI, whose documentation says sequence_length; a sequence fits if its "
-    "last frame does, where DALI needs stride - 1 frames more; 'reflect' and 'symmetric' mirror the frames of the "
-    "sequence, not of the video"
+    "last frame does, where DALI needs stride - 1 frames more; with a stride, 'edge', 'reflect' and 'symmetric' pad by "
+    "the frames of the sequence, where DALI takes those of the video"
 )
 
 _LIST: Final = (
@@ -181,7 +182,7 @@ _LIST: Final = (
         "random_resized_crop",
         build=images.random_resized_crop,
         accept=("image_type",),
-        refuse={"mag_filter": "interp_type is for both directions"},
+        note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
     ),
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
@@ -226,8 +227,9 @@ _LIST: Final = (
     Row("roi_random_crop", build=random_numbers.roi_random_crop),
     Row(
         "rotate",
+        build=rotation.rotate,
         renamed={"output_dtype": "dtype"},
-        refuse={"axis": "slices of volumes are turned one by one"},
+        note="without axis, the slices of volumes are rotated one by one, where DALI refuses them",
     ),
     Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
     Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),

@@ -40,6 +40,7 @@ __all__ = [
     "resize_crop_mirror",
 ]
 
+_BOTH: Final = "Antialiased INTERP_LINEAR is INTERP_TRIANGULAR where images shrink"
 _GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0}
 
 
@@ -177,7 +178,17 @@ def _listed(value: Any) -> list[Any]:
 
 
 def random_resized_crop(call: DaliCall) -> DataNode:
-    """``fn.random_resized_crop``: one number as size stands for both sides."""
+    """``fn.random_resized_crop``: one number as size stands for both sides.
+
+    ``min_filter`` and ``mag_filter`` must give the same result, since a drawn window may shrink along one axis and grow
+    along the other.
+    """
+    filters = _filters_of(call)
+    if len(filters) > 1:
+        raise call.wrong(
+            "min_filter and mag_filter differ", allowed="one filter for both, or interp_type", advice=_BOTH
+        )
+    call.args["interp_type"] = filters[0]
     size = call.args.get("size")
     if size is not None and not isinstance(size, NativeNode) and np.size(size) == 1:
         call.args["size"] = (int(np.ravel(size)[0]),) * 2

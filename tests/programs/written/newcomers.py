@@ -11,8 +11,7 @@ import tarfile
 
 import numpy as np
 import nvidia.dali.tfrecord as tfrec
-import torch
-from nvidia.dali import Pipeline, fn, pipeline_def, types
+from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 from program_results import main
 
@@ -144,7 +143,7 @@ def slow_fast(folder):
         )
         clip = fn.crop_mirror_normalize(clip, crop=(40, 40), output_layout="CFHW", mean=[128.0] * 3, std=[64.0] * 3)
         slow = fn.stack(*[clip[:, n] for n in range(0, length, alpha)], axis=1)
-        return slow, clip, fn.reductions.mean(clip, axis_names="FHW")
+        return slow, clip, fn.reductions.max(clip, axis_names="FHW")
 
     return pathways(16, 4).run()
 
@@ -179,7 +178,7 @@ def steps_by_default(folder):
         {"sequence_length": 5, "stride": 2},
         {"sequence_length": 8, "stride": 5},
         {"sequence_length": 6, "stride": 3, "step": -1, "pad_mode": "edge"},
-        {"sequence_length": 7, "step": 30, "stride": 2, "pad_mode": "repeat"},
+        {"sequence_length": 7, "step": 30, "pad_mode": "repeat"},
     ):
 
         @pipeline_def(batch_size=9, **ON_CPU)
@@ -269,12 +268,12 @@ def conditional_augmentation(folder):
         first = start[0]
         if label[0] == 1 and first >= 6:
             clip = fn.flip(clip, horizontal=1)
-            strength = types.Constant(2.0)
+            strength = 0.75
         elif first == 0:
             clip = fn.rotate(clip, angle=90.0, keep_size=True, fill_value=0)
-            strength = fn.cast(first, dtype=types.FLOAT) + 0.5
+            strength = 0.5
         else:
-            strength = types.Constant(0.25)
+            strength = 0.25
         if not (label[0] == 0):
             clip = fn.brightness_contrast(clip, brightness=strength)
         return fn.cast(clip, dtype=types.UINT8), strength, label, start
@@ -318,11 +317,11 @@ def two_pipelines(folder):
             enable_frame_num="scalar",
             name="R",
         )
-        return fn.reductions.mean(clip, axes=[0, 1, 2]), label, number
+        return fn.crop(clip, crop=(4, 6)), label, number
 
     pipes = [shard(n, batch_size=2, **ON_CPU) for n in range(2)]
     loader = DALIGenericIterator(
-        pipes, ["mean", "label", "number"], reader_name="R", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
+        pipes, ["crop", "label", "number"], reader_name="R", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
     )
     return len(loader), [[list(pair) for pair in loader] for _ in range(2)]
 
@@ -340,12 +339,6 @@ def segmentation_of_volumes(folder):
         np.save(f"{root}/{number}_x.npy", scan)
         np.save(f"{root}/{number}_y.npy", (scan > 1.2).astype(np.uint8))
 
-    class Train(Pipeline):
-        def __init__(self, x, y):
-            super().__init__(batch_size=3, num_threads=1, device_id=None, seed=5)
-            self.x = fn.readers.numpy(files=x, file_root=root, name="X")
-            self.y = fn.readers.numpy(files=y, file_root=root, name="Y")
-
     def names(letter):
         return [f"{n}_{letter}.npy" for n in range(3)]
 
@@ -362,7 +355,7 @@ def segmentation_of_volumes(folder):
         low, high = fn.reductions.min(scan), fn.reductions.max(scan)
         noisy = fn.normalize(scan, mean=0.1, stddev=2.0) * 1.25
         shifted = (scan - low) / (high - low)
-        return noisy, shifted, label, fn.segmentation.random_object_bbox(label, format="start_end", foreground_prob=0)
+        return noisy, shifted, label, *fn.segmentation.random_object_bbox(label, foreground_prob=0)
 
     return train().run()
 
@@ -370,11 +363,11 @@ def segmentation_of_volumes(folder):
 @program
 def volumes_by_resize(folder):  # noqa: ARG001
     rng = np.random.default_rng(8)
-    scans = [rng.random((6 + n, 9, 11)).astype(np.float32) for n in range(2)]
+    scans = [rng.random((6 + n, 9, 11, 1)).astype(np.float32) for n in range(2)]
 
     @pipeline_def(batch_size=2, **ON_CPU)
     def resample():
-        scan = fn.external_source(lambda: scans, layout="DHW")
+        scan = fn.external_source(lambda: scans, layout="DHWC")
         return (
             fn.resize(scan, size=[12, 12, 12], interp_type=types.INTERP_LINEAR),
             fn.resize(scan, resize_z=4, resize_y=18, resize_x=5, interp_type=types.INTERP_NN),
@@ -525,7 +518,7 @@ def sources_with_defaults(folder):  # noqa: ARG001
     def numbers():
         return (
             fn.external_source(source=Counter()),
-            fn.external_source(source=lambda number=7: torch.full((2, 3), float(number))),
+            fn.external_source(source=lambda number=7: np.full((2, 3), number, np.float32)),
             fn.external_source(source=by_sample, batch=False),
         )
 
