@@ -17,6 +17,7 @@ from .operators import (
     images,
     inputs,
     random_numbers,
+    resizing,
     rotation,
     segmentation,
     sources,
@@ -131,7 +132,7 @@ _LIST: Final = (
         build=sources.external_source,
         positional=("source", "num_outputs"),
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row(
         "filter",
         build=images.filtered,
@@ -180,7 +181,7 @@ _LIST: Final = (
     Row("random_crop_generator", build=random_numbers.random_crop_window),
     Row(
         "random_resized_crop",
-        build=images.random_resized_crop,
+        build=resizing.random_resized_crop,
         accept=("image_type",),
         note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
     ),
@@ -222,8 +223,8 @@ _LIST: Final = (
     ),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
-    Row("resize", build=images.resize, **_RESIZE),
-    Row("resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("resize", build=resizing.resize, **_RESIZE),
+    Row("resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row("roi_random_crop", build=random_numbers.roi_random_crop),
     Row(
         "rotate",

@@ -33,7 +33,7 @@ from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
 from ..types import dtype_name
-from .images import resize
+from .resizing import resize
 from .windows import slice_
 
 __all__ = [
