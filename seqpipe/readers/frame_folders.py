@@ -84,7 +84,8 @@ class FrameFolders(Video):
         clip_mode: start of these sequences, "random" or "even".
         repeats: number of times that each sample occurs in an epoch.
         segments: number of equal parts of each folder, with one frame from each.
-        segment_mode: frame of each part: "random" or "center".
+        segment_mode: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first
+            to the last of the video.
         pad_mode: padding of sequences that reach past the last frame.
         fill_value: pixel value of frames padded by "constant".
         min_frames: folders with fewer frames are left out without a warning.
