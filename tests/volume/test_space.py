@@ -260,6 +260,21 @@ def test_series_and_vectors_go_to_other_libraries():
     assert to_nibabel(series).shape == (5, 4, 3, 2, 2) if needs("nibabel") else None
     assert to_sitk(series).GetSize() == (5, 4, 3, 2) if needs("SimpleITK") else None
     assert to_torchio(series)["tensor"].shape == (4, 5, 4, 3)
+    for layout, cut in (("DHWC", data[0]), ("DHW", data[0, ..., 0]), ("FDHWC", data[..., :1])):
+        one = Sequence(cut, layout, affine=AFFINE, scale=(2.0, 1.0))
+        full = np.reshape(cut, (-1, 3, 4, 5, 2 if layout == "DHWC" else 1)) * 2 + 1
+        image = np.asarray(to_nibabel(one).dataobj)
+        assert np.array_equal(np.reshape(image, (5, 4, 3, *full.shape[::4])).transpose(3, 2, 1, 0, 4), full)
+        assert image.ndim == {"DHWC": 5, "DHW": 3, "FDHWC": 4}[layout]
+        itk = to_sitk(one)
+        assert np.array_equal(needs("SimpleITK").GetArrayFromImage(itk).reshape(full.shape), full)
+        assert itk.GetOrigin()[3:] == (0,) * (layout == "FDHWC")
+        assert itk.GetSpacing()[3:] == (1,) * (layout == "FDHWC")
+    for wrong in (Sequence(data[0], "DHWC"), Sequence(data[0], "FHWC", affine=np.eye(4))):
+        with pytest.raises(
+            ParameterError, match=r"an affine is not a volume; allowed: DHW, DHWC or FDHWC with"
+        ):
+            to_torchio(wrong)
 
 
 def test_grids_are_the_same_up_to_a_hundredth_of_a_voxel():

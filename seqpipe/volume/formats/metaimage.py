@@ -77,7 +77,10 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
     )
     if compression is None and skip < 0:  # the voxels are at the end of the file
         begin = max(0, voxels.size() - storage.nbytes)
-    storage = replace(storage, **{"offset" if compression is None else "begin": begin})
+    if compression is None:
+        storage = replace(storage, offset=begin)
+    else:
+        storage = replace(storage, begin=begin)
     affine, notes = checked_affine(_affine(fields, count, source.name), source.name)
     info = VolumeInfo(
         source=source.name,
