@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 
 import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
+from seqpipe.errors import ManifestError, ParameterError, SourceError, SourceNotFoundError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
 from seqpipe.readers.volumes.listing import in_fold
@@ -345,6 +346,27 @@ def test_folds_split_subjects_and_nobody_twice(folder):
 def test_a_subject_stays_in_its_fold_from_version_to_version():
     folds = [[k for k in range(5) if in_fold(f"subject{number}", (k, 5))] for number in range(12)]
     assert folds == [[1], [2], [3], [4], [1], [2], [4], [1], [4], [1], [4], [2]]
+
+
+def test_images_of_one_label_are_parts_as_in_folders_of_nnunet(folder, tmp_path):
+    for name in ("imagesTr", "labelsTr"):
+        (tmp_path / name).mkdir()
+    for number in range(2):
+        shutil.copy(folder / f"labels/case{number}.nii.gz", tmp_path / f"labelsTr/ct_{number}.nii.gz")
+        for channel in range(2):
+            image = tmp_path / f"imagesTr/ct_{number}_{channel:04d}.nii.gz"
+            shutil.copy(folder / f"images/case{number}.nii.gz", image)
+    with make(tmp_path, sampler="balanced") as dataset:
+        assert [case.subject for case in dataset.cases] == ["ct_0", "ct_1"]
+        batch = next(dataset.batches(4))
+    assert list(batch) == ["image_0000", "image_0001", "label"]
+    assert np.array_equal(batch["image_0000"].data, batch["image_0001"].data)
+    for number in range(2):
+        (tmp_path / f"imagesTr/ct_{number}_0001.nii.gz").unlink()
+    assert list(make(tmp_path).cases[0].parts) == ["image", "label"]
+    (tmp_path / "labelsTr/ct_1.nii.gz").unlink()
+    with pytest.raises(SourceNotFoundError, match="there is no label for the image 'ct_1_0000'"):
+        make(tmp_path)
 
 
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):

@@ -93,8 +93,9 @@ class Volumetric(Declaration, register=False):
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
                 :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
                 samples, and so does a dictionary of such arrays or of batches.
-            layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
-                of axes.
+            layout: of arrays: DHW, DHWC, CDHW, FDHWC, or one of these behind N; by default DHW, DHWC or NDHWC, by the
+                number of axes. The volumes of a series (F), such as the modalities of a 4-D NIfTI file, are treated as
+                channels.
             epoch: the epoch that parameters are sampled for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it.
 

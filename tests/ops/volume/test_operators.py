@@ -105,6 +105,11 @@ def test_layouts_and_values_of_every_kind_agree(case, rng):
     first = op(volume.transpose(3, 0, 1, 2), layout="CDHW", index=3)
     assert np.array_equal(first.transpose(1, 2, 3, 0), flat)
     assert first.flags.c_contiguous
+    series = Sequence(volume.transpose(3, 0, 1, 2)[..., None], "FDHWC", affine=sequence.affine)
+    moved = op(series, index=3)
+    assert (moved.layout, moved.data.flags.c_contiguous) == ("FDHWC", True)
+    assert np.array_equal(moved.data[..., 0].transpose(1, 2, 3, 0), made.data), "modalities are channels"
+    assert np.array_equal(moved.affine, made.affine)
     several = op([volume, volume[::-1]], index=3)
     assert np.array_equal(several[0], flat)
     if several[0].shape == several[1].shape:
@@ -705,6 +710,24 @@ def test_a_result_larger_than_the_memory_is_refused_by_name(op):
     )
     with pytest.raises(ParameterError, match=said):
         op([space(np.zeros((40, 40, 40, 1), np.float32))] * 8)
+
+
+def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rng):
+    """The modalities of a 4-D file with their labels, one sample and a batch of two."""
+    values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
+    series = Sequence(values, "FDHWC", affine=np.diag([2.0, 1.0, 1.5, 1.0]))
+    labels = Sequence((values[0, ..., :1] > 0.5).astype(np.uint8), "DHWC", affine=series.affine)
+    chain = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4)))
+    sample = chain({"image": series, "label": Labels(labels)})
+    one = chain({"image": Sequence(values[1], "DHWC", affine=series.affine)})["image"]
+    assert np.array_equal(sample["image"].data[1], one.data)
+    assert np.array_equal(sample["label"].data.data, chain(labels).data)
+    batch = chain(Batch.of([series, series]))
+    assert (batch.layout, batch.shape) == ("NFDHWC", (2, 3, 5, 6, 4, 2))
+    back = ops.invert_volume(sample.history, sample["image"], fill_value=np.nan).data
+    known = np.isfinite(back)
+    assert known.mean() == 5 * 6 * 4 / (6 * 7 * 8)
+    assert np.array_equal(back[known], values[known])
 
 
 def test_results_of_several_sizes_are_asked_for_as_a_list(rng):
