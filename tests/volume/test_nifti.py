@@ -207,6 +207,9 @@ def test_what_is_written_is_where_it_was_for_nibabel_and_itk(affine):
         assert volume.orientation == "".join(nibabel.aff2axcodes(image.affine))
         canonical = to_canonical(volume.sequence())
         assert canonical.orientation == "RAS"
+    with seqpipe.open(data[:254] + b"\0\0" + data[256:]) as volume:  # without sform_code
+        assert volume.info.space == "qform"
+        np.testing.assert_allclose(volume.affine, affine, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("qfac", "sign"), [(1.0, 1), (0.0, 1), (-1.0, -1)])

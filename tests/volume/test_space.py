@@ -27,6 +27,7 @@ from seqpipe.volume import (
     to_sitk,
     to_torchio,
 )
+from seqpipe.volume.patches import cutting
 from seqpipe.volume.patches.cutting import WeightIndex, cut_patch
 from seqpipe.volume.patches.grid import grid_starts, window_weights
 from seqpipe.volume.resampling.gather import gather
@@ -382,3 +383,45 @@ def test_more_channels_than_went_in_come_out():
     for number, patch in enumerate(sampler):
         together.add(number, np.concatenate([patch.data, patch.data * 2, patch.data * 3], axis=-1))
     assert together.result().shape == (18, 26, 32, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 6)] * 3),
+    st.sampled_from([(2, "u1"), (2, "?"), (40, "i8"), (256, "i2"), (257, "u2"), (4096, "i4")]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_draws_count_through_the_voxels_of_a_class_and_of_a_map_in_order(shape, classes, channel, in_c):
+    most, kind = classes
+    rng = np.random.default_rng(shape)
+    labels = (rng.integers(0, most, shape) * (rng.random(shape) < 0.5)).astype(kind)
+    labels.flat[-1] = most - 1
+    with pytest.MonkeyPatch.context() as patch:
+        if not in_c:
+            patch.setattr(cutting, "_functions", lambda: None)
+        index = cutting.ClassIndex.of(labels[..., None] if channel else labels)
+    numbers, counts = np.unique(labels, return_counts=True)
+    assert index.present == dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    assert index.labels.dtype == (np.uint8 if most <= 256 else np.uint16)
+    for number, count in index.present.items():
+        found = [index.voxel(number, (n + 0.5) / count) for n in range(count)]
+        assert found == [tuple(place) for place in np.argwhere(labels == number).tolist()]
+    assert index.voxel(most - 1, np.nextafter(1, 0)) == tuple(n - 1 for n in shape)
+
+    weights = labels.astype(np.float32)
+    drawn = cutting.WeightIndex.of(weights[..., None] if channel else weights)
+    ends = np.cumsum(weights.ravel(), dtype=np.float64)
+    for draw in (0.0, *rng.random(5), np.nextafter(1, 0)):
+        place = np.unravel_index(min(np.searchsorted(ends, draw * ends[-1], "right"), ends.size - 1), shape)
+        assert drawn.voxel(draw) == tuple(map(int, place))
+    assert cutting.WeightIndex.of(np.zeros(shape)).voxel(0.5) is None
+
+
+@pytest.mark.parametrize("labels", [np.full((2, 2, 2), 4096), np.full((2, 2, 2), -1)])
+def test_classes_are_numbers_of_a_table(labels):
+    said = (
+        rf"labels range from {labels.min()} to {max(0, labels.max())}; allowed: whole numbers from 0 to 4095"
+    )
+    with pytest.raises(ParameterError, match=said):
+        cutting.ClassIndex.of(labels)
