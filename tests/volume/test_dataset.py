@@ -232,6 +232,30 @@ def test_weights_draw_voxels_as_often_as_they_say(folder):
     assert abs((values == 2).mean() - 2 / 32) < 0.04  # 30 voxels of weight 1, one of weight 2
 
 
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"sampler": "weighted", "weights": "map", "label_names": ()}, "weights"),
+        ({"sampler": "classes", "label_names": ("map",)}, "labels"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2, 12, 20, 24, 1), (12, 20, 24, 2)])
+def test_weights_and_labels_with_several_values_for_a_voxel_are_refused(
+    folder, tmp_path, options, what, shape
+):
+    affine = volume_of(SHAPES[0], 0).affine
+    save(
+        seqpipe.Sequence(np.ones(shape, np.uint8), "FDHWC"[-len(shape) :], affine=affine),
+        tmp_path / "map.nii",
+    )
+    files = [{"image": folder / "images/case0.nii.gz", "map": tmp_path / "map.nii"}]
+    with (
+        Volume(files=files, patch_size=4, **options) as dataset,
+        pytest.raises(SourceError, match=f"{what} .* are not a single volume; allowed: DHWC, one channel"),
+    ):
+        next(dataset.batches(1))
+
+
 def test_whole_volumes_and_stacks_of_slices(folder):
     with Volume(file_root=folder) as dataset:
         (batch,) = dataset.batches(5)
