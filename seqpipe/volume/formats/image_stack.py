@@ -1,4 +1,7 @@
-"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV."""
+"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV.
+
+OpenCV multiplies the colors of a TIFF image by its alpha channel.
+"""
 
 from __future__ import annotations
 
