@@ -21,6 +21,7 @@ from tests.support.media import sampled
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBER = r"(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?(?!\d)"
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -144,6 +145,14 @@ def test_files_and_links_exist():
         assert (ROOT / path).exists(), path
     headings = {re.sub(r"\W+", "-", text.lower()) for text in re.findall(r"^## (.*)$", README, re.MULTILINE)}
     assert set(re.findall(r"\]\(#([\w-]+)\)", README)) <= headings
+
+
+def test_figures_are_those_of_the_results():
+    results = set(re.findall(NUMBER, (ROOT / "tests" / "bench" / "RESULTS.md").read_text(encoding="utf-8")))
+    rows = re.search(r"^\| job \| seqpipe \|.*?\n\n", README, re.DOTALL | re.MULTILINE)[0].split("\n")[2:-2]
+    figures = [figure for row in rows for figure in re.findall(NUMBER, row.split("|", 2)[2])]
+    assert len(figures) >= 30
+    assert [figure for figure in figures if figure not in results] == []
 
 
 def test_the_reading_of_blocks_sees_a_wrong_output():

@@ -29,6 +29,7 @@ from . import (
     plugin,
     plugin_manager,
     tensors,
+    tfrecord,
     types,
 )
 from .data_node import DataNode, newaxis
@@ -50,6 +51,7 @@ __all__ = [
     "plugin",
     "plugin_manager",
     "tensors",
+    "tfrecord",
     "types",
 ]
 

@@ -44,6 +44,7 @@ _SOURCES: Final = (
     *(
         "readers.",
         "experimental.readers.",
+        "experimental.inputs.",
         "random.",
         "transforms.",
         "batch_permutation",

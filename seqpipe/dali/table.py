@@ -15,10 +15,13 @@ from .operators import (
     decoders,
     functions,
     images,
+    inputs,
     random_numbers,
     segmentation,
     sources,
+    tfrecord,
     volumes,
+    webdataset,
     windows,
 )
 from .operators.displacement import displaced, sphere, water
@@ -97,7 +100,9 @@ _LIST: Final = (
     Row("experimental.erode", why=_FUNCTION),
     Row(
         "experimental.inputs.video",
-        why="fn.decoders.video of fn.external_source() decodes videos from bytes",
+        build=inputs.video_input,
+        accept=("affine", "blocking", "no_copy"),
+        note="feed_input refuses several videos at once, of which DALI decodes the first and drops the others",
     ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
     Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
@@ -192,10 +197,22 @@ _LIST: Final = (
     Row("readers.nemo_asr", why=_OTHER_DATA),
     Row("readers.numpy", build=sources.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
-    Row("readers.tfrecord", why=_OTHER_DATA),
+    Row(
+        "readers.tfrecord",
+        build=tfrecord.tfrecord_reader,
+        note="records without a feature have its default, where DALI returns the number 0; other counts and types of "
+        "values than described are errors; index_path may be left out",
+        **_READER,
+    ),
     Row("readers.video", build=sources.video_reader, **_READER),
     Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
-    Row("readers.webdataset", why=_OTHER_DATA),
+    Row(
+        "readers.webdataset",
+        build=webdataset.webdataset_reader,
+        note="a shuffled epoch is a full permutation; directories, links and hidden files between samples, which DALI "
+        "makes empty samples of, are left out; a file that is no tar archive is an error",
+        **_READER,
+    ),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
     Row("resize", build=images.resize, **_RESIZE),
@@ -243,6 +260,7 @@ ROWS: Final[dict[str, Row]] = {row.name: row for row in _LIST}
 """Rows by name in ``nvidia.dali.fn``."""
 
 ALIASES: Final = {
+    "inputs.video": "experimental.inputs.video",
     "video_reader": "readers.video",
     "video_reader_resize": "readers.video_resize",
     "file_reader": "readers.file",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,16 @@ from .gathering import Gathering
 from .source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 from .value import Value, value_of
 
-__all__ = ["BatchInfo", "Cycle", "External", "ExternalSpec", "Feed", "SampleInfo", "StarvedError"]
+__all__ = [
+    "BatchInfo",
+    "Cycle",
+    "External",
+    "ExternalSpec",
+    "FedSource",
+    "Feed",
+    "SampleInfo",
+    "StarvedError",
+]
 
 Cycle: TypeAlias = Literal["no", "quiet", "raise"]
 
@@ -422,7 +432,28 @@ class External(BatchSource):
         self._values.close()
 
 
-class Feed(BatchSource):
+class FedSource(BatchSource):
+    """A source of values that the user passes to ``feed``."""
+
+    @property
+    @abstractmethod
+    def starved(self) -> bool:
+        """Whether there is nothing for the next run."""
+
+    @abstractmethod
+    def feed(self, batch: Any, layout: str | None = None) -> None:
+        """Append values to the queue.
+
+        Args:
+            batch: the values of a batch.
+            layout: letters of the axes of a sample; None for those of the declaration.
+
+        Raises:
+            ParameterError: the values do not match the declaration.
+        """
+
+
+class Feed(FedSource):
     """A queue of batches that the user passes to ``feed``; each run takes one.
 
     Args:
@@ -456,7 +487,7 @@ class Feed(BatchSource):
         return not self._queue and (self._last is None or not self._repeat_last)
 
     def feed(self, batch: Any, layout: str | None = None) -> None:
-        """Append a batch to the queue.
+        """Append a batch to the queue; see :meth:`FedSource.feed`.
 
         Args:
             batch: an array ``(N, …)``, or a list of samples; for several parts, a tuple of them.

@@ -27,7 +27,7 @@ from ..sampling import check_state, fingerprint
 from ..sampling.params import EPOCH
 from .datasets import Clips
 from .executor import Executor
-from .external import External, ExternalSpec, Feed
+from .external import External, ExternalSpec, FedSource, Feed
 from .gathering import plan_gathering
 from .graph import Graph
 from .nodes import SourceNode, nodes_of
@@ -426,13 +426,13 @@ def sources_of(nodes: Seq[SourceNode]) -> list[BatchSource]:
     return found
 
 
-def feed_of(sources: Seq[BatchSource], name: str) -> Feed:
+def feed_of(sources: Seq[BatchSource], name: str) -> FedSource:
     """Return the source that :meth:`Pipeline.feed` calls by a name.
 
     Raises:
         ParameterError: there is no such source.
     """
-    known = [source for source in sources if isinstance(source, Feed)]
+    known = [source for source in sources if isinstance(source, FedSource)]
     for source in known:
         if source.name == name:
             return source

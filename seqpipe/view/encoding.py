@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from ..array import FloatArray, IntArray
 from ..flow.color import to_rgb
-from ..volume.slice_images import window_of, windowed
+from ..volume.slice_images import as_real, window_of, windowed
 
 __all__ = [
     "LEVELS",
     "Pixels",
-    "as_real",
     "colors",
     "downsample_mean",
     "downsample_nearest",
@@ -74,14 +73,6 @@ def colors(frames: npt.NDArray[Any]) -> Pixels:
     else:
         window = window_of(rgb)
     return windowed(rgb, window)
-
-
-def as_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert complex values to magnitudes and booleans to 0 and 1; return others unchanged."""
-    if values.dtype.kind == "c":
-        magnitudes: npt.NDArray[Any] = np.abs(values)
-        return magnitudes
-    return values.astype(np.uint8) if values.dtype.kind == "b" else values
 
 
 def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> FloatArray:

@@ -12,10 +12,18 @@ from ..errors import ParameterError
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["montage", "slice_image", "window_of", "windowed"]
+__all__ = ["as_real", "montage", "slice_image", "window_of", "windowed"]
 
 _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20
+
+
+def as_real(values: AnyArray) -> AnyArray:
+    """Convert complex values to magnitudes and booleans to 0 and 1; return others unchanged."""
+    if values.dtype.kind == "c":
+        magnitudes: AnyArray = np.abs(values)
+        return magnitudes
+    return values.astype(np.uint8) if values.dtype.kind == "b" else values
 
 
 def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, float]:

@@ -29,6 +29,7 @@ __all__ = ["main"]
 TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
+TURN_AND_BEND = Chain(TURN, BEND)
 _BATCHES: Final = 20
 _RECIPES: Final = ((1, False), (1, True), (4, True))  # channels, and whether all operators act
 
@@ -174,7 +175,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     marked = _there(labels[:, :size, :size, :size], device)
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
-        f"{samples} × {size}³ affine + elastic": lambda: Chain(TURN, BEND)(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic": lambda: TURN_AND_BEND(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
         f"1 × {size}³ in the plane": lambda: FLAT(several[0]),
         f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),

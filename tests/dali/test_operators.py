@@ -47,7 +47,7 @@ def test_a_row_says_only_what_differs(row):
 
 
 def test_refusals_name_the_operator_and_the_way_out():
-    for name in ("readers.tfrecord", "clahe", "audio_decoder", "jitter", "decoders.audio"):
+    for name in ("readers.mxnet", "clahe", "audio_decoder", "jitter", "decoders.audio"):
         group, _, last = name.rpartition(".")
         function = getattr(getattr(fn, group) if group else fn, last)
         with pytest.raises(

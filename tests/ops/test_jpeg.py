@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
-from importlib import resources
 
 import cv2
 import numpy as np
@@ -20,6 +18,8 @@ from seqpipe.ops.core import body
 from seqpipe.ops.core.blocks import resolve
 from tests.support.deep import combined
 from tests.support.operators import compare
+
+COEFFICIENT = 8200  # more than any, which are 8 times as large
 
 
 def smooth(size, seed=0):
@@ -85,74 +85,36 @@ def test_the_transform_is_the_cosine_transform():
     assert np.abs(places - exact).max() < 0.7
 
 
-def parts(weights, bits):
-    """Upper parts of weights, and what is left below them."""
-    above = (weights + (1 << (bits - 1))) >> bits
-    return above, weights - (above << bits)
+def test_the_matrix_has_the_symmetries_that_kernels_use():
+    """Both directions have the same weights; sums and differences of values suffice, for even frequencies twice."""
+    weights, signs = jpeg._weights(), (-1) ** np.arange(8)[:, None]
+    assert (jpeg._values_of(np.eye(8, dtype=np.int32) << 11, 11) == weights.T).all()
+    assert (weights[:, ::-1] == signs * weights).all()
+    assert (weights[::2, 3::-1] == signs[:4] * weights[::2, :4]).all()
 
 
-def reach(weights, least, most):
-    """How far any of a row's sums goes, whatever the order, of values from one to another."""
-    ends = np.sort([weights * least, weights * most, 0 * weights], axis=0)
-    return np.abs([ends[0].sum(axis=1), ends[-1].sum(axis=1)]).max()
-
-
-def test_the_kernels_sums_are_whole_numbers_that_floats_hold():
-    """From 0.5 to 1 there are 2²² of them to either side of 0.75, where sums begin; and halves hold the weights."""
-    source = resources.files("seqpipe.ops.cuda").joinpath("cosine.cuh").read_text("utf-8")
-    stated = r"LOWER\[2\]\[2\] = {{(\d), (\d)}, {(\d), (\d)}}, BIAS\[2\] = {(\d+) << 8, (\d+) << 8}"
-    found = re.search(stated, source)
-    assert found is not None
-    *bits, one, other = map(int, found.groups())
-    there, back, bias = bits[:2], bits[2:], (one << 8, other << 8)
-    weights, room, larger = jpeg._weights().astype(np.int64), 1 << 22, 1 << 16 - 11
-    assert (jpeg._values_of(np.eye(8, dtype=np.int64) << 11, 11) == weights.T).all()
-    begins = [
-        ((1 << 15) + (added << 16) - 0x3F400000) / larger / (1 << low[0])
-        for added, low in zip(bias, (there, back), strict=True)
-    ]
-    assert all(begin == int(begin) for begin in begins)
-
-    # there: bytes, of which the first line's sums are taken 128 times; and what is left of them
-    above, below = parts(weights, there[0])
-    darker = 128 * 65536 >> there[0]
-    assert reach(above, 0, 255) + abs(begins[0]) + darker < room
-    assert reach(below * larger, 0, 255) < room
-    most = 128 * np.abs(weights).sum(axis=1).max() >> 11
-    assert most <= bias[0]
-    assert bias[0] + most < 1 << 15
-    most = bias[0] + most * 127 // 128  # there are levels of -128, but none of 128
-    above, below = parts(weights, there[1])
-    assert reach(above, 0, most) + 128 < room
-    assert reach(below, 0, most) < room
-
-    # back: coefficients with the errors of steps of 255, of which halves hold the whole numbers; and places of columns
-    most = 1024 + 128 + 1
-    assert most <= 2048
-    above, below = parts(weights.T, back[0])
-    assert reach(above, -most, most) + abs(begins[1]) < room
-    assert reach(below * larger, -most, most) < room
-    most = 4 * 1024 + 129 * np.abs(weights.T).sum(axis=1).max() // 2048 + 8
-    assert most < bias[1]
-    assert 2 * bias[1] < 1 << 15
-    # the second pass begins where it has nothing of the bias; the sums of upper parts at 1 and a bit, as far as to 2
-    above, below = parts(weights.T, back[1])
-    begin = ((128 << 18) + (1 << 17) - 0x3F400000 - (0x3F800000 << back[1])) % (1 << 32) >> back[1]
-    assert reach(above, -bias[1], most) < min(begin, 2 * room - begin)
-    assert reach(below, -bias[1], most) < room
-    for first, second in (there, back):
-        for part, scale in ((first, larger), (second, 512)):
-            both = np.stack(parts(weights, part)).astype(np.float64) * scale
-            assert (both.astype(np.float16) == both).all()
+def test_the_kernels_numbers_fit_their_integers():
+    """Sums fit 32 bits, in any order; what is kept between the passes, of forward ones the upper half, fits 16."""
+    weights = np.abs(jpeg._weights().astype(np.int64))
+    of_frequency, of_place = weights.sum(axis=1).max(), weights.sum(axis=0).max()
+    assert 255 * of_frequency << 16 - 11 < 1 << 31
+    lines = 128 * of_frequency >> 11  # 128 has been subtracted
+    assert lines * of_frequency << 16 - 15 < 1 << 31
+    assert lines * of_frequency >> 15 <= COEFFICIENT
+    quantized = COEFFICIENT // 8 + 128  # by steps of 255 at most
+    assert quantized * of_place < 1 << 31
+    columns = lines + (129 * of_place >> 11) + 8  # errors of steps, and of rounding
+    assert columns < 1 << 15
+    assert (columns + 4096) * of_place < 1 << 31  # 128 has been added
 
 
 def test_the_kernel_rounds_coefficients_as_they_are_rounded():
-    """By parts that are a little too large, so that halves go away from 0."""
-    coefficients = np.arange(-8200, 8201, dtype=np.int64)
+    """By reciprocals that are a little too large, so that halves go away from 0."""
+    coefficients = np.arange(-COEFFICIENT, COEFFICIENT + 1)
     for step in range(1, 256):
         wanted = np.sign(coefficients) * ((np.abs(coefficients) + 4 * step) // (8 * step))
         part = np.float32(1 + 2.0**-14) * (np.float32(1) / np.float32(8 * step))
-        assert (np.rint(coefficients * np.float64(part)) == wanted).all()
+        assert (np.rint(coefficients.astype(np.float32) * part) == wanted).all()
 
 
 def test_it_is_the_same_with_and_without_c(monkeypatch):

@@ -10,6 +10,9 @@ import pytest
 from seqpipe import ops
 from seqpipe.ops import Chain
 from seqpipe.pipeline import Augmented
+from seqpipe.sequence import Batch
+from seqpipe.video.nvdec.native_feeder import native
+from seqpipe.video.nvdec.session import Session
 from tests.support.augmented import (
     LEVEL,
     MEAN,
@@ -149,6 +152,42 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
     assert_same_samples(found, wanted)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("place", ["gpu", pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
+@pytest.mark.parametrize("name", ["cut", "train"])
+def test_overlapping_windows_with_crops_of_their_own_take_the_fused_loop(
+    place: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives the pixels of the step-by-step path; of crops and flips alone, those of the unfused chain."""
+    if native() is None:
+        pytest.skip("step by step without a C compiler")
+    chain = {"cut": Chain(*EXACT["cut"].ops[:2]), "train": TRAIN}[name]
+    several: list[bool] = []
+    fused_run = Session.fused_run
+
+    def counted(session: Session, *given: Any) -> tuple[bool, bool]:
+        done = fused_run(session, *given)
+        several.append(done[0] and given[-1].params.count > 1)
+        return done
+
+    def batches(fuse: Any) -> list[Batch]:
+        options = {"sequence_length": 8, "stride": 1, "step": 3, "decode": "nvdec", "shuffle": False}
+        with Augmented(reader(place, "h264", **options), chain, fuse=fuse) as dataset:
+            return [batch for _ in range(3) for batch in dataset.batches(6)]
+
+    monkeypatch.setattr(Session, "fused_run", counted)
+    found = batches("surface")
+    assert sum(several) > len(several) // 2, "of the runs, those of new sessions aside"
+    whole = batches("none") if name == "cut" else []
+    monkeypatch.setattr(Session, "can_fuse", property(lambda _: False))
+    before = len(several)
+    wanted = batches("surface")
+    assert len(several) == before
+    for others in filter(None, (wanted, whole)):
+        assert_same_samples(found, others)
+        for one, other in zip(found, others, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 @pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])

@@ -11,6 +11,7 @@ import pytest
 
 import seqpipe
 from data_scripts.make_volumes import phantom
+from seqpipe.volume import save
 from tests.support.command_line import run_command
 from tests.support.volumes import phantom_path
 
@@ -103,6 +104,19 @@ def test_a_window_turns_values_into_gray_levels(run, folder, tmp_path):
         np.rint(np.clip(values / 1200, 0, 1) * 255).astype(np.uint8), (32, 31), interpolation=cv2.INTER_LINEAR
     )
     assert np.array_equal(picture, wide)
+
+
+@pytest.mark.parametrize("kind", [(), ("--mip",), ("--montage", "2x1")])
+def test_complex_values_are_shown_by_their_magnitude(run, tmp_path, kind):
+    values = np.random.default_rng(0).random((2, 6, 7)).astype(np.float32)
+    parts = {"real": values, "complex": (values * np.exp(1j * values * 9)).astype(np.complex64)}
+    pictures = []
+    for name, data in parts.items():
+        save(seqpipe.Sequence(data, "DHW", affine=np.eye(4)), tmp_path / f"{name}.nii")
+        done = run("export", tmp_path / f"{name}.nii", "--out", tmp_path / name, "--format", "png", *kind)
+        assert "Warning" not in done.stderr
+        pictures.append([cv2.imread(str(path)) for path in sorted((tmp_path / name).rglob("*.png"))])
+    assert all(np.array_equal(one, other) for one, other in zip(*pictures, strict=True))
 
 
 def test_a_projection_and_a_montage_are_one_picture(run, folder, tmp_path):

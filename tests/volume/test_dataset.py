@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 
 import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.errors import ManifestError, ParameterError, SourceError, StateError
+from seqpipe.errors import ManifestError, ParameterError, SourceError, SourceNotFoundError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
 from seqpipe.readers.volumes.listing import in_fold
@@ -231,6 +232,30 @@ def test_weights_draw_voxels_as_often_as_they_say(folder):
     assert abs((values == 2).mean() - 2 / 32) < 0.04  # 30 voxels of weight 1, one of weight 2
 
 
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"sampler": "weighted", "weights": "map", "label_names": ()}, "weights"),
+        ({"sampler": "classes", "label_names": ("map",)}, "labels"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2, 12, 20, 24, 1), (12, 20, 24, 2)])
+def test_weights_and_labels_with_several_values_for_a_voxel_are_refused(
+    folder, tmp_path, options, what, shape
+):
+    affine = volume_of(SHAPES[0], 0).affine
+    save(
+        seqpipe.Sequence(np.ones(shape, np.uint8), "FDHWC"[-len(shape) :], affine=affine),
+        tmp_path / "map.nii",
+    )
+    files = [{"image": folder / "images/case0.nii.gz", "map": tmp_path / "map.nii"}]
+    with (
+        Volume(files=files, patch_size=4, **options) as dataset,
+        pytest.raises(SourceError, match=f"{what} .* are not a single volume; allowed: DHWC, one channel"),
+    ):
+        next(dataset.batches(1))
+
+
 def test_whole_volumes_and_stacks_of_slices(folder):
     with Volume(file_root=folder) as dataset:
         (batch,) = dataset.batches(5)
@@ -345,6 +370,27 @@ def test_folds_split_subjects_and_nobody_twice(folder):
 def test_a_subject_stays_in_its_fold_from_version_to_version():
     folds = [[k for k in range(5) if in_fold(f"subject{number}", (k, 5))] for number in range(12)]
     assert folds == [[1], [2], [3], [4], [1], [2], [4], [1], [4], [1], [4], [2]]
+
+
+def test_images_of_one_label_are_parts_as_in_folders_of_nnunet(folder, tmp_path):
+    for name in ("imagesTr", "labelsTr"):
+        (tmp_path / name).mkdir()
+    for number in range(2):
+        shutil.copy(folder / f"labels/case{number}.nii.gz", tmp_path / f"labelsTr/ct_{number}.nii.gz")
+        for channel in range(2):
+            image = tmp_path / f"imagesTr/ct_{number}_{channel:04d}.nii.gz"
+            shutil.copy(folder / f"images/case{number}.nii.gz", image)
+    with make(tmp_path, sampler="balanced") as dataset:
+        assert [case.subject for case in dataset.cases] == ["ct_0", "ct_1"]
+        batch = next(dataset.batches(4))
+    assert list(batch) == ["image_0000", "image_0001", "label"]
+    assert np.array_equal(batch["image_0000"].data, batch["image_0001"].data)
+    for number in range(2):
+        (tmp_path / f"imagesTr/ct_{number}_0001.nii.gz").unlink()
+    assert list(make(tmp_path).cases[0].parts) == ["image", "label"]
+    (tmp_path / "labelsTr/ct_1.nii.gz").unlink()
+    with pytest.raises(SourceNotFoundError, match="there is no label for the image 'ct_1_0000'"):
+        make(tmp_path)
 
 
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):

@@ -19,6 +19,7 @@ from seqpipe.errors import (
     UnreadableSourceError,
 )
 from seqpipe.volume import VolumeReader
+from seqpipe.volume.formats.dicom_series import DicomSlice, arranged
 from tests.support.volumes import assert_places, needs, phantom_path
 
 SOUND = [name for name, item in ITEMS.items() if not item.damage]
@@ -155,6 +156,30 @@ def test_what_is_damaged_says_what_is_wrong(name):
 def test_a_missing_slice_is_named_by_its_place():
     with pytest.raises(UnreadableSourceError, match=r"missing at -6\.25 mm \(between IM\d+ and IM\d+\)"):
         seqpipe.open(phantom_path("missing_slice"))
+
+
+def slices_at(places):
+    """Slices of 4×5 pixels of 0.7 mm, as of a CT."""
+    return [
+        DicomSlice(f"IM{n}", 0, 4, 5, place, (1, 0, 0, 0, 1, 0), (0.7, 0.7), 1.0, (1.0, 0.0), n)
+        for n, place in enumerate(places)
+    ]
+
+
+@pytest.mark.parametrize("step", [0.625, 1.25, 3.0, 5.0])
+def test_positions_that_are_rounded_to_a_tenth_of_a_millimeter_form_a_volume(step):
+    layers = arranged(slices_at([(0, 0, round(n * step + 0.03, 1)) for n in range(40)]), "CT")
+    assert np.linalg.norm(layers.affine[:3, 0]) == pytest.approx(step, rel=0.005)
+    even = step in (3.0, 5.0)
+    assert [note.startswith("slices are") for note in layers.notes] == [True] * (not even)
+
+
+def test_a_slice_that_is_shifted_in_its_plane_is_named():
+    places = [(0.0, 0.3 * n, 2.0 * n) for n in range(9)]  # a tilted gantry
+    arranged(slices_at(places), "CT")
+    places[6] = (3.0, 1.8, 12.0)
+    with pytest.raises(UnreadableSourceError, match=r"IM6 lies 3\.00 mm beside the line"):
+        arranged(slices_at(places), "CT")
 
 
 def test_one_of_two_series_is_chosen_by_its_uid():

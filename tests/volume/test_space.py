@@ -15,7 +15,7 @@ import seqpipe.volume.resampling.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
 from seqpipe import Sequence
 from seqpipe.core.padding import FILL_MODES
-from seqpipe.errors import ParameterError
+from seqpipe.errors import FrameRangeError, ParameterError
 from seqpipe.sequence import orientation_of, spacing_of
 from seqpipe.volume import (
     GridAggregator,
@@ -332,6 +332,29 @@ def test_grids_refuse_what_does_not_fit():
         together.result()
     with pytest.raises(ParameterError, match=r"the output for 2 patches has the shape \(2, 8, 8, 8, 1\)"):
         together.add([0, 1], np.zeros((2, 8, 8, 8, 1)))
+    for number in (-1, len(sampler)):
+        with pytest.raises(FrameRangeError, match=rf"no patch {number}; allowed: 0 to {len(sampler) - 1}"):
+            together.add(number, np.zeros((16, 16, 16, 1)))
+    together.add(0, np.zeros((16, 16, 16, 2)))
+    with pytest.raises(ParameterError, match="the output has 1 channels, and that for patches before it 2"):
+        together.add(1, np.zeros((16, 16, 16, 1)))
+    with pytest.raises(ParameterError, match="batch_size=0 is not valid"):
+        next(sampler.batches(0))
+    with pytest.raises(ParameterError, match="a sequence HWC is not a volume; allowed: DHWC, FDHWC"):
+        GridSampler(Sequence(np.zeros((20, 20, 1)), "HWC"), 16)
+
+
+def test_a_series_is_cut_into_patches_of_all_its_volumes():
+    before = volume()
+    series = Sequence(np.stack([before.data, before.data * 2]), "FDHWC", affine=AFFINE)
+    sampler = GridSampler(series, (30, 16, 16), overlap=0.5, pad_mode="edge")
+    together = GridAggregator(sampler)
+    for numbers, batch in sampler.batches(5):
+        assert (batch.layout, batch.shape[1:]) == ("NFDHWC", (2, 30, 16, 16, 1))
+        together.add(numbers, batch.data[:, 1])
+    found = together.result(np.int16)
+    assert np.array_equal(found.data, before.data * 2)
+    np.testing.assert_allclose(found.affine, AFFINE)
 
 
 @pytest.mark.parametrize("patch", [(8, 5, 12), (1, 7, 4)])

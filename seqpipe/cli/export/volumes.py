@@ -21,7 +21,7 @@ from ...video.engine.engine import Engine, available_cores
 from ...volume.axes import AXES
 from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
-from ...volume.slice_images import montage, slice_image, window_of, windowed
+from ...volume.slice_images import as_real, montage, slice_image, window_of, windowed
 from ..input.files import InputFile, write_whole
 from ..job.claims import exists_already
 from ..job.lock import locked
@@ -301,7 +301,7 @@ def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, 
         if options.format in _ARRAYS:
             yield (*todo[0], whole)
             return
-        values, info = whole.scaled().data, turned.info
+        values, info = as_real(whole.scaled().data), turned.info
         center = options.window
         window = window_of(values, info)
         if center is not None:

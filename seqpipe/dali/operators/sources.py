@@ -44,6 +44,7 @@ __all__ = [
     "numpy_reader",
     "order_of",
     "sequence_reader",
+    "source_name",
     "started",
     "video_reader",
     "video_resize_reader",
@@ -505,15 +506,21 @@ def sequence_reader(call: DaliCall) -> DataNode:
 # ---------------------------------------------------------------------- external sources
 
 
+def source_name(call: DaliCall, kind: str) -> str:
+    """Return the name of a call's source: the argument ``name``, or a kind with a number."""
+    pipe = current()
+    number = getattr(pipe, "anonymous", 0)
+    pipe.anonymous = number + 1
+    return call.name or f"{kind}_{number}"
+
+
 def external_source(call: DaliCall) -> Any:
     """``fn.external_source`` in all its forms; a list of nodes with ``num_outputs``."""
     pipe = current()
     source = call.take("source")
     if call.inputs:
         raise call.wrong("external_source acts on no node", advice="Give the source by name: source=…")
-    number = getattr(pipe, "anonymous", 0)
-    pipe.anonymous = number + 1
-    name = call.name or f"external_source_{number}"
+    name = source_name(call, "external_source")
     dtype, layout = call.take("dtype"), call.take("layout")
     kinds = [dtype_name(one) for one in dtype] if isinstance(dtype, (list, tuple)) else dtype
     kind = dtype_name(kinds) if kinds is not None and not isinstance(kinds, list) else kinds

@@ -17,7 +17,7 @@ from ...errors import ParameterError, SeqpipeError, StateError
 from ...ops import DataNode as NativeNode
 from ...pipeline import Graph
 from ...pipeline.executor import BatchResult, Executor
-from ...pipeline.external import Feed
+from ...pipeline.external import FedSource
 from ...pipeline.gathering import plan_gathering
 from ...pipeline.nodes import SourceNode
 from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
@@ -389,7 +389,7 @@ class Pipeline(PipelineDescription):
         name = data_node
         if isinstance(data_node, NativeNode):
             node = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
-            if node is None or not isinstance(node.source, Feed):
+            if node is None or not isinstance(node.source, FedSource):
                 raise ParameterError(
                     f"{data_node} is not an external source without its own data", source="feed_input"
                 )

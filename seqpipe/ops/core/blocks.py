@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
 from collections.abc import Sequence as Seq
-from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ __all__ = [
     "values_of_each",
     "with_acts",
 ]
+
+Values = TypeVar("Values", bound=SimpleNamespace)
 
 UNMOVED: Final = np.eye(3)[None]
 """Matrix of the identity mapping, ``(1, 3, 3)``."""
@@ -249,12 +251,20 @@ def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
     return ReadOnlyValues(**{name: rows[name] for name in rows.dtype.names or ()})
 
 
-def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]:
-    """Return the attributes of each row as :func:`values_of` does, faster for many rows."""
+def values_of_each(
+    rows: npt.NDArray[Any],
+    kind: Callable[..., Values] = SimpleNamespace,  # type: ignore[assignment]  # a default of a type variable
+) -> list[Values]:
+    """Return each row as attributes, as :func:`values_of` does, faster for many rows.
+
+    Args:
+        rows: the rows.
+        kind: class of the results.
+    """
     fields = _fields(rows.dtype)
     names = [name for name, _ in fields]
     columns = [rows[name].tolist() if whole else rows[name] for name, whole in fields]
-    return [SimpleNamespace(**dict(zip(names, row))) for row in zip(*columns)]  # noqa: B905  columns are of one length
+    return [kind(**dict(zip(names, row))) for row in zip(*columns)]  # noqa: B905  columns are of one length
 
 
 @lru_cache(maxsize=512)

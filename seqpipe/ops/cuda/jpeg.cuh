@@ -1,12 +1,12 @@
 // JPEG compression artifacts. A warp processes two adjacent coded units at a time, independently of other warps: their bytes
-// are copied into shared memory during the previous ones; colors are converted to luminance and chrominance there, blocks are
-// transformed and quantized in registers, and the resulting colors replace the bytes. jpeg.py documents the integer steps.
+// are copied into shared memory during the previous ones; colors are converted to luminance and chrominance there, eight
+// threads transform and quantize a block, and the resulting colors replace the bytes. jpeg.py documents the integer steps.
 #include "squares.cuh"
 #include "copied.cuh"
 #include "tile.cuh"
 #include "cosine.cuh"
 
-constexpr int WARPS = THREADS / LANES, UNITS = 2, WORDS = UNITS * SIDE * 3 / 4, PITCH = WORDS + 2;  // no bank is met twice
+constexpr int LANES = 32, WARPS = THREADS / LANES, WORDS = UNITS * SIDE * 3 / 4, PITCH = WORDS + 2;  // no bank is met twice
 static_assert(WARPS * UNITS * SIDE * SIDE == TALL * WIDE, "");
 
 // What threads know of their image. It stands in shared memory, for their registers are few.
@@ -53,8 +53,8 @@ __device__ __forceinline__ int parts_of(const ImageInfo& info) {
 
 // What a warp has of shared memory: bytes that are made, and those of the next units that are on their way.
 struct WarpMemory {
+    Line lines[BLOCKS * BLOCK_LINES];
     unsigned words[2][SIDE * PITCH];
-    Planes planes;
 };
 
 // Calls `make(line, word)` for the words that lines have, neighboring threads with neighboring ones: of every FURTHER-th
@@ -131,42 +131,15 @@ __device__ __forceinline__ void complete(const ImageInfo& info, const Part& part
 }
 
 // Luminance and differences of a unit: those of lines beyond the image are the last ones of each plane, in its own size.
-__device__ __forceinline__ void load_unit(const ImageInfo& info, int top, const unsigned* words, Planes& planes) {
+__device__ __forceinline__ void load_unit(const ImageInfo& info, int top, const unsigned* words, int unit, Line* lines) {
     const Place place;
     const unsigned* const own = words + place.y * PITCH + place.x * 3 / 4;
     const Squares squares(own, PITCH);
-    squares.put_luminance(planes.given + place.luminance());
+    squares.put_luminance(lines + place.luminance_line(unit), place.luminance_column());
+    lines += place.difference_line(unit);
     const int beyond = max(0, top + place.y - info.last / 2 * 2);
-    if (!beyond) return squares.put_differences(planes.given + place.difference());
-    Squares(own - beyond * PITCH, PITCH).put_differences(planes.given + place.difference());
-}
-
-// Calls `make` for the six blocks of a unit, two at a time: beside each other, at last the differences; with where in planes
-// a thread's two values of each are.
-template <class Make> __device__ __forceinline__ void for_blocks(Make make) {
-    const int lane = threadIdx.x % LANES, own = lane / 4 * LINE + lane % 4 * 2;
-#pragma unroll
-    for (int pair = 0; pair < 2; pair++) make(pair, own + pair * 8 * LINE, own + pair * 8 * LINE + 8);
-    make(2, own + BLUE, own + RED);
-}
-
-// Transforms and quantizes all blocks, then transforms them back; registers hold what one direction needs at a time.
-__device__ __forceinline__ void quantize(const Cosine& cosine, Planes& planes) {
-    unsigned kept[3][2], sums[4];
-    const Transform<false> forward(cosine);
-    for_blocks([&](int pair, int first, int second) {
-        const unsigned given[2] = {*(const unsigned*)(planes.given + first), *(const unsigned*)(planes.given + second)};
-        forward.make(given, sums);
-        round_to(cosine.steps[pair / 2][threadIdx.x % LANES], sums, kept[pair]);
-    });
-    asm volatile("" ::: "memory");
-    const Transform<true> inverse(cosine);
-    for_blocks([&](int pair, int first, int second) {
-        constexpr int SHIFT = BITS + KEPT + 3;
-        inverse.make(kept[pair], sums);
-        *(unsigned short*)(planes.found + first) = pair_of((int)sums[0] >> SHIFT, (int)sums[1] >> SHIFT);
-        *(unsigned short*)(planes.found + second) = pair_of((int)sums[2] >> SHIFT, (int)sums[3] >> SHIFT);
-    });
+    if (!beyond) return squares.put_differences(lines, place.difference_column());
+    Squares(own - beyond * PITCH, PITCH).put_differences(lines, place.difference_column());
 }
 
 // Writes the results of a part.
@@ -200,28 +173,32 @@ __device__ __forceinline__ void store_part(const ImageInfo& info, const Part& pa
     }
 }
 
-// All units of an image, the warps' one after the other.
-__device__ __forceinline__ void make(const ImageInfo& info, const Cosine& cosine, WarpMemory& memory) {
-    const int count = parts_of(info), warps = gridDim.x * WARPS, each = (count + warps - 1) / warps;
-    const int first = (blockIdx.x * WARPS + threadIdx.x / LANES) * each;
-    if (first >= count) return;
+// All parts of an image: each warp has consecutive ones, as many as the others or one more.
+__device__ __forceinline__ void make(const ImageInfo& info, const Steps& steps, WarpMemory& memory) {
+    const int warps = gridDim.x * WARPS, warp = blockIdx.x * WARPS + threadIdx.x / LANES;
+    const int each = parts_of(info) / warps, more = parts_of(info) % warps;
+    int rest = warp < more ? each + 1 : each;
+    if (rest == 0) return;
     int turn = 0;
-    Part part(info, first);
+    Part part(info, warp * each + min(warp, more));
     prefetch(info, part, memory.words[0]);
 #pragma unroll 1
-    for (int rest = min(each, count - first); rest > 0; rest--, part = part.next(info), turn ^= 1) {
+    for (; rest > 0; rest--, part = part.next(info), turn ^= 1) {
         unsigned* const words = memory.words[turn];
         complete(info, part, words);
         if (rest > 1) prefetch(info, part.next(info), memory.words[turn ^ 1]);
 #pragma unroll 1
-        for (int unit = 0; unit < UNITS && part.left + unit * SIDE < info.width; unit++) {
-            unsigned* const own = words + unit * (WORDS / UNITS);
-            load_unit(info, part.top, own, memory.planes);
-            __syncwarp();
-            quantize(cosine, memory.planes);
-            __syncwarp();
+        for (int unit = 0; unit < UNITS; unit++)
+            load_unit(info, part.top, words + unit * (WORDS / UNITS), unit, memory.lines);
+        __syncwarp();
+#pragma unroll 1
+        for (int block = 0; block < BLOCKS; block += LANES / 8)
+            quantize(steps.steps[block / (UNITS * 4)], memory.lines + (block + threadIdx.x % LANES / 8) * BLOCK_LINES);
+        __syncwarp();
+#pragma unroll 1
+        for (int unit = 0; unit < UNITS; unit++) {
             const Place place;
-            put_colors(memory.planes.found, place, own + place.y * PITCH + place.x * 3 / 4, PITCH);
+            put_colors(memory.lines, place, unit, words + unit * (WORDS / UNITS) + place.y * PITCH + place.x * 3 / 4, PITCH);
         }
         __syncwarp();
         store_part(info, part, words);
@@ -242,14 +219,8 @@ __device__ __forceinline__ void copy(const Image& image, const Tile& tile) {
     }
 }
 
-#if __CUDA_ARCH__ < 800 || __CUDA_ARCH__ >= 1000
-constexpr int BLOCKS = 3;
-#else
-constexpr int BLOCKS = 4;
-#endif
-
-KERNEL(BLOCKS, each) {
-    __shared__ Cosine cosine;
+KERNEL(4, each) {
+    __shared__ Steps steps;
     __shared__ WarpMemory memory[WARPS];
     __shared__ ImageInfo info;
     const int number = blockIdx.z * IMAGES_IN_Y + blockIdx.y;
@@ -257,8 +228,8 @@ KERNEL(BLOCKS, each) {
     const Image image = image_of(job, number);
     if (image.row.acts) {
         if (threadIdx.x == 0) info.set(image);
-        prepare(image.row, cosine);
-        return make(info, cosine, memory[threadIdx.x / LANES]);
+        steps.set(image.row);
+        return make(info, steps, memory[threadIdx.x / LANES]);
     }
     for (int place = blockIdx.x; place < tiles_of(image.item); place += gridDim.x) copy(image, tile_of(image.item, place));
 }

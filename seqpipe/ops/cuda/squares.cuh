@@ -3,23 +3,30 @@
 #include "bytes.cuh"
 
 constexpr int SIDE = 16, FOUR = 4, ACROSS = SIDE / FOUR;  // threads beside each other
-// Lines of a unit's planes: luminance, and differences beside it, blue above red. So long that threads meet no bank twice.
-constexpr int LINE = SIDE + SIDE / 2, BLUE = SIDE, RED = SIDE + SIDE / 2 * LINE;
+// Blocks of 8 × 8 values of two adjacent units: four blocks of luminance of each unit, then blue and red of each. A block has a
+// line more than it needs, so that threads with the same column of several blocks access different banks.
+constexpr int UNITS = 2, BLOCKS = UNITS * 6, BLOCK_LINES = 8 + 1;
 
+// A line of a block: eight numbers, two to a word, and in the end as many bytes.
+union __align__(16) Line {
+    unsigned words[4];
+    short numbers[8];
+    unsigned char bytes[8];
+};
 struct __align__(8) Two {
     unsigned words[2];
 };
-struct Planes {
-    __align__(16) unsigned short given[SIDE * LINE];
-    __align__(16) unsigned char found[SIDE * LINE];
-};
 
-// Where the squares of a thread are in a unit.
+// Where the squares of a thread are: pixels in the unit; line and column in its blocks.
 struct Place {
     int y, x;
     __device__ __forceinline__ Place() : y(threadIdx.x % 32 / ACROSS * 2), x(threadIdx.x % ACROSS * FOUR) {}
-    __device__ __forceinline__ int luminance() const { return y * LINE + x; }
-    __device__ __forceinline__ int difference() const { return y / 2 * LINE + x / 2; }
+    __device__ __forceinline__ int luminance_line(int unit) const {
+        return (unit * 4 + y / 8 * 2 + x / 8) * BLOCK_LINES + y % 8;
+    }
+    __device__ __forceinline__ int difference_line(int unit) const { return (UNITS * 4 + unit * 2) * BLOCK_LINES + y / 2; }
+    __device__ __forceinline__ int luminance_column() const { return x % 8; }
+    __device__ __forceinline__ int difference_column() const { return x / 2; }
 };
 
 // The sum of products of unsigned bytes with bytes that have a sign.
@@ -58,13 +65,13 @@ struct Squares {
             colors[y][2] = __funnelshift_r(words[1], words[2], 16), colors[y][3] = words[2] >> 8;
         }
     }
-    __device__ __forceinline__ void put_luminance(unsigned short* to) const {
+    __device__ __forceinline__ void put_luminance(Line* to, int column) const {
 #pragma unroll
         for (int y = 0; y < 2; y++) {
             unsigned found[FOUR];
 #pragma unroll
             for (int x = 0; x < FOUR; x++) found[x] = luminance_of(colors[y][x]);
-            *(Two*)(to + y * LINE) = {{upper_halves(found[0], found[1]), upper_halves(found[2], found[3])}};
+            *(Two*)(to[y].numbers + column) = {{upper_halves(found[0], found[1]), upper_halves(found[2], found[3])}};
         }
     }
     // Means that lie at a half are rounded down and up in turn.
@@ -74,8 +81,9 @@ struct Squares {
         for (int k = 0; k < 4; k++) sum -= upper_halves(below(colors[k / 2][k % 2]), below(colors[k / 2][k % 2 + 2]));
         return sum >> 2 & 0xFF00FF;
     }
-    __device__ __forceinline__ void put_differences(unsigned short* to) const {
-        *(unsigned*)(to + BLUE) = means(blue_below), *(unsigned*)(to + RED) = means(red_below);
+    __device__ __forceinline__ void put_differences(Line* to, int column) const {
+        *(unsigned*)(to[0].numbers + column) = means(blue_below);
+        *(unsigned*)(to[BLOCK_LINES].numbers + column) = means(red_below);
     }
 };
 
@@ -89,14 +97,15 @@ struct Added {
     }
 };
 
-// The colors of a thread's squares, by lines as words.
-__device__ __forceinline__ void put_colors(const unsigned char* found, const Place& place, unsigned* words, int pitch) {
-    const unsigned blue = *(const unsigned short*)(found + BLUE + place.difference());
-    const unsigned red = *(const unsigned short*)(found + RED + place.difference());
+// The colors of a thread's squares of a unit, by lines as words.
+__device__ __forceinline__ void put_colors(const Line* lines, const Place& place, int unit, unsigned* words, int pitch) {
+    const Line *const luminance = lines + place.luminance_line(unit), *const difference = lines + place.difference_line(unit);
+    const unsigned blue = *(const unsigned short*)(difference[0].bytes + place.difference_column());
+    const unsigned red = *(const unsigned short*)(difference[BLOCK_LINES].bytes + place.difference_column());
     const Added added[2] = {Added(blue & 255, red & 255), Added(blue >> 8, red >> 8)};
 #pragma unroll
     for (int y = 0; y < 2; y++, words += pitch) {
-        const unsigned luminances = *(const unsigned*)(found + place.luminance() + y * LINE);
+        const unsigned luminances = *(const unsigned*)(luminance[y].bytes + place.luminance_column());
         int levels[3 * FOUR];
 #pragma unroll
         for (int x = 0; x < FOUR; x++) {

@@ -21,7 +21,7 @@ from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
-from ..core.spec import MOVED_DTYPES, Spec
+from ..core.spec import MOVED_DTYPES
 from ..core.traits import Traits
 from ..core.types import Type
 from .drawn import Drawn
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 X = TypeVar("X")
-_KEY_BITS = 24  # range of the two words of a key: integers that float32 represents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +53,12 @@ class VolumeTraits(Traits):
     Attributes:
         geometric: whether the operator moves voxels, and therefore every part of a sample.
         on_labels: whether the operator changes labels instead of images.
-        keyed: whether the operator draws random numbers beyond its parameters, from a key for each sample.
         to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
     """
 
     geometric: bool = False
     on_labels: bool = False
-    keyed: bool = False
     to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
 
@@ -93,8 +90,9 @@ class Volumetric(Declaration, register=False):
             x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
                 :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
                 samples, and so does a dictionary of such arrays or of batches.
-            layout: of arrays: DHW, DHWC, CDHW, or one of these behind N; by default DHW, DHWC or NDHWC, by the number
-                of axes.
+            layout: of arrays: DHW, DHWC, CDHW, FDHWC, or one of these behind N; by default DHW, DHWC or NDHWC, by the
+                number of axes. The volumes of a series (F), such as the modalities of a 4-D NIfTI file, are treated as
+                channels.
             epoch: the epoch that parameters are sampled for.
             index: the index of the first sample within its dataset, or of each one; draws depend on it.
 
@@ -113,18 +111,6 @@ class Volumetric(Declaration, register=False):
         if given[0].dtype is not None:
             check_type(self, given[0].dtype)
         return (replace(given[0], shape=None, kind="images"),)
-
-    @property
-    def _overrides_sample(self) -> bool:
-        return self.traits.keyed or type(self).sample is not Volumetric.sample
-
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """Sample the parameters of one sample, and the key of its further random numbers."""
-        found = super().sample(rng, spec)
-        if self.traits.keyed:
-            # one by one: an array of two takes twice as long
-            found["key"] = rng.integers(1 << _KEY_BITS), rng.integers(1 << _KEY_BITS)
-        return found
 
 
 def for_each_axis(value: Any, size: int) -> Any:
@@ -205,9 +191,7 @@ class Exact(Volumetric, register=False):
         if before := self.smoothing(p, Grid(size)):
             x = before[0].apply_to_image(x, before[1], 0, {"spacing": None})
         how: Interpolation = getattr(self, "interp", "nearest")
-        return reference_gather(
-            x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value", 0.0)
-        )
+        return reference_gather(x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value"))
 
 
 class Spatial(Exact, register=False):

@@ -186,6 +186,20 @@ class _Resized(Spatial, register=False):
     antialias: bool = param(
         True, "whether images are smoothed first along axes that are downsampled", drawn=False
     )
+    # the extent stays: new voxels up to half a voxel beyond the outer centers belong to the edge voxels
+    fill_value: float | None = param(
+        None,
+        "value outside of the volume, interpolated with edge voxels; None repeats edge voxels, also of labels, and"
+        " leaves the value to operators in the same pass",
+        kind=float,
+        drawn=False,
+        optional=True,
+    )
+
+    def settings_of_gather(self) -> dict[str, Any]:
+        """See :attr:`Exact.how`: repeated edge voxels agree with any other operator."""
+        how = super().settings_of_gather()
+        return {"interp": self.interp} if self.fill_value is None else how
 
     @abstractmethod
     def step(self, p: Any, grid: Grid) -> FloatArray:
@@ -223,7 +237,7 @@ class Zoom3d(_Resized):
     )
 
     for_each_axis = ("factor",)
-    examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": None, "seed": 1})
+    examples = ({"factor": 1.5}, {"size": (4, 9, 8)}, {"factor": (0.8, 1.25), "fill_value": 0.0, "seed": 1})
     errors = (
         (
             {"factor": 0.0},

@@ -19,8 +19,9 @@ from .mapping import Extent, transformed
 
 __all__ = ["LAYOUTS", "Grid", "PartState", "SampleState", "name_of", "state_of"]
 
-LAYOUTS: Final = ("DHW", "DHWC", "CDHW", "NDHW", "NDHWC", "NCDHW")
-"""Layouts of arrays of volumes."""
+_OF_SAMPLE: Final = ("DHW", "DHWC", "CDHW", "FDHWC")
+LAYOUTS: Final = (*_OF_SAMPLE, *(f"N{layout}" for layout in _OF_SAMPLE))
+"""Layouts of arrays of volumes; the volumes of a series (F) are channels of one volume to operators."""
 
 _DTYPES: Final = frozenset(
     map(np.dtype, MOVED_DTYPES)
@@ -88,7 +89,7 @@ class PartState:
                 like_library(original, values.astype(dtype if dtype.kind == "f" else np.float64))
             )
         before = self.part.array
-        array = _of_layout(self._typed(before.dtype), self.layout)
+        array = _of_layout(self._typed(before.dtype), self.layout, before.shape[0])
         if not array.flags.c_contiguous:
             array = namespace(array).ascontiguousarray(array)
         if overlap(array, before):
@@ -149,13 +150,17 @@ class SampleState:
 def _view(array: Array, layout: str) -> Array:
     """An array of a sample as ``(D, H, W, C)``."""
     if layout == "DHW":
-        return array[..., None]
+        return array.reshape((*array.shape, 1))  # a view, in a fifth of the time that CuPy takes for an index
+    if layout == "FDHWC":
+        return array.transpose(1, 2, 3, 0, 4).reshape(*array.shape[1:4], -1)
     return array.transpose(1, 2, 3, 0) if layout == "CDHW" else array
 
 
-def _of_layout(values: Array, layout: str) -> Array:
+def _of_layout(values: Array, layout: str, frames: int) -> Array:
     if layout == "DHW":
-        return values[..., 0]
+        return values.squeeze(3)
+    if layout == "FDHWC":
+        return values.reshape(*values.shape[:3], frames, -1).transpose(3, 0, 1, 2, 4)
     return values.transpose(3, 0, 1, 2) if layout == "CDHW" else values
 
 
@@ -217,11 +222,11 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
     letters = data.layout if isinstance(data, Sequence) else layout
     if letters is None:
         letters = {3: "DHW", 4: "DHWC"}.get(array.ndim, "")
-    if letters not in ("DHW", "DHWC", "CDHW") or len(letters) != array.ndim or 0 in array.shape:
+    if letters not in _OF_SAMPLE or len(letters) != array.ndim or 0 in array.shape:
         raise ParameterError(
             f"{name} has the shape {tuple(array.shape)} and the layout {letters or layout or 'unknown'}",
             source=op,
-            allowed="DHW, DHWC and CDHW for a sample, of one voxel or more; with N in front of it for several",
+            allowed=f"{', '.join(_OF_SAMPLE)} for a sample, of one voxel or more; N in front of it for several",
         )
     if array.dtype not in _DTYPES:
         raise ParameterError(

@@ -242,21 +242,26 @@ def load_case(
 def _with_index(case: LoadedCase, rule: PatchRule) -> LoadedCase:
     """Return the case with the index of classes or weights that its rule needs."""
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
-        labels = case.parts[rule.label]
-        if labels.layout != "DHWC" or labels.shape[-1] != 1:
-            raise UnreadableSourceError(
-                f"labels {labels.shape} {labels.layout} are not a single volume",
-                source=labels.source,
-                allowed="DHWC, one channel",
-            )
+        labels = _single(case.parts[rule.label], "labels")
         inside = _stored_region(case, rule.label)
         return replace(case, classes=ClassIndex.of(labels.data[inside.slices]), begin=inside.start)
     if rule.sampler == "weighted" and rule.weights is not None:
-        weights = case.parts[rule.weights]
+        weights = _single(case.parts[rule.weights], "weights")
         inside = _stored_region(case, rule.weights)
         values = replace(weights, data=weights.data[inside.slices]).scaled().data
         return replace(case, weights=WeightIndex.of(values, weights.source), begin=inside.start)
     return case
+
+
+def _single(part: Sequence, what: str) -> Sequence:
+    """Return labels or weights, if they have one value for each voxel."""
+    if part.layout != "DHWC" or part.shape[-1] != 1:
+        raise UnreadableSourceError(
+            f"{what} {part.shape} {part.layout} are not a single volume",
+            source=part.source,
+            allowed="DHWC, one channel",
+        )
+    return part
 
 
 def _grid_of(part: Sequence) -> tuple[int, int, int]:

@@ -89,7 +89,8 @@ class Volume(EpochDataset[PatchSample]):
     Args:
         files: paths and URLs of images; or mappings of names to these, such as ``{"t1": …, "t2": …, "label": …}``.
         file_root: a folder with the subfolders ``images`` and ``labels`` (or ``imagesTr`` and ``labelsTr``), in which
-            files of the same name belong together; or a folder of images.
+            files of the same name belong together, or, as in nnU-Net's folders, ``case_0000`` and the label ``case``;
+            if there is a ``case_0001``, the parts are ``image_0000`` and ``image_0001``. Or a folder of images.
         manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
         labels: for ``files``: one path for each image, or None.
         label_names: names of the parts that hold labels: integers, resampled by vote, padded with 0. The name

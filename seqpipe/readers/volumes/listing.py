@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,7 +37,7 @@ _ENDINGS: Final = (
 )
 _IMAGES: Final = ("images", "imagesTr")
 _LABELS: Final = ("labels", "labelsTr")
-_CHANNEL: Final = "_0000"
+_CHANNEL: Final = re.compile(r"_\d{4}$")  # of nnU-Net: case_0000 and case_0001 are images of the label case
 
 
 class Case(NamedTuple):
@@ -134,7 +135,7 @@ def _of_files(
 
 
 def _of_folder(root: str) -> list[Case]:
-    """List ``images`` and ``labels`` folders with files of the same names, or a folder of images."""
+    """List ``images`` and ``labels`` folders with files of the same names, or of nnU-Net's, or a folder of images."""
     if not Path(root).is_dir():
         raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
     images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
@@ -147,20 +148,25 @@ def _of_folder(root: str) -> list[Case]:
             allowed=f"files that end in {', '.join(_ENDINGS)}",
             advice="If the volumes have other extensions, list them with files=[…]",
         )
-    masks = _volumes(Path(root) / labels) if labels else {}
-    cases = []
+    if not labels:
+        return [Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in found.values()]
+    masks = _volumes(Path(root) / labels)
+    of_label: dict[str, list[str]] = {}
     for stem, path in found.items():
-        parts = {IMAGE: path}
-        if labels:
-            mask = masks.get(stem) or masks.get(stem.removesuffix(_CHANNEL))
-            if mask is None:
-                raise SourceNotFoundError(
-                    f"there is no label for the image {stem!r}",
-                    source=str(Path(root) / labels),
-                    allowed=f"{stem} with one of the endings {', '.join(_ENDINGS)}",
-                )
-            parts[LABEL] = mask
-        cases.append(Case(parts, os.path.relpath(path, root), subject_of(path)))
+        name = stem if stem in masks else _CHANNEL.sub("", stem)
+        if name not in masks:
+            raise SourceNotFoundError(
+                f"there is no label for the image {stem!r}",
+                source=str(Path(root) / labels),
+                allowed=f"{stem} with one of the endings {', '.join(_ENDINGS)}",
+            )
+        of_label.setdefault(name, []).append(path)
+    cases = []
+    for name, paths in of_label.items():
+        several = len(paths) > 1
+        parts = {IMAGE + (_stem(Path(path).name)[len(name) :] if several else ""): path for path in paths}
+        subject = name if several else subject_of(paths[0])
+        cases.append(Case({**parts, LABEL: masks[name]}, os.path.relpath(paths[0], root), subject))
     return cases
 
 

@@ -24,7 +24,16 @@ from ..probe.info import StreamInfo
 from .device_surface import DeviceSurface
 from .filters import FilterAxis, filter_axis
 
-__all__ = ["COUNT_AT", "FRAMES", "KERNEL", "THREADS", "Conversion", "SurfaceKind", "is_aligned"]
+__all__ = [
+    "ARGUMENT_BYTES",
+    "COUNT_AT",
+    "FRAMES",
+    "KERNEL",
+    "THREADS",
+    "Conversion",
+    "SurfaceKind",
+    "is_aligned",
+]
 
 KERNEL: Final = CudaSource(__package__, "kernel.cu")
 FRAMES: Final = 64
@@ -45,7 +54,9 @@ _NO_FILTERS: Final = bytes(_AXES.size)
 _JOB: Final = np.dtype(
     (np.void, FRAMES * _FRAME.size + _AXES.size + _MIXTURE.size + _GEOMETRY.size + _COUNT.size)
 )
-COUNT_AT: Final = _JOB.itemsize - _COUNT.size
+ARGUMENT_BYTES: Final = _JOB.itemsize
+"""Size of the kernel's argument."""
+COUNT_AT: Final = ARGUMENT_BYTES - _COUNT.size
 """Offset of the number of frames in the kernel's argument."""
 
 
@@ -147,7 +158,7 @@ class Conversion:
             "ZEROS": 0 if levels is None else zeros,
             **_siting(axes[2:] if direct or levels else ()),
             **_tiling(axes, kind, placement, scaled=not direct),
-            "JOB_BYTES": _JOB.itemsize,
+            "JOB_BYTES": ARGUMENT_BYTES,
         }
         tile = defines["TILE_U"], defines["TILE_V"]
         columns, rows = (-(-length // side) for length, side in zip(placement.size, tile, strict=True))
@@ -181,7 +192,7 @@ class Conversion:
 
     def blank(self) -> bytearray:
         """Return the argument of a launch with its frames and their number still zero."""
-        job = bytearray(_JOB.itemsize)
+        job = bytearray(ARGUMENT_BYTES)
         job[COUNT_AT - len(self.rest) : COUNT_AT] = self.rest
         return job
 

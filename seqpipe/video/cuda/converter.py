@@ -77,14 +77,13 @@ class DeviceConverter(StreamConverter):
                 grid = conversion.grid(len(part))
                 self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
 
-    def prepared(self, surface: DeviceSurface) -> tuple[Conversion, int]:
-        """Return the conversion of surfaces like the given one, and the driver's handle of its kernel.
+    def prepared(self, kind: SurfaceKind) -> tuple[Conversion, int]:
+        """Return the conversion of surfaces of a kind, and the driver's handle of its kernel.
 
         Raises:
             SourceError: the stream's color cannot be converted to the requested one.
             BackendError: the kernel cannot be compiled.
         """
-        kind = SurfaceKind.of(surface)
         conversion = self._conversion(kind)
         if kind not in self._handles:
             self._handles[kind] = self._device.handle(KERNEL, "convert", conversion.defines)

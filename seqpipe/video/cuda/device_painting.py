@@ -1,4 +1,4 @@
-"""Conversion of the frames of one fused decode run."""
+"""Conversions of the frames of one fused decode run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from ...core.native import buffer_of
 from ..nvdec.hardware import StreamShape, plane_layout
-from ..nvdec.painting import MOST_FRAMES_PER_LAUNCH, PaintParams
+from ..nvdec.painting import MOST_FRAMES_PER_LAUNCH, ConversionParams, PaintParams
 from . import driver
-from .conversion import COUNT_AT, THREADS
+from .conversion import ARGUMENT_BYTES, COUNT_AT, THREADS, SurfaceKind
 from .converter import DeviceConverter
+from .device_surface import SurfaceShape
 
 __all__ = ["DevicePainting"]
 
@@ -19,50 +20,66 @@ _UNKNOWN = -1
 
 
 class DevicePainting:
-    """Conversion of the frames of one fused run, see :class:`seqpipe.video.nvdec.painting.Painting`.
+    """Conversions of the frames of one fused run, see :class:`seqpipe.video.nvdec.painting.Painting`.
 
     Args:
-        converter: converter of the frames.
+        converters: converters of the frames.
         stream: the thread's CuPy stream.
         events: two CuPy events of the thread.
         frames_per_launch: number of frames that one launch converts.
     """
 
     def __init__(
-        self, converter: DeviceConverter, stream: Any, events: Seq[Any], frames_per_launch: int
+        self, converters: Seq[DeviceConverter], stream: Any, events: Seq[Any], frames_per_launch: int
     ) -> None:
-        self._converter = converter
-        self._argument = bytearray()
+        self._converters = converters
+        self._conversions = (ConversionParams * len(converters))()
+        self._arguments = bytearray()
+        self._layout: tuple[StreamShape, int] | None = None
         self.params = PaintParams(
-            *driver.launch_functions(), stream.ptr, tuple(event.ptr for event in events), sequence=_UNKNOWN
+            *driver.launch_functions(),
+            stream.ptr,
+            tuple(event.ptr for event in events),
+            min(frames_per_launch, MOST_FRAMES_PER_LAUNCH),
+            THREADS,
+            COUNT_AT,
+            _UNKNOWN,
+            count=len(converters),
+            conversions=ctypes.addressof(self._conversions),
         )
-        self.params.frames_per_launch = min(frames_per_launch, MOST_FRAMES_PER_LAUNCH)
 
     def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
-        """Configure the conversion for a stream.
+        """Configure the conversions for a stream.
 
         Raises:
             SourceError: the stream's color cannot be converted to the requested one.
             BackendError: the kernel cannot be compiled.
         """
         params = self.params
+        params.sequence = _UNKNOWN
         if params.begun or not pitch:
-            params.sequence = _UNKNOWN
             return
-        form, offsets = plane_layout(shape, pitch)
-        conversion, params.kernel = self._converter.prepared(form.surface(0, offsets))
-        self._argument = conversion.blank()
-        params.argument, params.count_at = ctypes.addressof(buffer_of(self._argument)), COUNT_AT
+        if self._layout != (shape, pitch):
+            self._prepare(*plane_layout(shape, pitch))
+            self._layout = shape, pitch
+        params.sequence, params.pitch = sequence, pitch
+
+    def _prepare(self, form: SurfaceShape, offsets: tuple[int, ...]) -> None:
+        kind, params = SurfaceKind.of(form.surface(0, offsets)), self.params
         params.planes = len(offsets)
         params.offsets[: len(offsets)] = offsets
-        depths = [conversion.grid(count) for count in range(1, params.frames_per_launch + 1)]
-        params.columns, params.rows, _ = depths[0]
-        params.depths[1 : len(depths) + 1] = [depth for _, _, depth in depths]
-        params.threads = THREADS
-        params.sequence, params.pitch = sequence, pitch
+        prepared = [converter.prepared(kind) for converter in self._converters]
+        self._arguments = bytearray().join(conversion.blank() for conversion, _ in prepared)
+        address = ctypes.addressof(buffer_of(self._arguments))
+        for target, (conversion, kernel) in zip(self._conversions, prepared, strict=True):
+            target.kernel, target.argument = kernel, address
+            address += ARGUMENT_BYTES
+            grids = [conversion.grid(count) for count in range(1, params.frames_per_launch + 1)]
+            target.columns, target.rows, _ = grids[0]
+            target.depths[1 : len(grids) + 1] = [depth for _, _, depth in grids]
 
     @property
     def fits(self) -> bool:
-        """Whether the conversion was configured for the last stream."""
+        """Whether the conversions were configured for the last stream."""
         sequence: int = self.params.sequence
         return sequence != _UNKNOWN

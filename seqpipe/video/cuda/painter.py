@@ -66,12 +66,12 @@ class DevicePainter:
         with self._stream:
             pixels[part].fill(value)
 
-    def painting(self, converter: DeviceConverter, info: StreamInfo) -> DevicePainting:
-        """Return the conversion of a fused run into arrays that were allocated here."""
+    def painting(self, converters: Seq[DeviceConverter], info: StreamInfo) -> DevicePainting:
+        """Return the conversions of a fused run into arrays that were allocated here."""
         if self._events is None:
             self._events = self._streams.lasting_event(), self._streams.lasting_event()
         return DevicePainting(
-            converter, self._stream, self._events, frames_per_launch(info.width, info.height)
+            converters, self._stream, self._events, frames_per_launch(info.width, info.height)
         )
 
     def put(self, surface: Surface | DeviceSurface, targets: Seq[tuple[DeviceConverter, int]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -46,14 +46,14 @@ class FusedDecoder:
     def __call__(
         self, video: PlannedVideo, targets: Targets, painter: Any, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Decode and paint the targets; False where they need several converters, are too large, or are damaged.
+        """Decode and paint the targets; False where there are none, or they are too large, or damaged.
 
         Raises:
             BackendError: the GPU cannot decode such a stream.
             SourceError: the stream cannot be read, or not be converted to the requested output.
         """
-        table, converter = video.index.packets, _only_converter(targets)
-        if converter is None or video in self._failed or table.damaged.any():
+        table = video.index.packets
+        if not targets or video in self._failed or table.damaged.any():
             return False
         wanted = table.frame_packet[np.fromiter(targets, np.int64, len(targets))]
         with contextlib.closing(HeldPackets(reader())) as packets:
@@ -64,8 +64,10 @@ class FusedDecoder:
             decoder = self._decoders.take(video.index, 1)
             done, usable = False, True
             if decoder.can_fuse:
-                painting = painter.painting(converter, video.index.info)
-                done, usable = _decode(video, segments, targets, painting, decoder, packets)
+                converters = dict.fromkeys(converter for pairs in targets.values() for converter, _ in pairs)
+                painting = painter.painting(list(converters), video.index.info)
+                conversions = {converter: index for index, converter in enumerate(converters)}
+                done, usable = _decode(video, segments, targets, conversions, painting, decoder, packets)
                 if not done and painting.fits:
                     self._failed.add(video)
         if usable:
@@ -77,18 +79,32 @@ def _decode(
     video: PlannedVideo,
     segments: Iterable[Segment],
     targets: Targets,
+    conversions: Mapping[DeviceConverter, int],
     painting: Painting,
     decoder: NvdecDecoder,
     packets: PacketReader,
 ) -> tuple[bool, bool]:
-    """Decode segments; returns whether all were undamaged, and whether the decoder can be reused."""
+    """Decode segments.
+
+    Args:
+        video: the video.
+        segments: the segments of its decode plan.
+        targets: the targets.
+        conversions: index of each converter's conversion in the painting.
+        painting: the conversions.
+        decoder: decoder of the video.
+        packets: reads its packets.
+
+    Returns:
+        Whether all segments were undamaged, and whether the decoder can be reused.
+    """
     table = video.index.packets
     for segment in segments:
         numbers = segment.packets
         pending = PendingFrames(
             np.searchsorted(numbers, segment.wanted),
             [
-                [address for _, address in targets[frame]]
+                [(address, conversions[converter]) for converter, address in targets[frame]]
                 for frame in table.packet_frame[segment.wanted].tolist()
             ],
             tracked(table, segment),
@@ -98,12 +114,6 @@ def _decode(
         if not (undamaged and flushed):
             return False, flushed
     return True, True
-
-
-def _only_converter(targets: Targets) -> DeviceConverter | None:
-    """Return the converter if all targets share it."""
-    converters = {id(converter): converter for wanted in targets.values() for converter, _ in wanted}
-    return next(iter(converters.values())) if len(converters) == 1 else None
 
 
 def _are_short(video: PlannedVideo, segments: Iterable[Segment]) -> bool:

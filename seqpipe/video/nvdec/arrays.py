@@ -83,20 +83,25 @@ class PendingFrames:
 
     Args:
         wanted: indices of the packets whose frames are wanted.
-        addresses: for each of these, the addresses of all its target frames.
+        targets: for each of these, all target frames: the address, and the index of the painting's conversion.
         tracked: for each packet, whether the decoder must report the state of its frame.
         undecodable: for each packet, whether its frame cannot be decoded and may be reported as damaged.
     """
 
     def __init__(
-        self, wanted: IntArray, addresses: Seq[Seq[int]], tracked: BoolArray, undecodable: BoolArray
+        self,
+        wanted: IntArray,
+        targets: Seq[Seq[tuple[int, int]]],
+        tracked: BoolArray,
+        undecodable: BoolArray,
     ) -> None:
         self._flags = tracked * np.uint8(_TRACKED) | undecodable * np.uint8(_UNDECODABLE)
         self._flags[wanted] |= _WANTED
         self._begins = np.zeros(len(tracked) + 1, np.int64)
-        self._begins[wanted + 1] = list(map(len, addresses))
+        self._begins[wanted + 1] = list(map(len, targets))
         np.cumsum(self._begins, out=self._begins)
-        self._outs = np.fromiter(chain.from_iterable(addresses), np.uint64, int(self._begins[-1]))
+        values = chain.from_iterable(chain.from_iterable(targets))
+        self._targets = np.fromiter(values, np.uint64, 2 * int(self._begins[-1]))
 
     @property
     def wanted(self) -> Iterable[bool]:
@@ -107,7 +112,7 @@ class PendingFrames:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Arguments of the C function, which clears the flags of what it has produced."""
-        return buffer_of(self._flags), buffer_of(self._begins), buffer_of(self._outs)
+        return buffer_of(self._flags), buffer_of(self._begins), buffer_of(self._targets)
 
 
 @cache

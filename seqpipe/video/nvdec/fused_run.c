@@ -18,20 +18,32 @@ typedef int (*Wait)(void *event_or_stream);
 /* a frame in the kernel's argument, see conversion.py */
 typedef struct { uint64_t planes[PLANES], out; int32_t pitch, chroma_pitch; } Frame;
 
-/* conversion of the frames of one stream, see painting.py */
+/* a converter's kernel, its grid, and the frames gathered for its next launch, see painting.py */
+typedef struct {
+    void *kernel;
+    uint8_t *argument; /* kernel argument; its frames and their number are filled in here */
+    int64_t columns, rows;
+    int64_t depths[MOST_FRAMES + 1]; /* depth of the grid, by the number of frames */
+    int64_t frames;                  /* number of gathered frames */
+} Conversion;
+
+/* conversions of the frames of one stream, see painting.py */
 typedef struct {
     Launch launch;
     Record record;
     Wait wait_for_event, wait_for_stream;
-    void *stream, *events[2], *kernel;
-    uint8_t *argument;               /* kernel argument; its frames and their number are filled in here */
-    int64_t count_at;                /* offset of the number of frames */
+    void *stream, *events[2];
+    int64_t frames_per_launch, threads;
+    int64_t count_at;                /* offset of the number of frames in a kernel argument */
     int64_t sequence, pitch, planes; /* properties that the frames must have */
     int64_t offsets[PLANES];         /* offsets of their planes */
-    int64_t frames_per_launch, columns, rows, threads;
-    int64_t depths[MOST_FRAMES + 1]; /* depth of the grid, by the number of frames */
-    int64_t begun;                   /* whether a frame was converted; the structure is constant from then on */
+    int64_t begun;                   /* whether a frame was converted; the conversions stay the same from then on */
+    int64_t count;                   /* number of conversions */
+    Conversion *conversions;
 } PaintParams;
+
+/* where a frame is converted to, and the index of its conversion */
+typedef struct { uint64_t out; int64_t conversion; } Target;
 
 typedef struct { void *decoder; uint64_t pointer; } Held;
 
@@ -41,11 +53,10 @@ typedef struct {
     int count;
     const int64_t *numbers;
     uint8_t *flags;
-    const int64_t *begins; /* index of each packet's first target in outs; one entry more than packets */
-    const uint64_t *outs;
-    Held held[2][MOST_FRAMES]; /* mapped frames: gathered for the next launch, and read by the last one, in turns */
+    const int64_t *begins; /* index of each packet's first target; one entry more than packets */
+    const Target *targets;
+    Held held[2][MOST_FRAMES]; /* mapped frames: gathered for the next launches, and read by the last ones, in turns */
     int held_count[2], turn;
-    int32_t frames; /* gathered targets; a frame may have several */
     int undamaged;
 } Run;
 
@@ -65,19 +76,30 @@ static void unmap_held(Run *run, int turn) {
     run->held_count[turn] = 0;
 }
 
-/* Convert the gathered frames, and unmap those of the launch before. */
+/* Launch the conversions that have gathered frames; returns whether there were any. */
+static int launch_gathered(Run *run) {
+    const PaintParams *p = run->p;
+    int launched = 0;
+    for (Conversion *conversion = p->conversions; conversion < p->conversions + p->count; conversion++) {
+        int32_t frames = (int32_t)conversion->frames;
+        void *arguments[] = {conversion->argument};
+        conversion->frames = 0; /* also after damage: the argument has a fixed capacity */
+        if (!frames || !run->undamaged) continue;
+        launched = 1;
+        memcpy(conversion->argument + p->count_at, &frames, sizeof frames);
+        if (p->launch(conversion->kernel, (unsigned)conversion->columns, (unsigned)conversion->rows,
+                      (unsigned)conversion->depths[frames], (unsigned)p->threads, 1, 1, 0, p->stream, arguments, 0))
+            run->undamaged = 0;
+    }
+    return launched;
+}
+
+/* Convert the gathered frames, and unmap those of the launches before. */
 static void launch(Run *run) {
     const PaintParams *p = run->p;
     int turn = run->turn;
-    int32_t frames = run->frames;
-    void *arguments[] = {p->argument};
-    run->frames = 0; /* also after damage: the argument has a fixed capacity */
-    if (!frames || !run->undamaged) return;
-    memcpy(p->argument + p->count_at, &frames, sizeof frames);
-    if (p->launch(p->kernel, (unsigned)p->columns, (unsigned)p->rows, (unsigned)p->depths[frames], (unsigned)p->threads,
-                  1, 1, 0, p->stream, arguments, 0) ||
-        p->record(p->events[turn], p->stream))
-        run->undamaged = 0;
+    if (!launch_gathered(run)) return;
+    if (!run->undamaged || p->record(p->events[turn], p->stream)) run->undamaged = 0;
     run->turn = !turn;
     if (run->held_count[!turn] && p->wait_for_event(p->events[!turn])) run->undamaged = 0;
     unmap_held(run, !turn);
@@ -98,11 +120,14 @@ static void paint(Run *run, const Shown *shown) {
     p->begun = 1;
     run->flags[index] &= (uint8_t)~WANTED;
     for (int i = 0; i < p->planes; i++) frame.planes[i] = (uint64_t)(shown->pointer + p->offsets[i]);
-    for (int64_t out = run->begins[index]; out < run->begins[index + 1]; out++) {
-        frame.out = run->outs[out];
-        memcpy(p->argument + run->frames++ * (int64_t)sizeof frame, &frame, sizeof frame);
-        if (out + 1 == run->begins[index + 1]) run->held[run->turn][run->held_count[run->turn]++] = held;
-        if (run->frames == p->frames_per_launch) launch(run);
+    for (int64_t i = run->begins[index]; i < run->begins[index + 1]; i++) {
+        Conversion *conversion = p->conversions + run->targets[i].conversion;
+        frame.out = run->targets[i].out;
+        memcpy(conversion->argument + conversion->frames++ * (int64_t)sizeof frame, &frame, sizeof frame);
+        /* a frame is unmapped after the launch of its last target */
+        if (i + 1 == run->begins[index + 1]) run->held[run->turn][run->held_count[run->turn]++] = held;
+        if (conversion->frames == p->frames_per_launch || run->held_count[run->turn] == p->frames_per_launch)
+            launch(run);
     }
 }
 
@@ -125,11 +150,11 @@ static void collect(Run *run) {
 /* Decode packets from a key packet on, and convert the wanted frames; returns UNDAMAGED and FLUSHED as flags. */
 int seqpipe_fused_run(void *feeder, PaintParams *painting, int count, const void *const data[], const int64_t sizes[],
                       const int64_t numbers[], const uint8_t wanted[], const uint8_t forms[], const uint8_t roles[],
-                      uint8_t flags[], const int64_t begins[], const uint64_t outs[], int64_t *output, int capacity) {
+                      uint8_t flags[], const int64_t begins[], const Target targets[], int64_t *output, int capacity) {
     Run run = {.f = feeder, .p = painting, .count = count, .numbers = numbers, .flags = flags, .undamaged = 1};
     int fed = 0, flushed = 0, step = (int)painting->frames_per_launch;
     run.begins = begins;
-    run.outs = outs;
+    run.targets = targets;
     while (run.undamaged && fed < count) {
         fed += seqpipe_feed(feeder, fed, count, data, sizes, numbers, wanted, forms, roles, step, output, capacity);
         collect(&run);

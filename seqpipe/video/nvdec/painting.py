@@ -7,15 +7,28 @@ from typing import Final, Protocol
 
 from .hardware import StreamShape
 
-__all__ = ["MOST_FRAMES_PER_LAUNCH", "PaintParams", "Painting"]
+__all__ = ["MOST_FRAMES_PER_LAUNCH", "ConversionParams", "PaintParams", "Painting"]
 
 MOST_FRAMES_PER_LAUNCH: Final = 8
 """Maximum number of frames that one launch converts."""
 _PLANES: Final = 3
 
 
+class ConversionParams(Structure):
+    """C structure: the kernel of one converter, its grid, and the argument that frames are gathered in."""
+
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("argument", c_void_p),
+        ("columns", c_int64),
+        ("rows", c_int64),
+        ("depths", c_int64 * (MOST_FRAMES_PER_LAUNCH + 1)),
+        ("frames", c_int64),
+    ]
+
+
 class PaintParams(Structure):
-    """C structure: addresses of driver functions, a kernel with its launch, and the layout of the converted frames."""
+    """C structure: addresses of driver functions, the layout of mapped frames, and the conversions."""
 
     _fields_ = [
         ("launch", c_void_p),
@@ -24,31 +37,28 @@ class PaintParams(Structure):
         ("wait_for_stream", c_void_p),
         ("stream", c_void_p),
         ("events", c_void_p * 2),
-        ("kernel", c_void_p),
-        ("argument", c_void_p),
+        ("frames_per_launch", c_int64),
+        ("threads", c_int64),
         ("count_at", c_int64),
         ("sequence", c_int64),
         ("pitch", c_int64),
         ("planes", c_int64),
         ("offsets", c_int64 * _PLANES),
-        ("frames_per_launch", c_int64),
-        ("columns", c_int64),
-        ("rows", c_int64),
-        ("threads", c_int64),
-        ("depths", c_int64 * (MOST_FRAMES_PER_LAUNCH + 1)),
         ("begun", c_int64),
+        ("count", c_int64),
+        ("conversions", c_void_p),
     ]
 
 
 class Painting(Protocol):
-    """Conversion of the frames of a fused run, configured once the parser has announced the stream."""
+    """Conversions of the frames of a fused run, configured once the parser has announced the stream."""
 
     @property
     def params(self) -> PaintParams:
-        """Structure that the C code reads."""
+        """Structure that the C code reads; the painting keeps alive what it refers to."""
 
     def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
-        """Configure the conversion for a stream.
+        """Configure the conversions for a stream.
 
         Args:
             shape: shape of the stream.

@@ -19,6 +19,9 @@ __all__ = ["DicomSlice", "Layers", "arranged"]
 _SAME_DIRECTION: Final = 1e-4
 _SAME_POSITION_MM: Final = 1e-2
 _UNEVEN: Final = 0.01
+_ROUNDED_MM: Final = 0.101
+"""Distance of a slice from its place in an even series up to which its position, and the ends', count as rounded."""
+_DRIFT_PIXELS: Final = 0.5
 _GAP: Final = 0.25
 _TILT_DEGREES: Final = 0.05
 _NAMED: Final = 4
@@ -106,8 +109,10 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     spacing = first[0].spacing or (1.0, 1.0)
     notes = [] if first[0].spacing else ["the pixels have no spacing: 1 mm is assumed"]
     if len(first) > 1:
-        _evenly(first, np.array([along[id(s)] for s in first]), source)
         step = (positions[-1] - positions[0]) / (len(first) - 1)
+        beside = positions - (positions[0] + np.arange(len(first))[:, None] * step)
+        notes += _evenly(first, np.array([along[id(s)] for s in first]), beside @ normal, source)
+        _in_line(first, np.linalg.norm(np.cross(beside, normal), axis=1), min(spacing), source)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
             notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared like the slices")
@@ -187,12 +192,24 @@ def _volumes(
     )
 
 
-def _evenly(slices: Seq[DicomSlice], positions: FloatArray, source: str) -> None:
-    """Check that slices are evenly spaced; the message names missing slices."""
+def _evenly(slices: Seq[DicomSlice], positions: FloatArray, beside: FloatArray, source: str) -> list[str]:
+    """Check that slices are evenly spaced, and return notes; the message names missing slices.
+
+    Args:
+        slices: the slices in order.
+        positions: of each, along the normal, in mm.
+        beside: distance of each from its place in an even series, in mm.
+        source: the series.
+    """
     steps = np.diff(positions)
     usual = float(np.median(steps))
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:
-        return
+        return []
+    if np.abs(beside).max() <= min(_ROUNDED_MM, _GAP * usual):
+        return [
+            f"slices are {steps.min():.3f} to {steps.max():.3f} mm apart, as if their positions were rounded: "
+            f"{steps.mean():.4f} mm is used"
+        ]
     missing: list[str] = []
     for index in np.flatnonzero(steps > 1.5 * usual).tolist():
         count = steps[index] / usual
@@ -211,6 +228,17 @@ def _evenly(slices: Seq[DicomSlice], positions: FloatArray, source: str) -> None
         source,
         "List the files of an evenly spaced part, or resample the series with the tool that wrote it",
     )
+
+
+def _in_line(slices: Seq[DicomSlice], beside: FloatArray, pixel: float, source: str) -> None:
+    """Check that no slice is shifted within its plane against the line of the others."""
+    worst = int(beside.argmax())
+    if beside[worst] > _DRIFT_PIXELS * pixel:
+        raise _refused(
+            f"{slices[worst].label} lies {beside[worst]:.2f} mm beside the line from the first slice to the last",
+            source,
+            "List the files of one stack",
+        )
 
 
 def _refused(fact: str, source: str, advice: str | None = None) -> UnreadableSourceError:

@@ -13,6 +13,7 @@ from ...array import Array, IntArray, as_native, namespace
 from ...core.padding import PadMode
 from ...core.param import Param, choice
 from ...errors import FrameRangeError, ParameterError
+from ...sampling.params import BATCH_SIZE
 from ...sequence import Batch, Sequence
 from ..reader import VolumeReader
 from ..source import AnyArray, Box
@@ -72,7 +73,7 @@ class GridSampler:
     ``for patch in sampler`` yields single patches, ``sampler.batches(4)`` batches; both read windows of the volume.
 
     Args:
-        volume: a reader, or a sequence ``DHWC``.
+        volume: a reader, or a sequence ``DHWC``; or a series ``FDHWC``, whose volumes are cut at the same position.
         patch_size: slices, rows and columns, or one number for all.
         overlap: least fraction of a patch that it shares with its neighbor.
         pad_mode: padding of a volume smaller than a patch, on both sides; see :mod:`seqpipe.core.padding`. ``"none"``
@@ -96,13 +97,9 @@ class GridSampler:
         self.patch_size = check_patch_size(patch_size)
         share = _OVERLAP.check(overlap)
         self._pad: PadMode = PATCH_PAD.check(pad_mode)
-        if isinstance(volume, Sequence) and volume.layout != "DHWC":
-            raise ParameterError(f"a sequence {volume.layout} is not a volume", allowed="DHWC, or a reader")
-        if isinstance(volume, VolumeReader) and volume.info.layout != "DHWC":
+        if isinstance(volume, Sequence) and volume.layout not in ("DHWC", "FDHWC"):
             raise ParameterError(
-                f"the volume is a series of {volume.info.frames}",
-                source=volume.info.source,
-                advice="Select one of them: reader.sequence(times=0)",
+                f"a sequence {volume.layout} is not a volume", allowed="DHWC, FDHWC, or a reader"
             )
         self.volume = volume
         depth, height, width = volume.shape[-4:-1]
@@ -123,6 +120,12 @@ class GridSampler:
     def _name(self) -> str:
         return self.volume.source if isinstance(self.volume, Sequence) else self.volume.info.source
 
+    def out_of_range(self, number: int) -> FrameRangeError:
+        """Return the error for the number of a patch that does not exist."""
+        return FrameRangeError(
+            f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
+        )
+
     def __len__(self) -> int:
         """The number of patches."""
         return len(self.starts)
@@ -134,9 +137,7 @@ class GridSampler:
             FrameRangeError: the number is out of range.
         """
         if not 0 <= number < len(self):
-            raise FrameRangeError(
-                f"there is no patch {number!r}", source=self._name, allowed=f"0 to {len(self) - 1}"
-            )
+            raise self.out_of_range(number)
         start = tuple(int(position) for position in self.starts[int(number)])
         whole = self.volume
         spans = [
@@ -147,7 +148,8 @@ class GridSampler:
             part = whole.sequence(box)
         else:
             affine = None if whole.affine is None else moved(whole.affine, box.start)
-            part = Sequence(whole.data[box.slices], "DHWC", whole.source, affine=affine, scale=whole.scale)
+            data = whole.data[(..., *box.slices, slice(None))]
+            part = Sequence(data, whole.layout, whole.source, affine=affine, scale=whole.scale)
         inner = [s - b for s, b in zip(start, box.start, strict=True)]
         return cut_patch(part, inner, self.patch_size, self._pad)
 
@@ -155,7 +157,12 @@ class GridSampler:
         return (self[number] for number in range(len(self)))
 
     def batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
-        """Yield the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller."""
+        """Yield the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller.
+
+        Raises:
+            ParameterError: ``batch_size`` is below 1.
+        """
+        batch_size = BATCH_SIZE.check(batch_size)
         for first in range(0, len(self), batch_size):
             numbers = np.arange(first, min(first + batch_size, len(self)))
             yield numbers, Batch.of([self[int(number)] for number in numbers], indices=numbers)
@@ -192,6 +199,7 @@ class GridAggregator:
 
         Raises:
             ParameterError: the shape does not fit.
+            FrameRangeError: a number is out of range.
         """
         data = as_native(output.data if isinstance(output, (Batch, Sequence)) else output)
         chosen = (
@@ -202,6 +210,12 @@ class GridAggregator:
             raise ParameterError(
                 f"the output for {len(chosen)} patches has the shape {tuple(data.shape)}",
                 allowed=f"({len(chosen)}, {', '.join(map(str, self._sampler.patch_size))}, channels)",
+            )
+        if wrong := [number for number in chosen if not 0 <= number < len(self._sampler)]:
+            raise self._sampler.out_of_range(wrong[0])
+        if self._sum is not None and self._sum.shape[3] != data.shape[4]:
+            raise ParameterError(
+                f"the output has {data.shape[4]} channels, and that for patches before it {self._sum.shape[3]}"
             )
         xp = namespace(data)
         if self._sum is None or self._total is None:

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain
-from seqpipe.ops.core.blocks import resolve, values_of
+from seqpipe.ops.core.sampling import sampled
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
@@ -105,6 +105,11 @@ def test_layouts_and_values_of_every_kind_agree(case, rng):
     first = op(volume.transpose(3, 0, 1, 2), layout="CDHW", index=3)
     assert np.array_equal(first.transpose(1, 2, 3, 0), flat)
     assert first.flags.c_contiguous
+    series = Sequence(volume.transpose(3, 0, 1, 2)[..., None], "FDHWC", affine=sequence.affine)
+    moved = op(series, index=3)
+    assert (moved.layout, moved.data.flags.c_contiguous) == ("FDHWC", True)
+    assert np.array_equal(moved.data[..., 0].transpose(1, 2, 3, 0), made.data), "modalities are channels"
+    assert np.array_equal(moved.affine, made.affine)
     several = op([volume, volume[::-1]], index=3)
     assert np.array_equal(several[0], flat)
     if several[0].shape == several[1].shape:
@@ -138,16 +143,14 @@ def test_what_does_not_act_changes_nothing(case, rng):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_draws_are_those_of_the_operator_model(case):
-    specs = [Spec(9, 10, 11, 2, "float32"), Spec(9, 10, 11, 2, "float32")]
+def test_parameters_are_those_that_the_sample_method_draws_from_the_stream_of_each_sample(case):
+    specs = [Spec(9, 10, 11, 2, "float32")] * 3
     for p in (1.0, 0.5):
         op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
         for epoch in range(3):
-            block = resolve(op, specs, epoch, [4, 9])
-            for n, found in enumerate(drawn_for(op, specs, epoch, [4, 9])):
-                wanted = Drawn(**vars(values_of(block.of(n, 1)[0])))
-                assert bool(found.acts) == bool(wanted.acts)
-                assert found.to_json() == wanted.to_json()
+            found = drawn_for(op, specs, epoch, [4, 9, 2**40])
+            for one, (values, acts) in zip(found, sampled(op, specs, epoch, [4, 9, 2**40]), strict=True):
+                assert one.to_json() == Drawn.of(op, values, acts=acts).to_json()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -705,6 +708,48 @@ def test_a_result_larger_than_the_memory_is_refused_by_name(op):
     )
     with pytest.raises(ParameterError, match=said):
         op([space(np.zeros((40, 40, 40, 1), np.float32))] * 8)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.Zoom3d(factor=(2.0, 1.5, 1.0)),
+        ops.Zoom3d(size=(18, 15, 11)),
+        ops.Resample3d(spacing_mm=(1.0, 2 / 3, 1.5)),
+    ],
+)
+def test_finer_voxels_repeat_the_edge_voxels(op, rng, torch):
+    """As torch interpolates: a CT does not get a border between its air and 0."""
+    ct = space(small(rng) - 1000)
+    wanted = torch.nn.functional.interpolate(
+        torch.from_numpy(ct.data)[None, None], size=(18, 15, 11), mode="trilinear"
+    )
+    for backend in ("reference", None):
+        np.testing.assert_allclose(Chain(op)(ct, backend=backend).data, wanted[0, 0], atol=1e-3)
+    labels = space(np.ones((9, 10, 11), np.uint8))
+    assert (Chain(op)({"image": ct, "label": Labels(labels)})["label"].data.data == 1).all()
+    both = Chain(op, ops.RandomAffine3d(rotate=30.0, fill_value=-9.0, label_fill=5))
+    assert len(both.explain().splitlines()) == 1, "one pass"
+    sample = both({"image": ct, "label": Labels(labels)})
+    assert (sample["image"].data.max(), sample["label"].data.data.max()) == (-9, 5)
+
+
+def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rng):
+    """The modalities of a 4-D file with their labels, one sample and a batch of two."""
+    values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
+    series = Sequence(values, "FDHWC", affine=np.diag([2.0, 1.0, 1.5, 1.0]))
+    labels = Sequence((values[0, ..., :1] > 0.5).astype(np.uint8), "DHWC", affine=series.affine)
+    chain = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4)))
+    sample = chain({"image": series, "label": Labels(labels)})
+    one = chain({"image": Sequence(values[1], "DHWC", affine=series.affine)})["image"]
+    assert np.array_equal(sample["image"].data[1], one.data)
+    assert np.array_equal(sample["label"].data.data, chain(labels).data)
+    batch = chain(Batch.of([series, series]))
+    assert (batch.layout, batch.shape) == ("NFDHWC", (2, 3, 5, 6, 4, 2))
+    back = ops.invert_volume(sample.history, sample["image"], fill_value=np.nan).data
+    known = np.isfinite(back)
+    assert known.mean() == 5 * 6 * 4 / (6 * 7 * 8)
+    assert np.array_equal(back[known], values[known])
 
 
 def test_results_of_several_sizes_are_asked_for_as_a_list(rng):

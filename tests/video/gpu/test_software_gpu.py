@@ -129,6 +129,28 @@ def test_each_request_has_a_crop_and_a_mirror_of_its_own(gpu, decode):
     assert len({np.asarray(sequence.data)[0].tobytes() for sequence in found}) == len(asked)
 
 
+def test_requests_with_several_converters_take_the_fused_loop(gpu, monkeypatch):
+    """Overlapping windows, decoded once, each cropped and mirrored by itself; scaled, or pixel by pixel."""
+    if not is_native():
+        pytest.skip("step by step without a C compiler")
+    random = np.random.default_rng(11)
+    asked = []
+    for start in range(0, 24, 2):
+        top, left = random.integers(0, 40, 2)
+        mirror = bool(start % 4)
+        asked.append(request("h264", range(start, start + 8), crop=(top, left, 48, 64), mirror=mirror))
+        asked.append(cut("h264", range(start, start + 8), random))
+    with Engine(1, processes=0) as own, engine("nvdec", threads=1) as other:
+        unscaled = own.read(asked[::2])
+        stepwise = other.read(asked)
+        learn(other, asked)
+        monkeypatch.setattr(fill, "Decoding", None)
+        fused = other.read(asked)
+    assert_alike(unscaled, fused[::2])
+    for left, right in zip(stepwise, fused, strict=True):
+        assert np.array_equal(np.asarray(left.data), np.asarray(right.data))
+
+
 @pytest.fixture
 def large(monkeypatch):
     """Has all pictures taken for large ones, which are converted one by one."""
@@ -289,7 +311,7 @@ def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_i
     streams = Streams(0)
     thread = painter.DevicePainter(streams)
     info = open_index(str(made("h264"))).info
-    thread.painting(thread.converter(info, OutputSpec()), info)
+    thread.painting([thread.converter(info, OutputSpec())], info)
     events = [weakref.ref(event) for event in thread._events]
     del thread
     gc.collect()
@@ -310,14 +332,17 @@ def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_agai
         return tried[-1]
 
     monkeypatch.setattr(session.Session, "fused_run", counted)
-    sound, damaged = (request(name, range(40)) for name in ("h264", "h264_flip_reference"))
+    sound, damaged = (
+        [request(name, range(40)), request(name, range(3, 30), crop=(3, 5, 40, 50), mirror=True)]
+        for name in ("h264", "h264_flip_reference")
+    )
     with Engine(1, processes=0) as own, engine("auto") as other:
-        wanted = own.read([sound]), own.read([damaged])
-        learn(other, [sound])
+        wanted = own.read(sound), own.read(damaged)
+        learn(other, sound)
         before = len(tried)
         for _ in range(3):
-            assert_alike(wanted[0], other.read([sound]))
-            assert_alike(wanted[1], other.read([damaged]))
+            assert_alike(wanted[0], other.read(sound))
+            assert_alike(wanted[1], other.read(damaged))
     clean = [clean for clean, _ in tried[before:]]
     assert clean.count(False) == 1
     assert clean.count(True) == 3

@@ -1,0 +1,252 @@
+"""``fn.readers.tfrecord``: features of the records in TensorFlow's record files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...array import Array
+from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError
+from ...pipeline.datasets import Items
+from ...pipeline.value import Value
+from ...sampling import EpochOrder
+from ..call import DaliCall
+from ..data_node import DataNode
+from ..tfrecord import Feature
+from .sources import order_of, started
+from .webdataset import texts
+
+__all__ = ["tfrecord_reader"]
+
+_HEADER: Final = 12
+_FOOTER: Final = 4
+_LISTS: Final = {1: "string", 2: "float32", 3: "int64"}
+"""Kinds of values by the field of ``tf.train.Feature`` that holds them."""
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+"""Wire types of protocol buffers."""
+
+
+class _Record(NamedTuple):
+    """A record of a file, with the position of its header."""
+
+    path: str
+    offset: int
+    size: int
+
+    @property
+    def source(self) -> str:
+        """``source_info`` as in DALI."""
+        return f"{self.path} at index {self.offset}"
+
+
+def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
+    """``fn.readers.tfrecord``: the features of each record by their names; strings are arrays of bytes.
+
+    Checksums are not verified. Without ``index_path``, the headers of the records are read instead.
+    """
+    paths, indexes = texts(call.take("path")), texts(call.take("index_path"))
+    features = call.take("features")
+    if not paths or not isinstance(features, Mapping) or not features:
+        raise call.wrong("which features?", allowed="path, and features={name: tfrec.FixedLenFeature(…)}")
+    if wrong := next((name for name, one in features.items() if not isinstance(one, Feature)), None):
+        raise call.wrong(
+            f"the feature {wrong!r} is a {type(features[wrong]).__name__}",
+            allowed="tfrec.FixedLenFeature(…) or tfrec.VarLenFeature(…)",
+        )
+    if indexes and len(indexes) != len(paths):
+        raise call.wrong(f"{len(indexes)} index_path for {len(paths)} paths", allowed="one for each, or none")
+    records = [one for path in paths for one in _records_of(path)] if not indexes else []
+    for path, index in zip(paths, indexes, strict=False):
+        records += _records_of_index(index, path)
+    if not records:
+        raise SourceNotFoundError("the files have no records", source=", ".join(paths))
+    dataset = Items(
+        lambda number: _values(records[number], features),
+        EpochOrder(**order_of(call, len(records))),
+        "tfrecord",
+        tuple(features),
+        {"tfrecord": [list(one) for one in records], "features": [list(one) for one in features.items()]},
+        [one.source for one in records],
+        lambda items, sources: Value.of(items, "", sources),
+    )
+    label, nodes = call.name or call.row.name, started(call, dataset)
+    return {
+        name: DataNode(label, [node], lambda v, _: v[0]) for name, node in zip(features, nodes, strict=True)
+    }
+
+
+def _records_of(path: str) -> Iterator[_Record]:
+    """Iterate over the records of a file by their headers.
+
+    Raises:
+        SourceNotFoundError: there is no such file.
+        UnreadableSourceError: the file ends within a record.
+    """
+    if not Path(path).is_file():
+        raise SourceNotFoundError("there is no such file", source=path)
+    length, offset = Path(path).stat().st_size, 0
+    with Path(path).open("rb") as file:
+        while offset < length:
+            file.seek(offset)
+            header = file.read(_HEADER)
+            size = int.from_bytes(header[:8], "little") + _HEADER + _FOOTER
+            if len(header) < _HEADER or offset + size > length:
+                raise UnreadableSourceError(
+                    f"no record of TensorFlow's at byte {offset} of {length}",
+                    source=path,
+                    advice="Check that the file is complete, and not compressed",
+                )
+            yield _Record(path, offset, size)
+            offset += size
+
+
+def _records_of_index(index: str, path: str) -> Iterator[_Record]:
+    """Iterate over the records of a file by its index file, made by ``tfrecord2idx``.
+
+    Raises:
+        SourceNotFoundError: the file or its index does not exist.
+        ManifestError: the file is no index.
+    """
+    for one in (path, index):
+        if not Path(one).is_file():
+            raise SourceNotFoundError("there is no such file", source=one)
+    for number, line in enumerate(Path(index).read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            offset, size = map(int, line.split())
+        except ValueError as error:
+            raise ManifestError(
+                f"line {number}: {line!r}", source=index, allowed="offset and size, as by tfrecord2idx"
+            ) from error
+        yield _Record(path, offset, size)
+
+
+def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ...]:
+    """Read the features of a record.
+
+    Raises:
+        UnreadableSourceError: the record cannot be read, or a feature has other values than described.
+    """
+    try:
+        with Path(record.path).open("rb") as file:
+            data = os.pread(file.fileno(), record.size - _HEADER - _FOOTER, record.offset + _HEADER)
+    except OSError as error:
+        raise UnreadableSourceError(f"cannot be read: {error.strerror}", source=record.source) from error
+    try:
+        found = dict(_features_of(memoryview(data)))
+    except (IndexError, ValueError, UnicodeDecodeError, struct.error) as error:
+        raise UnreadableSourceError(f"no tf.train.Example: {error}", source=record.source) from error
+    return tuple(_value(name, one, found.get(name), record.source) for name, one in features.items())
+
+
+def _value(name: str, feature: Feature, found: tuple[str, Any] | None, source: str) -> Array:
+    """Return the array of a feature.
+
+    Args:
+        name: its name.
+        feature: its description.
+        found: kind and values in the record; None if it has none.
+        source: the record, for messages.
+    """
+    kind, values = found or (feature.kind, [])
+    if kind != feature.kind:
+        raise UnreadableSourceError(f"the feature {name!r} is {kind}, not {feature.kind}", source=source)
+    if not len(values) and not feature.varies:
+        if feature.default is None:
+            raise UnreadableSourceError(f"the feature {name!r} is missing, and has no default", source=source)
+        if kind != "string":
+            return np.full(feature.shape, feature.default, kind)
+        values = [feature.default.encode() if isinstance(feature.default, str) else feature.default]
+    if kind == "string":
+        return np.frombuffer(values[0], np.uint8).copy()
+    array: Array = np.asarray(values, kind)
+    try:
+        return array.reshape(-1, *feature.shape) if feature.varies else array.reshape(feature.shape)
+    except ValueError as error:
+        raise UnreadableSourceError(
+            f"the feature {name!r} has {len(array)} values", source=source, allowed=f"shape {feature.shape}"
+        ) from error
+
+
+def _features_of(example: memoryview) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Iterate over the features of a ``tf.train.Example``: name, and kind and values."""
+    for features in _messages(example, 1):
+        for entry in _messages(features, 1):
+            name = b"".join(_messages(entry, 1)).decode()
+            for feature in _messages(entry, 2):
+                for field, _, values in _fields(feature):
+                    if field in _LISTS:
+                        yield name, (_LISTS[field], _list_of(_LISTS[field], values))
+
+
+def _list_of(kind: str, message: Any) -> Any:
+    """Return the values of a ``BytesList``, ``FloatList`` or ``Int64List``, whose numbers may be packed."""
+    if kind == "string":
+        return list(_messages(message, 1))
+    numbers: list[Any] = []
+    for field, wire, value in _fields(message):
+        if field != 1:
+            continue
+        if kind == "float32":
+            numbers += np.frombuffer(value, "<f4").tolist()
+        else:
+            numbers += map(_signed, _varints(value) if wire == _BYTES else [value])
+    return numbers
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
+    """Iterate over the values of one field of a message."""
+    return (value for field, wire, value in _fields(message) if field == number and wire == _BYTES)
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Iterate over the fields of a protocol buffer's message: number, wire type, and an integer or bytes.
+
+    Raises:
+        ValueError: the message has an unknown wire type, or ends within a field.
+        IndexError: it ends within an integer.
+    """
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        wire = key & 7
+        if wire == _VARINT:
+            value, place = _varint(message, place)
+            yield key >> 3, wire, value
+            continue
+        if wire == _BYTES:
+            size, place = _varint(message, place)
+        elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
+            size = 8 if wire == _EIGHT_BYTES else 4
+        else:
+            raise ValueError(f"a field of wire type {wire}")
+        if place + size > len(message):
+            raise ValueError("a field reaches past the end")
+        yield key >> 3, wire, message[place : place + size]
+        place += size
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    """Return the integer at a place, and the place after it."""
+    number = shift = 0
+    while True:
+        byte = message[place]
+        number |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return number & 0xFFFFFFFFFFFFFFFF, place
+
+
+def _varints(message: memoryview) -> Iterator[int]:
+    place = 0
+    while place < len(message):
+        number, place = _varint(message, place)
+        yield number
