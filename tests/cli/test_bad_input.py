@@ -212,7 +212,7 @@ USAGE = [
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
     (["--out", "o", "--stride", "2"], "belong to --sequence-length"),
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),
-    (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {stem}"),
+    (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {name}"),
     (["--out", "o", "--pattern", "../{index}.jpg"], "does not name a file below the output folder"),
     (["--out", "o", "--pattern", "{stem}.{ext}"], "two files would have the name h264.jpg: frame 0 of"),
     (["--out", "o", "--pattern", "%04d.jpg"], "tell the frames apart, such as {index:04d} for %04d"),
