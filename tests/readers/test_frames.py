@@ -182,7 +182,7 @@ def test_a_damaged_image_costs_its_sample(root, tmp_path, on_error):
     with FrameFolders(folders=[tmp_path], sequence_length=4) as reader:
         batches = reader.batches(1)
         next(batches)
-        with pytest.raises(UnreadableSourceError, match=r"06\.png: 8 bytes that are no image"):
+        with pytest.raises(UnreadableSourceError, match=r"06\.png: these 8 bytes are not an image"):
             next(batches)
         assert next(batches).frames.tolist() == [[8, 9, 10, 11]]
 
