@@ -142,18 +142,18 @@ def _kind(state: dict[str, Any]) -> Any:
 
 
 def _operator(state: State, nodes: Seq[DataNode]) -> Any:
-    awaited = {name: node for name, value in state.items() if (node := _awaited(value, nodes)) is not None}
-    plain = {name: value for name, value in state.items() if name not in awaited}
-    return Op.from_json(json.dumps(plain), **awaited)
+    pending = {name: node for name, value in state.items() if (node := _deferred(value, nodes)) is not None}
+    plain = {name: value for name, value in state.items() if name not in pending}
+    return Op.from_json(json.dumps(plain), **pending)
 
 
-def _awaited(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
+def _deferred(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
     """Return the node of a parameter, or of a parameter for each frame; None for other values."""
     framed = isinstance(value, dict) and value.keys() == {"per_frame"}
-    found = _read(value["per_frame"] if framed else value, nodes)
-    if not isinstance(found, DataNode):
+    node = _read(value["per_frame"] if framed else value, nodes)
+    if not isinstance(node, DataNode):
         return None
-    return PerFrame(found) if framed else found
+    return PerFrame(node) if framed else node
 
 
 def _read(value: Any, nodes: Seq[DataNode]) -> Any:

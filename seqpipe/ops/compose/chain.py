@@ -208,9 +208,9 @@ class Chain(Deferrable):
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        first, *labels = given
+        first, *labels = inputs
         for member in self.ops:
             first = member.result_types((first,))[0]
         return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
@@ -279,8 +279,8 @@ class Chain(Deferrable):
                 )
                 continue
             result, labels, options["layout"] = _run_member(segment, result, labels, options, execution)
-        found: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
-        return found
+        output: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
+        return output
 
     @cached_property
     def _segments(self) -> list[Any]:

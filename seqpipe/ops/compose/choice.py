@@ -186,13 +186,13 @@ class SomeOf(Member):
             )
         return result.pop()
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; the common type of the results of all parts.
 
         Raises:
             ParameterError: parts return different layouts or dtypes.
         """
-        first = given[0]
+        first = inputs[0]
         result = [first if line is None else line.result_types((first,))[0] for line in self.parts]
         if self.p < 1 or self.n[0] == 0:
             result.append(first)

@@ -95,13 +95,13 @@ class Only(Member):
             )
         return layout
 
-    def result_types(self, given: Seq[Type]) -> NoReturn:
+    def result_types(self, inputs: Seq[Type]) -> NoReturn:
         """Refuse values that are not samples of several parts, whose calls are :class:`Sampled`.
 
         Raises:
             ParameterError: always.
         """
-        raise self.sample_error(f"{given[0]}")
+        raise self.sample_error(f"{inputs[0]}")
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""

@@ -46,7 +46,10 @@ else:
         return lambda cls: cls
 
 
-__all__ = ["REGISTRY", "Declaration", "Takes"]
+__all__ = ["KEY_END", "REGISTRY", "Declaration", "Takes"]
+
+KEY_END: Final = 1 << 24
+"""The two words of a key are integers below it, which float32 represents."""
 
 _warned: set[str] = set()
 _VARYING: Final = (Distribution, Table, PerFrame, DataNode)
@@ -181,10 +184,14 @@ class Declaration(Settings, ABC):
         Returns:
             Numbers, or arrays with one number for each frame.
         """
-        return {
+        found: dict[str, Any] = {
             q.name: q.draw(value, rng, spec.frames if by_frame else None)
             for q, value, by_frame in self.distributions
         }
+        if self.traits.keyed:
+            # one by one: an array of two takes twice as long
+            found["key"] = rng.integers(KEY_END), rng.integers(KEY_END)
+        return found
 
     def for_inputs(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for operators that use all inputs
         """Return the operator for the :class:`CallInput` objects of a call, with parameters that depend on all."""
@@ -227,9 +234,9 @@ class Declaration(Settings, ABC):
         """Return the dtype of the result."""
         return dtype
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; a value on the same device."""
-        return (Type(device=given[0].device),)
+        return (Type(device=inputs[0].device),)
 
     def result_layout(self, layout: str) -> str:
         """Return the layout of the result, which has the same axes."""
@@ -359,17 +366,17 @@ class Declaration(Settings, ABC):
     def is_constant(self) -> bool:
         """Whether the parameters are the same for every sample and frame."""
         varies = any(isinstance(value, _VARYING) for value in self.settings().values())
-        return self.p in (0, 1) and not varies and not self._overrides_sample
+        return self.p in (0, 1) and not varies and not self.overrides_sample
 
     @cached_property
     def is_random(self) -> bool:
         """Whether anything is sampled."""
-        return 0 < self.p < 1 or bool(self.distributions) or self._overrides_sample
+        return 0 < self.p < 1 or bool(self.distributions) or self.overrides_sample
 
     @property
-    def _overrides_sample(self) -> bool:
-        """Whether the class defines its own sample()."""
-        return type(self).sample is not Declaration.sample
+    def overrides_sample(self) -> bool:
+        """Whether more than the distributions is sampled: a key, or what the class's own sample() draws."""
+        return self.traits.keyed or type(self).sample is not Declaration.sample
 
     @cached_property
     def is_by_frame(self) -> bool:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, draw_steps
 from ...errors import ParameterError
 from ...random import streams
-from .declaration import Declaration
+from .declaration import KEY_END, Declaration
 from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
 from .spec import Spec
@@ -76,15 +76,15 @@ def steps_of(op: Declaration) -> Steps | None:
 
     None if parameters vary otherwise.
     """
-    found: Any = op.__dict__.get("_drawn_steps", op)
-    if found is op:
-        found = op.__dict__["_drawn_steps"] = _steps(op)
-    steps: Steps | None = found
+    cached: Any = op.__dict__.get("_drawn_steps", op)
+    if cached is op:
+        cached = op.__dict__["_drawn_steps"] = _steps(op)
+    steps: Steps | None = cached
     return steps
 
 
 def _steps(op: Declaration) -> Steps | None:
-    if op.distributions or op.tabled or op.is_by_frame:
+    if op.distributions or op.tabled or op.is_by_frame or op.traits.keyed:
         return None
     if type(op).sample is Declaration.sample:
         return (0,) if 0 < op.p < 1 else None
@@ -106,8 +106,8 @@ def draw(
     """Sample the parameters into rows; return which rows act."""
     ranges = _ranges_of(op)
     if ranges is not None:
-        steps = (0,) * (len(ranges.fields) + (op.p < 1))
-        return ranges.write(rows, draw_steps(op.seed, op.stream_name, epoch, indices, steps), op.p)
+        numbers = draw_steps(op.seed, op.stream_name, epoch, indices, ranges.steps)
+        return ranges.write(rows, numbers, op.p)
     if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
         try:
             return _drawn_together(op, rows, specs, BatchGenerator(op.seed, op.stream_name, epoch, indices))
@@ -137,25 +137,28 @@ def sampled(
 
 
 class _Ranges(NamedTuple):
-    """Parameters that are each sampled from a range, once for each sample; Python floats are the fastest here.
+    """Parameters that are each sampled from a range, once for each sample, and the key of operators that have one.
+
+    Python floats are the fastest here.
 
     Attributes:
         fields: field of a row for each number, with the index in a vector; None if the field is a number.
         lo: least value of each number.
-        width: greatest value minus the least.
+        width: greatest value minus the least; 1 for the words of a key.
+        steps: how the numbers are drawn, and last the one that decides whether the operator acts, if that is random.
     """
 
     fields: tuple[tuple[str, int | None], ...]
     lo: tuple[float, ...]
     width: tuple[float, ...]
+    steps: Steps
 
     def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
         """Write the values that :meth:`Distribution.draw` would return; return which rows act.
 
         Args:
             rows: one for each sample.
-            numbers: for each field the numbers of all samples, in [0, 1); last those that decide whether the operator
-                acts, if that is random.
+            numbers: for each of :attr:`steps` the numbers of all samples.
             p: probability of acting.
         """
         for (name, element), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
@@ -166,11 +169,11 @@ class _Ranges(NamedTuple):
 
 
 def _ranges_of(op: Declaration) -> _Ranges | None:
-    """Return the ranges of an operator that samples only these, once for each sample; else None. They are cached."""
-    found = op.__dict__.get("_ranges", op)
-    if found is op:
-        found = op.__dict__["_ranges"] = _ranges(op)
-    ranges: _Ranges | None = found
+    """Return the ranges of an operator that samples only these and a key, once for each sample; else None; cached."""
+    cached = op.__dict__.get("_ranges", op)
+    if cached is op:
+        cached = op.__dict__["_ranges"] = _ranges(op)
+    ranges: _Ranges | None = cached
     return ranges
 
 
@@ -189,20 +192,29 @@ def _ranges(op: Declaration) -> _Ranges | None:
                 return None
             fields.append((q.name, element))
             ends.append((lo, hi))
-    return _Ranges(tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends))
+    steps = [0] * len(fields)
+    if op.traits.keyed:
+        fields += [("key", 0), ("key", 1)]
+        ends += [(0.0, 1.0)] * 2
+        steps += [KEY_END] * 2
+    if op.p < 1:
+        steps.append(0)
+    return _Ranges(
+        tuple(fields), tuple(lo for lo, _ in ends), tuple(hi - lo for lo, hi in ends), tuple(steps)
+    )
 
 
 def _can_draw_together(op: Declaration) -> bool:
     """Return whether all samples draw in the same steps, and :class:`BatchGenerator` supports these."""
-    found: bool | None = op.__dict__.get("_in_step")
-    if found is None:
-        own = type(op).sample is not Declaration.sample and not op.traits.samples_together
+    cached: bool | None = op.__dict__.get("_in_step")
+    if cached is None:
+        own = op.overrides_sample and not op.traits.samples_together
         known = all(
             type(value) is Choice or (type(value) is Uniform and value.is_finite)
             for _, value, _ in op.distributions
         )
-        found = op.__dict__["_in_step"] = known and not own
-    return found
+        cached = op.__dict__["_in_step"] = known and not own
+    return cached
 
 
 def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: BatchGenerator) -> Any:
@@ -221,22 +233,22 @@ def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], d
 
 
 def _drawn_one_by_one(
-    op: Declaration, rows: npt.NDArray[Any], first: Seq[int], found: Seq[tuple[dict[str, Any], Any]]
+    op: Declaration, rows: npt.NDArray[Any], first: Seq[int], drawn_values: Seq[tuple[dict[str, Any], Any]]
 ) -> Any:
     """Write what :func:`sampled` yields for all samples."""
     acts: Any = True
     if op.p < 1:
         acts = np.empty(len(rows), np.bool_)
-        for (_, each), start, end in zip(found, first, first[1:], strict=False):
+        for (_, each), start, end in zip(drawn_values, first, first[1:], strict=False):
             acts[start:end] = each
-    names = {tuple(values) for values, _ in found}
-    if len(found) > 1 and not op.is_by_frame and len(names) == 1:
+    names = {tuple(values) for values, _ in drawn_values}
+    if len(drawn_values) > 1 and not op.is_by_frame and len(names) == 1:
         for name in names.pop():  # writing columns takes a fifth of the time of writing rows
-            drawn, column = np.array([values[name] for values, _ in found]), rows[name]
+            drawn, column = np.array([values[name] for values, _ in drawn_values]), rows[name]
             # one number drawn for a vector applies to all of its elements
             column[...] = drawn if drawn.ndim == column.ndim else drawn[:, None]
         return acts
-    for (values, _), start, end in zip(found, first, first[1:], strict=False):
+    for (values, _), start, end in zip(drawn_values, first, first[1:], strict=False):
         for name, value in values.items():
             rows[name][start:end] = value
     return acts

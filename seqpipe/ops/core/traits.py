@@ -63,6 +63,7 @@ class Traits:
         by_frame: whether parameters may differ between the frames of a sequence.
         samples_together: whether ``sample`` also accepts ``BatchGenerator`` for samples of one spec, and returns values
             for all.
+        keyed: whether ``sample`` also draws a key for random numbers beyond the parameters, after them.
         luma_only: whether it uses only the luma of colors, so that gray images suffice; its parameter ``image_type``
             then states the color space.
         derived_from: the parameters that ``derive`` uses; None for any.
@@ -94,6 +95,7 @@ class Traits:
     takes: Takes = "images"
     by_frame: bool = True
     samples_together: bool = False
+    keyed: bool = False
     luma_only: bool = False
     derived_from: tuple[str, ...] | None = None
     rows_together: bool = False

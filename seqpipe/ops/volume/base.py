@@ -15,13 +15,14 @@ from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ...random import generator_at
 from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
-from ..core.spec import MOVED_DTYPES, Spec
+from ..core.spec import MOVED_DTYPES
 from ..core.traits import Traits
 from ..core.types import Type
 from .drawn import Drawn
@@ -44,7 +45,6 @@ __all__ = [
 ]
 
 X = TypeVar("X")
-_KEY_BITS = 24  # range of the two words of a key: integers that float32 represents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +54,12 @@ class VolumeTraits(Traits):
     Attributes:
         geometric: whether the operator moves voxels, and therefore every part of a sample.
         on_labels: whether the operator changes labels instead of images.
-        keyed: whether the operator draws random numbers beyond its parameters, from a key for each sample.
         to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
     """
 
     geometric: bool = False
     on_labels: bool = False
-    keyed: bool = False
     to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
 
@@ -114,18 +112,6 @@ class Volumetric(Declaration, register=False):
         if given[0].dtype is not None:
             check_type(self, given[0].dtype)
         return (replace(given[0], shape=None, kind="images"),)
-
-    @property
-    def _overrides_sample(self) -> bool:
-        return self.traits.keyed or type(self).sample is not Volumetric.sample
-
-    def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
-        """Sample the parameters of one sample, and the key of its further random numbers."""
-        found = super().sample(rng, spec)
-        if self.traits.keyed:
-            # one by one: an array of two takes twice as long
-            found["key"] = rng.integers(1 << _KEY_BITS), rng.integers(1 << _KEY_BITS)
-        return found
 
 
 def for_each_axis(value: Any, size: int) -> Any:
@@ -354,10 +340,12 @@ class Intensity(Volumetric, register=False):
         """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
-            rng = generator(p.key, channel, 1)
-            values |= {q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions}
-            if rng.random() >= self.p_channel:
-                return None
+            with generator_at([int(word) for word in p.key], (0, 0, channel, 1)) as rng:
+                values |= {
+                    q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions
+                }
+                if rng.random() >= self.p_channel:
+                    return None
         return Drawn(**values)
 
 

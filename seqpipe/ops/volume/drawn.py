@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...random import stream_index
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
-from ..core.sampling import sampled
 from ..core.spec import Spec
 
-__all__ = ["Drawn", "Unused", "drawn_for"]
+__all__ = ["Drawn", "drawn_for"]
 
 
 class Drawn(SimpleNamespace):
@@ -57,29 +55,8 @@ class Drawn(SimpleNamespace):
         return found
 
 
-class Unused:
-    """The parameters for a sample that the operator does not change: only histories need them.
-
-    Args:
-        op: the operator.
-        values: its sampled parameters.
-    """
-
-    acts = 0
-
-    def __init__(self, op: Declaration, values: dict[str, Any]) -> None:
-        self._op, self._values = op, values
-
-    def to_json(self) -> dict[str, Any]:
-        """See :meth:`Drawn.to_json`."""
-        return Drawn.of(self._op, self._values, acts=False).to_json()
-
-
-def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn | Unused]:
-    """Sample the parameters of an operator for some samples, as :func:`resolve` does.
-
-    It does not build blocks: kernels on volumes do not use them, and most rows of rare operators
-    would be unused.
+def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn]:
+    """Return the parameters of an operator for some samples; those of a constant operator are shared.
 
     Args:
         op: the operator.
@@ -90,23 +67,8 @@ def drawn_for(op: Any, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[
     Raises:
         ParameterError: the epoch is not one, or a table has not one value for each sample.
     """
-    if op.tabled or not op.is_random:
-        block = resolve(op, specs, epoch, indices)
-        if block.constants:
-            shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
-            return [shared[id(one)] for one in block.constants]
-        return [Drawn(**vars(values_of(block.of(n, 1)[0]))) for n in range(len(specs))]
-    epoch = stream_index(epoch, "epoch", op.name)
-    every = list(sampled(op, specs, epoch, indices))
-    acting = iter(_rows(op, [values for values, acts in every if acts]))
-    return [next(acting) if acts else Unused(op, values) for values, acts in every]
-
-
-def _rows(op: Declaration, values: Seq[dict[str, Any]]) -> list[Drawn]:
-    """Return :meth:`Drawn.of` for samples that the operator acts on: a block at once takes a fifth of the time."""
-    if not values:
-        return []
-    rows = op.template.repeat(len(values))
-    for name in values[0]:
-        rows[name] = [one[name] for one in values]
-    return [Drawn(**vars(p)) for p in values_of_each(with_acts(op, rows, True))]
+    block = resolve(op, specs, epoch, indices)
+    if block.constants:
+        shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
+        return [shared[id(one)] for one in block.constants]
+    return values_of_each(block.rows, Drawn)

@@ -17,6 +17,7 @@ from ...core.bspline import PAD, coefficients, weights
 from ...core.kernel import KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
+from ..cuda.kernel import address_of
 from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
 from .lattice import DrawnControl, Lattice
 from .mapping import IDENTITY, Extent, Mapping3
@@ -40,11 +41,13 @@ INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 """Interpolations; C and CUDA number them by their index here."""
 
 _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64")
+_NUMBERS: Final = {np.dtype(name): number for number, name in enumerate(_TYPES)}
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
 _BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
-# NumPy takes ten times as long to write the fields one by one
-_PACKED: Final = struct.Struct("4Q22q28d")
+# as WORK has them; NumPy takes ten times as long to write the fields one by one
+_MATRIX: Final = WORK["pre"].itemsize
+_PACKED: Final = struct.Struct(f"4Q22q{_MATRIX}s{_MATRIX}s4d")
 
 
 def gather(
@@ -157,14 +160,17 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
         jobs: the gathers to compute.
         device: device of the kernels.
     """
-    results: list[Array | None] = []
+    results: dict[int, Array] = {}
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
-        kind, turns = name_of(job.volume.dtype), job.positions is None and job.mapping.permutation is not None
-        found = permuted_voxels(*job[:2], job.fill) if turns and kind not in _TYPES else None
-        results.append(None if found is None else found.copy())
-        if found is None:
-            todo.append((number, _readable(job._replace(interpolation="nearest") if turns else job)))
+        if job.positions is None and job.mapping.permutation is not None:
+            if name_of(job.volume.dtype) not in _TYPES:
+                found = permuted_voxels(*job[:2], job.fill)
+                assert found is not None  # the mapping is a permutation
+                results[number] = found.copy()
+                continue
+            job = job._replace(interpolation="nearest")
+        todo.append((number, _readable(job)))
     outs = [(job.allocate or _empty_like)(job.volume, job.mapping.size) for _, job in todo]
     fields = {id(job.mapping.lattice): job.mapping.lattice for _, job in todo if job.positions is None}
     lattices, kept = _on_device([field for field in fields.values() if field is not None], device, outs)
@@ -174,7 +180,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
             job = job._replace(positions=namespace(job.volume).asarray(job.positions))
             kept.append(job.positions)
         form = KernelForm(
-            _TYPES.index(name_of(job.volume.dtype)),
+            _NUMBERS[job.volume.dtype],
             INTERPOLATIONS.index(job.interpolation),
             mapping_form(job.mapping) if job.positions is None else _BY_POSITIONS,
         )
@@ -184,7 +190,7 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     for (number, _), out in zip(todo, outs, strict=True):
         results[number] = _as_type(out, jobs[number].volume.dtype)
     del kept, todo  # CuPy frees memory in stream order
-    return [one for one in results if one is not None]
+    return [results[number] for number in range(len(jobs))]
 
 
 def _on_device(
@@ -201,7 +207,7 @@ def _on_device(
     stored = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
     if stored:
         every = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in stored]))
-        at = _address(every)
+        at = address_of(every)
         for number, points in stored:
             found[number] = at
             at += points.nbytes
@@ -309,36 +315,36 @@ def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
     width = volume.dtype.itemsize
-    strides, pitches = ([stride // width for stride in array.strides] for array in (volume, out))
     control, nodes, per_node = 0, (0, 0, 0), (0.0, 0.0, 0.0)
     if field is not None:
-        control = lattice or _address(field.control)
+        control = lattice or address_of(field.control)
         nodes, (d, h, w) = field.nodes, field.distance
         per_node = 1 / d, 1 / h, 1 / w
     return _PACKED.pack(
-        _address(volume),
-        _address(out),
+        address_of(volume),
+        address_of(out),
         control,
-        0 if positions is None else _address(positions),
-        _TYPES.index(name_of(volume.dtype)),
+        0 if positions is None else address_of(positions),
+        _NUMBERS[volume.dtype],
         INTERPOLATIONS.index(interpolation),
         fill is None,
         interpolation == "linear" and positions is None and mapping.in_plane,
         volume.shape[3],
         *volume.shape[:3],
-        *strides,
+        *[stride // width for stride in volume.strides],
         *out.shape[:3],
-        *pitches,
+        *[stride // width for stride in out.strides],
         *nodes,
-        *(mapping.matrix if field is None else mapping.pre)[:3].ravel().tolist(),
-        *mapping.post[:3].ravel().tolist(),
+        _three_rows(mapping.matrix if field is None else mapping.pre),
+        _three_rows(mapping.post),
         *per_node,
         0 if fill is None else fill,
     )
 
 
-def _address(array: Array) -> int:
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+def _three_rows(matrix: FloatArray) -> bytes:
+    """Return a matrix without its last row, as C reads it."""
+    return matrix.astype(np.float64, copy=False).tobytes()[:_MATRIX]
 
 
 def _by_c(job: Gather, out: Array) -> None:

@@ -28,6 +28,7 @@ _ROOM: Final = 9  # volumes whose description fits into the argument
 _CONTROL_ROOM: Final = 50  # fields whose description fits into the argument
 _MOST: Final = 65535  # volumes per launch
 _OFF_DIAGONAL: Final = (1, 2, 4, 6, 8, 9)  # of a matrix of three rows of four
+_ONES: Final = (1.0, 1.0, 1.0)
 
 WORK: Final = np.dtype(
     [
@@ -85,14 +86,16 @@ def mapping_form(mapping: Mapping3) -> int:
     """Return the number of a mapping's kind in the kernel: 0 affine, 1 with a field that is straight, 2 any field."""
     if mapping.lattice is None:
         return 0
-    distance = mapping.lattice.distance
-    steps = [(extent - 1) / step for extent, step in zip(_TILE, distance, strict=True)]
+    scale = _ONES
     if mapping.post is not IDENTITY:
         post = mapping.post[:3].ravel().tolist()
         if any(post[n] for n in _OFF_DIAGONAL):
             return 2
-        steps = [abs(post[5 * n]) * step for n, step in enumerate(steps)]
-    return 1 if all(step <= most for step, most in zip(steps, _CELLS, strict=True)) else 2
+        scale = post[0], post[5], post[10]
+    for factor, extent, distance, most in zip(scale, _TILE, mapping.lattice.distance, _CELLS, strict=True):
+        if abs(factor) * ((extent - 1) / distance) > most:
+            return 2
+    return 1
 
 
 def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> tuple[Any, list[int]]:

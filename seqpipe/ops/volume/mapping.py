@@ -47,17 +47,17 @@ class Mapping3:
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
         """Return this mapping of a grid that a matrix maps to this one's result."""
         if self.lattice is None:
-            return Mapping3(size, self.pre @ matrix, None, self.post)
-        return Mapping3(size, self.pre, self.lattice, self.post @ matrix)
+            return Mapping3(size, _product(self.pre, matrix))
+        return Mapping3(size, self.pre, self.lattice, _product(self.post, matrix))
 
     def warped(self, lattice: Lattice) -> Mapping3:
         """Return this mapping, which has no field, with a field over its result."""
-        return Mapping3(self.size, self.pre, lattice, self.post)
+        return Mapping3(self.size, self.pre, lattice)
 
     @cached_property
     def matrix(self) -> FloatArray:
         """The product of both matrices: the factor of an affine, and the whole mapping if it has no field."""
-        return self.pre if self.post is IDENTITY else self.pre @ self.post
+        return _product(self.pre, self.post)
 
     @cached_property
     def in_plane(self) -> bool:
@@ -120,6 +120,13 @@ class Mapping3:
         return f"slice by slice, in the plane{through}" if self.in_plane else f"in three dimensions{through}"
 
 
+def _product(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the product of two matrices, one of them if the other is :data:`IDENTITY`, which saves most products."""
+    if first is IDENTITY:
+        return second
+    return first if second is IDENTITY else first @ second
+
+
 def transformed(matrix: Any, points: FloatArray | Seq[float]) -> FloatArray:
     """Transform positions ``(…, 3)`` by a 4×4 matrix."""
     positions: FloatArray = np.asarray(points, np.float64)
@@ -133,7 +140,9 @@ def rotation_matrix(angles: FloatArray | Seq[float]) -> list[list[float]]:
     Args:
         angles: degrees about slices, rows and columns.
     """
-    (a, b, c), (u, v, w) = ([of(math.radians(float(x))) for x in angles] for of in (math.cos, math.sin))
+    x, y, z = (math.radians(angle) for angle in angles)
+    a, b, c = math.cos(x), math.cos(y), math.cos(z)
+    u, v, w = math.sin(x), math.sin(y), math.sin(z)
     return [
         [b * c, -b * w, -v],
         [a * w - u * v * c, a * c + u * v * w, -u * b],

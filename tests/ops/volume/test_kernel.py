@@ -7,12 +7,14 @@ import pytest
 
 from seqpipe import ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Chain
+from seqpipe.ops import Chain, Choice
 from seqpipe.ops.volume import run
 from seqpipe.ops.volume.gather import gather
 from seqpipe.ops.volume.kernel import launch_controls
 from seqpipe.ops.volume.lattice import DrawnControl, Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.plan import Move, plans_of
+from seqpipe.ops.volume.state import state_of
 from seqpipe.parts import Labels
 from seqpipe.sequence import Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
@@ -197,6 +199,34 @@ def test_a_whole_recipe_takes_few_launches_and_does_not_depend_on_the_batch(rng)
         )
         assert np.array_equal(alone["image"], one["image"])
         assert np.array_equal(alone["label"].array, one["label"].array)
+
+
+def test_plans_of_a_batch_are_those_of_its_samples():
+    chain = Chain(
+        ops.RandomAffine3d(rotate=(-30, 30), scale=(0.8, 1.2), p=0.7),
+        ops.Elastic3d(spacing=9, amplitude=(0.1, 0.4), p=0.6),
+        ops.Flip3d(depth=Choice((0, 1)), width=True, p=0.5),
+        ops.GaussianNoise3d(p=0.5),
+        ops.Zoom3d(factor=(0.8, 1.3)),
+    )
+    sizes = [(6, 7, 8), (6, 7, 8), (9, 7, 8), (6, 7, 8), (6, 7, 8), (6, 7, 8)]
+    states = [state_of("chain", {"image": np.zeros(size, np.float32)}, None) for size in sizes]
+    indices = [4, 5, 6, 900, 8, 2**40]
+    assert len({tuple(map(type, plan.steps)) for plan in plans_of(chain.ops, states, 2, indices)}) > 1
+    for some in (slice(0, 2), slice(0, 6)):  # of one size, and of two
+        plans = plans_of(chain.ops, states[some], 2, indices[some])
+        for plan, state, index in zip(plans, states[some], indices[some], strict=True):
+            (alone,) = plans_of(chain.ops, [state], 2, [index])
+            assert plan.history(2, index)() == alone.history(2, index)()
+            assert [step.names for step in plan.steps] == [step.names for step in alone.steps]
+            assert plan.grid.size == alone.grid.size
+            for one, other in zip(plan.steps, alone.steps, strict=True):
+                if isinstance(one, Move):
+                    assert one.mapping.pre.tobytes() == other.mapping.pre.tobytes()
+                    assert one.mapping.post.tobytes() == other.mapping.post.tobytes()
+                    assert (one.mapping.lattice is None) == (other.mapping.lattice is None)
+                    if one.mapping.lattice is not None:
+                        assert np.array_equal(one.mapping.lattice.control, other.mapping.lattice.control)
 
 
 @EMULATED

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain
-from seqpipe.ops.core.blocks import resolve, values_of
+from seqpipe.ops.core.sampling import sampled
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
@@ -143,16 +143,14 @@ def test_what_does_not_act_changes_nothing(case, rng):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_draws_are_those_of_the_operator_model(case):
-    specs = [Spec(9, 10, 11, 2, "float32"), Spec(9, 10, 11, 2, "float32")]
+def test_parameters_are_those_that_the_sample_method_draws_from_the_stream_of_each_sample(case):
+    specs = [Spec(9, 10, 11, 2, "float32")] * 3
     for p in (1.0, 0.5):
         op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
         for epoch in range(3):
-            block = resolve(op, specs, epoch, [4, 9])
-            for n, found in enumerate(drawn_for(op, specs, epoch, [4, 9])):
-                wanted = Drawn(**vars(values_of(block.of(n, 1)[0])))
-                assert bool(found.acts) == bool(wanted.acts)
-                assert found.to_json() == wanted.to_json()
+            found = drawn_for(op, specs, epoch, [4, 9, 2**40])
+            for one, (values, acts) in zip(found, sampled(op, specs, epoch, [4, 9, 2**40]), strict=True):
+                assert one.to_json() == Drawn.of(op, values, acts=acts).to_json()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
