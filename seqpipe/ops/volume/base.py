@@ -260,7 +260,6 @@ class Intensity(Volumetric, register=False):
     )
 
     keyed = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
 
     def __post_init__(self) -> None:
         only: Any = self.only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -130,7 +130,6 @@ class Elastic3d(Spatial):
 
     warps = True
     keyed = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
     examples = (
         {"amplitude": 0.2, "spacing": 4},
         {"amplitude": (0.0, 0.4), "spacing": 8, "in_plane": True, "p": 0.8, "seed": 2},
