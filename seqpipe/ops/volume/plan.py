@@ -186,8 +186,6 @@ class Plan:
 
     def __init__(self, state: SampleState) -> None:
         self._state = state
-        spec = state.spec
-        self._rest = spec.channels, spec.dtype
         self._pending: Move | None = None
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
@@ -197,7 +195,8 @@ class Plan:
     @property
     def spec(self) -> Spec:
         """Properties of the sample for which parameters are sampled."""
-        return Spec(*self.grid.size, *self._rest)
+        frames, height, width = self.grid.size
+        return self._state.spec._replace(frames=frames, height=height, width=width)
 
     def add(self, op: Any, p: Any) -> None:
         """Append an operator.
@@ -305,7 +304,7 @@ def plans_of(
     states: Seq[SampleState],
     epoch: int,
     indices: Seq[int],
-    drawn: Seq[Drawn] | None = None,
+    drawn: Seq[Seq[Drawn]] | None = None,
 ) -> list[Plan]:
     """Plan the steps of operators for samples.
 
@@ -314,16 +313,14 @@ def plans_of(
         states: the samples.
         epoch: the epoch that parameters are sampled for.
         indices: of the samples.
-        drawn: the parameters of each operator, instead of sampling them.
+        drawn: for each operator the parameters of the samples; None to sample them.
 
     Raises:
         ParameterError: an operator does not accept a sample.
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
-        found: Seq[Any] = [drawn[number]] * len(plans) if drawn is not None else []
-        if drawn is None:
-            found = drawn_for(op, [plan.spec for plan in plans], epoch, indices)
+        found = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
         for plan, p in zip(plans, found, strict=True):
             plan.add(op, p)
     return plans
