@@ -19,9 +19,14 @@ from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
 from .state import Grid, PartState, SampleState, name_of
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
+__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of", "settings_agree"]
 
 _CHECKED_FROM_VOXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
+
+
+def settings_agree(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Return whether settings that both dictionaries have are equal."""
+    return first | second == second | first
 
 
 @dataclass(eq=False)
@@ -32,20 +37,20 @@ class Move:
         before: grid of the input.
         mapping: mapping from the result to the input.
         grid: grid of the result.
-        how: common settings of the operators: interpolation and fill value.
+        gather_settings: common settings of the operators: interpolation and fill values.
         names: names of the operators.
     """
 
     before: Grid
     mapping: Mapping3
     grid: Grid
-    how: dict[str, Any] = field(default_factory=dict)
+    gather_settings: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
     def can_fuse(self, op: Any) -> bool:
         """Return whether an operator can be fused with the others."""
-        agree = self.how | op.how == op.how | self.how  # which differ in settings that both have
-        return agree and not (op.warps and self.mapping.lattice is not None)
+        warped_twice = op.warps and self.mapping.lattice is not None
+        return not warped_twice and settings_agree(self.gather_settings, op.gather_settings)
 
     def add(self, op: Any, p: Drawn) -> None:
         """Append an operator that :meth:`can_fuse` accepts.
@@ -59,7 +64,7 @@ class Move:
         """
         self.mapping = op.moved(self.mapping, p, self.grid)
         self.grid = self.before.moved(self.mapping.matrix, self.mapping.size)
-        self.how |= op.how
+        self.gather_settings |= op.gather_settings
         self.names.append(op.name)
 
     @property
@@ -69,12 +74,20 @@ class Move:
 
     def outside(self, item: PartState) -> float | None:
         """Return the value outside of a part; None if its border is repeated."""
-        fill: float | None = self.how.get("fill_value")
-        return self.how.get("label_fill", 0) if fill is not None and isinstance(item.part, Labels) else fill
+        fill: float | None = self.gather_settings.get("fill_value")
+        return (
+            self.gather_settings.get("label_fill", 0)
+            if fill is not None and isinstance(item.part, Labels)
+            else fill
+        )
 
     def interpolation(self, item: PartState) -> Any:
         """Return the interpolation of a part."""
-        return item.part.interp if isinstance(item.part, Labels) else self.how.get("interp", "nearest")
+        return (
+            item.part.interp
+            if isinstance(item.part, Labels)
+            else self.gather_settings.get("interp", "nearest")
+        )
 
     def moved_points(self, item: PartState) -> Any:
         """Return points or boxes after the mapping."""

@@ -255,10 +255,10 @@ def _run_plans(
 ) -> list[SampleState]:
     """Run the plans of samples, grouped by device."""
     results: dict[int, SampleState] = {}
-    there: dict[str, list[int]] = {}
+    by_device: dict[str, list[int]] = {}
     for number, state in enumerate(states):
-        there.setdefault(device_of(state.reference.values), []).append(number)
-    for numbers in there.values():
+        by_device.setdefault(device_of(state.reference.values), []).append(number)
+    for numbers in by_device.values():
         first = states[numbers[0]].reference.values
         device = settings.device_for(first)
         if device is None:

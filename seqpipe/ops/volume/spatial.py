@@ -196,9 +196,8 @@ class _Resized(Spatial, register=False):
     )
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`: repeated edge voxels agree with any other operator."""
-        how = super().settings_of_gather()
-        return {"interp": self.interp} if self.fill_value is None else how
+        """See :attr:`Exact.gather_settings`: repeated edge voxels agree with any other operator."""
+        return {"interp": self.interp} if self.fill_value is None else super().settings_of_gather()
 
     @abstractmethod
     def step(self, p: Any, grid: Grid) -> FloatArray:
