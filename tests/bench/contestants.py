@@ -198,7 +198,7 @@ class Decord:
         def read(window: Window) -> Pixels:
             decord.bridge.set_bridge(
                 "torch"
-            )  # the only way out without a copy; the choice belongs to the thread
+            )  # the only output without a copy; each thread has its own choice
             reader = decord.VideoReader(window.path, num_threads=inner)
             pixels: Pixels = reader.get_batch(list(window.frames)).numpy()
             return pixels
