@@ -467,8 +467,8 @@ def _column(values: list[Any]) -> Any:
 
 
 def _span(values: np.ndarray[Any, Any], unit: str) -> str:
-    """Return the first and the last value as text; "" for no values."""
+    """Return the first and the last value as text, or the only one; "" for no values."""
     if not values.size:
         return ""
     first, last = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
-    return f"{first}…{last}{unit}"
+    return f"{first}{unit}" if values.size == 1 else f"{first}…{last}{unit}"

@@ -112,7 +112,7 @@ def _decode(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.NDArray[
         raise UnreadableSourceError(f"the image cannot be decoded: {error}", source=source) from error
     if image is None:
         raise UnreadableSourceError(
-            f"{raw.size} bytes that are no image which can be decoded",
+            f"these {raw.size} bytes are not an image that can be decoded",
             source=source,
             allowed="JPEG, PNG, BMP, TIFF, WebP, JPEG 2000, PNM",
         )

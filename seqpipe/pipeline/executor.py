@@ -127,6 +127,7 @@ class Executor:
     _queue: deque[_PendingBatch] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
     _ended: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
     _pid: int = field(default_factory=os.getpid, init=False)
     _broken: Exception | None = field(default=None, init=False)
     _depths: list[int] = field(default_factory=lambda: [0, 0], init=False)
@@ -197,6 +198,8 @@ class Executor:
             most: number of batches.
             ahead: whether no batch is requested yet, so that memory limits and empty queues apply to the first, too.
         """
+        if self._closed:
+            self.go_to(self._positions)
         if not self._queue:
             for source in self.sources:
                 source.start()
@@ -330,7 +333,7 @@ class Executor:
         for source, (epoch, position, state) in zip(self.sources, positions, strict=True):
             source.go_to(epoch, position, state)
         self._positions = [(epoch, position, state) for epoch, position, state in positions]
-        self._ended, self._broken = False, None
+        self._ended, self._broken, self._closed = False, None, False
 
     def _restart(self) -> None:
         """Start pending batches again in a forked process, where they would never finish."""
@@ -380,15 +383,16 @@ class Executor:
         self.close()
 
     def close(self) -> None:
-        """Cancel pending batches, stop the threads, and close the sources."""
-        positions = self._positions
+        """Cancel pending batches, stop the threads, and close the sources; the next batch opens them again."""
+        # what external sources have given ahead is asked for again by the next use
+        external = any(source.in_thread for source in self.sources)
+        self._positions = self.positions() if external else self._positions
         self._drop()
         while self._workers:
             self._workers.popitem()[1].close()
-        for source, (epoch, position, _) in zip(self.sources, positions, strict=True):
-            if not source.in_thread:
-                source.go_to(epoch, position)
+        for source in self.sources:
             source.close()
+        self._closed = True
 
 
 def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSamples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import abstractmethod
 from collections import deque
@@ -239,8 +240,8 @@ class External(BatchSource):
     """A source of the user's own code: a callable, an iterable or a generator function.
 
     Args:
-        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`; an
-            iterable; or a generator function.
+        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`,
+            also as a single argument with a default; an iterable; or a generator function.
         spec: declaration of the values.
         batch_size: samples in a batch.
         batch: whether the source returns whole batches; otherwise it returns samples.
@@ -561,7 +562,10 @@ class StarvedError(SeqpipeError, IndexError):
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
-    """Return the number of arguments to pass to a callable, 0 or 1, not counting those with defaults.
+    """Return the number of arguments to pass to a callable, 0 or 1.
+
+    As in DALI, a single positional argument is passed even if it has a default. Of several, only one without a default
+    is passed, and likewise of a ``functools.partial``, whose arguments the user has set.
 
     Raises:
         TypeError: the callable requires more arguments.
@@ -578,4 +582,5 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
             f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of "
             "the batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
         )
-    return len(needed)
+    single = len(positional) == 1 and not isinstance(source, functools.partial)
+    return 1 if single else len(needed)

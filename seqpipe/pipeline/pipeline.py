@@ -148,7 +148,8 @@ def external_source(
 
     Args:
         source: a callable without arguments, or that takes the number of the batch, a BatchInfo, or a SampleInfo
-            (``batch=False``); an iterable; a generator function; or None for batches passed to :meth:`Pipeline.feed`.
+            (``batch=False``), also as a single argument with a default; an iterable; a generator function; or None for
+            batches passed to :meth:`Pipeline.feed`.
         batch_size: samples in a batch.
         num_outputs: length of the tuple that the source returns; None for a single value without a tuple.
         batch: whether the source returns whole batches; otherwise it returns samples.

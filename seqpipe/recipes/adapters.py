@@ -135,7 +135,8 @@ class DictionaryTransform:
 
         Args:
             data: arrays by name, with an attribute ``affine`` (array axes to mm, RAS+) if it is known, like
-                MetaTensors; ``index`` and ``epoch`` to sample parameters for. Other values are passed on.
+                MetaTensors, whose other metadata are kept; ``index`` and ``epoch`` to sample parameters for. Other
+                values are passed on.
 
         Returns:
             A new dictionary, with ``history``: the operators and their parameters as JSON, because loaders collate
@@ -225,4 +226,9 @@ def _like(value: Any, data: Array) -> Any:
     if not hasattr(value, "new_tensor"):
         return data
     tensor = to_torch(data)
-    return type(value)(tensor) if hasattr(value, "as_tensor") else tensor
+    if not hasattr(value, "as_tensor"):
+        return tensor
+    result = type(value)(tensor)
+    if hasattr(result, "copy_meta_from"):  # MONAI writes files by the name in a MetaTensor's metadata
+        result.copy_meta_from(value)
+    return result

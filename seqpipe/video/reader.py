@@ -166,9 +166,8 @@ class VideoReader(Closing):
         if info.frame_count is None:
             return f"VideoReader({info.source!r}, {info.codec} {info.width}×{info.height})"
         span = f", {info.start_s:.3f}…{self._index.end_s:.3f} s" if len(self) else ""
-        return (
-            f"VideoReader({info.source!r}, {len(self)} frames, {info.codec} {info.width}×{info.height}{span})"
-        )
+        count = f"{len(self)} frame{'' if len(self) == 1 else 's'}"
+        return f"VideoReader({info.source!r}, {count}, {info.codec} {info.width}×{info.height}{span})"
 
     @overload
     def __getitem__(self, frames: int) -> Sequence: ...

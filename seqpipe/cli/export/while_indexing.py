@@ -152,7 +152,14 @@ def export_while_indexing(
 def _is_sequential(request: ExportRequest) -> bool:
     """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
     options, selection = request.options, request.selection
-    anywhere = (selection.fps, selection.frames, selection.num, selection.min_motion, options.start)
+    anywhere = (
+        selection.fps,
+        selection.frames,
+        selection.at,
+        selection.num,
+        selection.min_motion,
+        options.start,
+    )
     encoder = request.encoder
     return (
         all(rule is None for rule in anywhere)
@@ -203,7 +210,7 @@ def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) 
         size=np.ones(count, np.int32),
     )
     index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
-    selection = replace(rule, fps=None, frames=None, num=None, keyframes=False, within=TimeRange())
+    selection = replace(rule, fps=None, frames=None, at=None, num=None, keyframes=False, within=TimeRange())
     return make_plan(item, index, replace(request, selection=selection))
 
 

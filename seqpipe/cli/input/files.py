@@ -38,13 +38,20 @@ class InputFile:
 
     Attributes:
         path: the path or URL to open it by.
-        stem: its name without the ending.
+        name: its name with the ending.
         parent: its folder relative to the input folder that was searched, else the name of its folder.
     """
 
     path: str
-    stem: str
+    name: str
     parent: str
+
+    @property
+    def stem(self) -> str:
+        """Its name without the ending, or without both endings of ``.nii.gz``."""
+        return Path(
+            self.name.removesuffix(".gz") if self.name.lower().endswith(".nii.gz") else self.name
+        ).stem
 
 
 def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[InputFile | SeqpipeError]:
@@ -74,21 +81,21 @@ def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
         yield from _standard_input(streamed=streamed)
     elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
-        yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
+        yield InputFile(path, name.name or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     elif glob.has_magic(path) and not os.path.lexists(path):
         yield from _matches(path)
     else:
-        yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+        yield InputFile(path, Path(path).name, Path(path).absolute().parent.name or "_")
 
 
 def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
-    from .standard_input import STEM, file_behind, standard_input
+    from .standard_input import NAME, file_behind, standard_input
 
     try:
         path = file_behind() or ("-" if streamed else standard_input().copied())
-        yield InputFile(path, STEM, "_")
+        yield InputFile(path, NAME, "_")
     except OSError as error:
         reason = error.strerror or str(error)
         yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
@@ -121,12 +128,12 @@ def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
             any_file = True
             folders.clear()
             above = here.parent.relative_to(folder).as_posix() if here != folder else "."
-            yield InputFile(root, _stem(here.absolute().name), above)
+            yield InputFile(root, here.absolute().name, above)
             continue
         for name in sorted(name for name in names if not name.startswith(".")):
             if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
                 any_file, path = True, Path(root, name)
-                yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
+                yield InputFile(str(path), name, path.parent.relative_to(folder).as_posix())
             else:
                 skipped.note(name)
     for failure in failures:
@@ -154,11 +161,6 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
             return volume_kind(file.read(HEAD)) == "dicom"
     except OSError:
         return False
-
-
-def _stem(name: str) -> str:
-    """A file's name without its ending, or both endings of ``.nii.gz``."""
-    return Path(name.removesuffix(".gz") if name.lower().endswith(".nii.gz") else name).stem
 
 
 def temporary_path(path: Path, ending: str) -> Path:

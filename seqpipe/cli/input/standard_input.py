@@ -14,9 +14,9 @@ from typing import BinaryIO, Final
 
 from ...core.content import HEAD, volume_kind
 
-__all__ = ["STEM", "StandardInput", "file_behind", "standard_input"]
+__all__ = ["NAME", "StandardInput", "file_behind", "standard_input"]
 
-STEM: Final = "stdin"
+NAME: Final = "stdin"
 """Name of standard input in the names of output files."""
 
 _PIECE: Final = 1 << 20

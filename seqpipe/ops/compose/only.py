@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -16,6 +16,7 @@ from ..core.nodes import Named
 from ..core.types import Type
 from ..geometry.base import Geometry
 from .chain import Chain
+from .chain_json import State, reads_state
 from .choice import SomeOf
 from .member import Member
 
@@ -134,6 +135,12 @@ class Only(Member):
             source=self.name,
             allowed=f"a sample of several parts, such as {{{names}}}",
         )
+
+
+@reads_state(Only.name)
+def _only_of(state: State, read: Callable[[State], Any]) -> Only:
+    line = read(state["line"])
+    return Only(state["images"], line).rebuilt(line.operators)
 
 
 def _check(op: Any) -> None:

@@ -569,7 +569,7 @@ def _open(origin: Origin) -> Source:
     if hasattr(origin, "read"):
         return _FileObject(origin)
     raise ParameterError(
-        f"a {type(origin).__name__} cannot be opened",
+        f"an object of type {type(origin).__name__} cannot be opened",
         allowed="a path, a URL, bytes, or a seekable binary file object",
     )
 

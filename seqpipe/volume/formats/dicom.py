@@ -156,8 +156,6 @@ def _info(
 ) -> VolumeInfo:
     first = layers.volumes[0]
     channels = int(header.get("SamplesPerPixel", 1) or 1)
-    if header.get("PhotometricInterpretation") == "PALETTE COLOR":
-        channels = 1
     shape: tuple[int, ...] = (len(first), first[0].rows, first[0].columns, channels)
     layout: VolumeLayout = "DHWC"
     if len(layers.volumes) > 1:

@@ -139,7 +139,7 @@ def _without_places(slices: Seq[DicomSlice]) -> Layers:
 def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
     orientations: list[tuple[FloatArray, int]] = []
     for one in slices:
-        own = np.array(one.orientation, dtype=np.float64)
+        own = _directions(one, source)
         for number, (direction, count) in enumerate(orientations):
             if np.abs(direction - own).max() <= _SAME_DIRECTION:
                 orientations[number] = direction, count + 1
@@ -155,13 +155,21 @@ def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
             source,
             "A localizer may be among them: list the files of one stack",
         )
-    vectors = orientations[0][0].reshape(2, 3)
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not np.isfinite(vectors).all() or abs(np.dot(*vectors)) > 1e-3 or np.abs(lengths - 1).max() > 1e-2:
-        raise _refused(
-            f"ImageOrientationPatient is {orientations[0][0].tolist()}", source, "These are no directions"
-        )
     return orientations[0][0]
+
+
+def _directions(one: DicomSlice, source: str) -> FloatArray:
+    """Return the directions of rows and of columns: six numbers, two perpendicular unit vectors."""
+    orientation = np.array(one.orientation, dtype=np.float64)
+    vectors = orientation.reshape(2, 3)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not (abs(np.dot(*vectors)) <= 1e-3 and np.abs(lengths - 1).max() <= 1e-2):  # NaN is refused, too
+        raise _refused(
+            f"ImageOrientationPatient of {one.label} is {orientation.tolist()}",
+            source,
+            "Two perpendicular directions of length 1 are needed: correct the file, or leave it out",
+        )
+    return orientation
 
 
 def _volumes(

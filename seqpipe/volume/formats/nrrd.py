@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -133,13 +134,8 @@ def _axes(
 ) -> tuple[list[str], FloatArray, str, list[str]]:
     """Return a letter for each axis, fastest first; the affine over (d, h, w), its rule, and notes."""
     kinds = fields.get("kinds", "").lower().split() or ["domain"] * len(sizes)
-    vectors = _directions(fields, len(sizes), source)
+    vectors = _directions(fields, kinds, len(sizes), source)
     spatial = [axis for axis, vector in enumerate(vectors) if vector is not None]
-    if "space directions" not in fields:
-        plain = [a for a in range(len(sizes)) if kinds[a : a + 1] in (["domain"], ["space"])] or [
-            *range(len(sizes))
-        ]
-        spatial = plain[:3]
     if not 1 <= len(spatial) <= 3 or len(sizes) - len(spatial) > 2:
         raise UnreadableSourceError(
             f"{len(spatial)} of {len(sizes)} axes are spatial",
@@ -157,7 +153,7 @@ def _axes(
         raise UnreadableSourceError("several axes are series", source=source, allowed="one series of volumes")
     matrix = np.eye(4)
     for column, axis in enumerate(spatial):
-        matrix[:3, column] = vectors[axis] if vectors[axis] is not None else np.eye(3)[column]
+        matrix[:3, column] = vectors[axis]
     matrix[:3, 3] = _origin(fields, source)
     name = fields.get("space", "").lower()
     to_ras = _SPACES.get(name)
@@ -169,8 +165,8 @@ def _axes(
     return letters, affine, "assumed" if to_ras is None else "nrrd", notes
 
 
-def _directions(fields: dict[str, str], count: int, source: str) -> list[FloatArray | None]:
-    """Return the step along each axis in mm; None for axes that are not spatial, or without a stated step."""
+def _directions(fields: dict[str, str], kinds: list[str], count: int, source: str) -> list[FloatArray | None]:
+    """Return the step along each axis in mm; None for axes that are not spatial."""
     if "space directions" in fields:
         text = fields["space directions"]
         groups = _VECTOR.findall(text)
@@ -179,14 +175,15 @@ def _directions(fields: dict[str, str], count: int, source: str) -> list[FloatAr
         return [
             None if vector == "none" else _vector("space directions", vector, source) for vector in groups
         ]
-    steps = fields.get("spacings")
-    if steps is None:
-        return [None] * count
-    sizes = numbers("spacings", steps, count, source)
-    spatial = [axis for axis in range(count) if np.isfinite(sizes[axis])][:3]
+    steps = numbers("spacings", fields["spacings"], count, source) if "spacings" in fields else np.ones(count)
+    spatial = [
+        axis
+        for axis, kind in enumerate(kinds[:count])
+        if kind in ("domain", "space") and np.isfinite(steps[axis])
+    ]
     vectors: list[FloatArray | None] = [None] * count
-    for column, axis in enumerate(spatial):
-        vectors[axis] = np.eye(3)[column] * sizes[axis]
+    for column, axis in enumerate(spatial[:3] or range(min(count, 3))):
+        vectors[axis] = np.eye(3)[column] * (steps[axis] if np.isfinite(steps[axis]) else 1.0)
     return vectors
 
 
@@ -216,14 +213,14 @@ def _with_voxels(
     begin = _skip_lines(voxels, begin, lines)
     skip = whole_numbers("byte skip", fields.get("byte skip", "0"), 1, source.name)[0]
     if encoding in _TEXT:
-        return StoredVolume(_from_text(voxels, begin, storage, info), info, _changed(storage, offset=0))
+        return StoredVolume(_from_text(voxels, begin, storage, info), info, replace(storage, offset=0))
     if skip < 0:
         begin = voxels.size() - storage.nbytes
     elif storage.compression is None:
         begin += skip
     if storage.compression is None:
-        return StoredVolume(voxels, info, _changed(storage, offset=begin))
-    return StoredVolume(voxels, info, _changed(storage, begin=begin, offset=max(0, skip)))
+        return StoredVolume(voxels, info, replace(storage, offset=begin))
+    return StoredVolume(voxels, info, replace(storage, begin=begin, offset=max(0, skip)))
 
 
 def _skip_lines(source: Source, begin: int, count: int) -> int:
@@ -234,10 +231,6 @@ def _skip_lines(source: Source, begin: int, count: int) -> int:
             raise damaged(source.name, f"the file has fewer than the {count} lines before its voxels")
         begin += length
     return begin
-
-
-def _changed(storage: Storage, **changes: Any) -> Storage:
-    return Storage(**{**vars(storage), **changes})
 
 
 def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -> Source:
