@@ -328,7 +328,6 @@ def test_the_table_as_text_names_every_operator():
     lines = {line.split()[0]: line for line in table_text().splitlines()}
     assert set(known_names()) == set(lines)
     assert lines["resize"].split()[1] == "yes"
-    assert lines["rotate"].split()[1] == "differs"
     assert lines["numba_function"].split()[1] == "no"
     assert lines["rotate"].split()[1] == "differs"
     assert lines["erase"].split()[1] == "yes"
