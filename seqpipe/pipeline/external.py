@@ -122,13 +122,13 @@ class _Values:
             return (returned,)
         count = len(self.spec.names)
         if not isinstance(returned, (tuple, list)) or len(returned) != count:
-            found = (
+            description = (
                 f"{len(returned)} values"
                 if isinstance(returned, (tuple, list))
                 else f"a {type(returned).__name__}"
             )
             raise ParameterError(
-                f"the source returned {found}",
+                f"the source returned {description}",
                 source=self.name,
                 allowed=f"a tuple of {count} (num_outputs={count})",
             )
@@ -208,10 +208,10 @@ class _Values:
             )
         dtype, ndim = value.dtype.name, value.ndim
         wanted, axes, layout = self.spec.dtypes[number], self.spec.ndims[number], self.spec.layouts[number]
-        for what, found, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
-            if declared is not None and found != declared:
+        for what, actual, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
+            if declared is not None and actual != declared:
                 raise ParameterError(
-                    f"the source returned samples whose {what} is {found}",
+                    f"the source returned samples whose {what} is {actual}",
                     source=self.name,
                     allowed=f"{declared}, as declared in external_source; values are not cast",
                 )
@@ -375,7 +375,7 @@ class External(BatchSource):
                 assert self._make is not None
                 self._iterator, self._returned_items = self._make(), 0
             try:
-                found = next(self._iterator)
+                value = next(self._iterator)
             except StopIteration:
                 if self._cycle != "no":
                     self._iterator = None
@@ -384,7 +384,7 @@ class External(BatchSource):
                 self._ended = True
                 raise EndOfData from None
             self._returned_items += 1
-            return found
+            return value
         raise EndOfData
 
     def _state(self) -> Any:

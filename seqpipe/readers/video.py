@@ -25,7 +25,7 @@ from ..sampling.params import (
     SegmentMode,
 )
 from ..sequence import Sequence
-from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
+from ..video.convert.output import Color, DType, FrameLayout, OutputSpec, check_fill
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import Engine, available_cores
 from ..video.index.open import IndexOptions
@@ -47,7 +47,6 @@ from .params import (
     TORCH_ADAPTER,
     ClipLayout,
     bytes_ahead,
-    check_fill,
     output_of,
 )
 from .ranges import Range

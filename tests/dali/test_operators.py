@@ -310,7 +310,7 @@ def test_images(tmp_path):
     assert label.tolist() == [5]
     assert source.tobytes().decode().endswith("x.png")
     with pytest.raises(
-        SourceError, match=r"y.png: 8 bytes that are no image which can be decoded; allowed: JPEG"
+        SourceError, match=r"y.png: these 8 bytes are not an image that can be decoded; allowed: JPEG"
     ):
         run(lambda: reading("y.png"))
     windows = run(

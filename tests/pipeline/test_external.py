@@ -287,6 +287,28 @@ def test_states():
         made(generator).load_state_dict(pipe.state_dict())
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
+    """What had been read ahead was lost."""
+    made_again = {
+        "callable": lambda number: np.full((3, 1), number + 1),
+        "own state": Counting(),
+        "list": [np.full((3, 1), number) for number in range(1, 9)],
+    }
+    for name, source in made_again.items():
+        pipe = Pipeline(external_source(source, batch_size=3), prefetch=prefetch)
+        first = [int(next(pipe)[0][0, 0]) for _ in range(2)]
+        state = pipe.state_dict()
+        pipe.close()
+        assert pipe.state_dict() == state
+        if name == "list" and prefetch:
+            with pytest.raises(StateError, match="a list cannot continue from batch 2 of epoch 0"):
+                next(pipe)
+        else:
+            assert [*first, *(int(next(pipe)[0][0, 0]) for _ in range(2))] == [1, 2, 3, 4]
+        pipe.close()
+
+
 def _of_two(one, other):
     return one, other
 
