@@ -348,7 +348,7 @@ def test_orientation_and_spacing_are_applied_first(folder):
         sample = dataset.sample(0)
         assert sample["image"].orientation == sample["label"].orientation == "LPS"
         assert sample["image"].spacing_mm == pytest.approx((3, 4, 2), abs=1e-5)
-        assert sample["image"].dtype == np.float32
+        assert (sample["image"].dtype, sample["label"].dtype) == (np.float32, np.uint8), "labels keep theirs"
         assert set(np.unique(sample["label"].data)) <= {0, 1, 2}
 
 
@@ -391,6 +391,70 @@ def test_images_of_one_label_are_parts_as_in_folders_of_nnunet(folder, tmp_path)
     (tmp_path / "labelsTr/ct_1.nii.gz").unlink()
     with pytest.raises(SourceNotFoundError, match="there is no label for the image 'ct_1_0000'"):
         make(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"files": []}, "files is empty; allowed: at least one volume"),
+        ({"files": "ab", "labels": ["x"]}, "labels has 1 entries, but there are 2 files"),
+        ({"files": "ab", "subjects": ["x"] * 3}, "subjects has 3 entries, but there are 2 files"),
+        ({"files": [{"image": "a"}, {"ct": "b"}]}, "b: the parts ct differ from those of the first volume"),
+        ({"files": [{"image": "a"}, {"image": "b", "label": "c"}]}, "b: the parts image, label differ"),
+        ({"files": ["a", {}]}, r"files\[1\]=\{\} names no files"),
+        ({"files": [{"": "a"}]}, r"files\[0\]=\{'': 'a'\} names no files"),
+        ({"files": [3]}, "3 is not a path or URL"),
+        ({"file_root": "{0}/none"}, "none: no such folder"),
+        ({"file_root": "{0}/empty"}, "empty: there is no volume in this folder"),
+        (
+            {"file_root": "{0}", "labels": ["a"]},
+            "labels and file_root exclude one another; allowed: labels with files",
+        ),
+        ({"file_root": "{0}", "subjects": ["a"]}, "subjects and file_root exclude one another"),
+        ({"manifest": "image\n"}, "the manifest lists no volume; allowed: a header and at least one line"),
+        ({"manifest": "subject\nAnn\n"}, "line 1.*the columns are 'subject'"),
+        ({"manifest": "image,image\na,b\n"}, "line 1.*the columns are 'image', 'image'"),
+        ({"manifest": "image,\na,b\n"}, "line 1.*the columns are 'image', ''"),
+        ({"manifest": "image,label\n\na,\n"}, "line 3.*does not fill 2 columns"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused_by_their_entry(tmp_path, options, said):
+    (tmp_path / "empty").mkdir()
+    options = {k: v.format(tmp_path) if k == "file_root" else v for k, v in options.items()}
+    if isinstance(options.get("files"), str):
+        options["files"] = [*options["files"]]
+    if "manifest" in options:
+        (tmp_path / "m.csv").write_text(options["manifest"], encoding="utf-8")
+        options["manifest"] = tmp_path / "m.csv"
+    with pytest.raises((ManifestError, ParameterError, SourceError), match=said):
+        Volume(**options)
+
+
+@pytest.mark.parametrize("fold", [(0, 3, 1), (3, 3), (-1, 3), (0.5, 3), [0, 3], 3])
+def test_folds_that_are_none(folder, fold):
+    with pytest.raises(
+        ParameterError, match=r"fold=.* is not valid; allowed: .number, count. with 0 ≤ number"
+    ):
+        Volume(file_root=folder, fold=fold)
+    with pytest.raises(ParameterError, match="validation needs a fold"):
+        Volume(file_root=folder, validation=True)
+
+
+@pytest.mark.parametrize("weights", [{}, {-1: 1.0}, {0: -0.5}, {1: 0.0}, {1: float("nan")}])
+def test_class_weights_that_are_none(folder, weights):
+    with pytest.raises(
+        ParameterError, match=r"class_weights=.* is not valid; allowed: classes of at least 0"
+    ):
+        make(folder, sampler="classes", class_weights=weights)
+
+
+def test_a_map_of_no_weight_is_reported_and_patches_are_cut_anywhere(folder, tmp_path):
+    image = seqpipe.open(folder / "images/case0.nii.gz").sequence()
+    save(image.with_pixels(np.zeros(image.shape, np.float32), "DHWC"), tmp_path / "w.nii.gz")
+    files = [{"image": str(folder / "images/case0.nii.gz"), "map": str(tmp_path / "w.nii.gz")}]
+    with Volume(files=files, patch_size=6, sampler="weighted", weights="map") as dataset:
+        assert dataset.sample(0)["image"].shape[:3] == (6, 6, 6)
+        assert "all weights are 0: patches are cut anywhere" in str(dataset.report())
 
 
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):
