@@ -50,7 +50,7 @@ def test_any_keeps_channels_and_depth(mode):
 
 
 def test_refusals_name_the_file_and_the_fact():
-    with pytest.raises(UnreadableSourceError, match=r"^a\.jpg: 4 bytes that are no image"):
+    with pytest.raises(UnreadableSourceError, match=r"^a\.jpg: these 4 bytes are not an image"):
         decode_image(b"text", source="a.jpg")
     with pytest.raises(ParameterError, match=r"color='HSV' is not valid; allowed: 'RGB', 'BGR'"):
         decode_image(b"text", "HSV")

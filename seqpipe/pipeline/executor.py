@@ -99,9 +99,9 @@ class Executor:
     ``prefetch`` batches are started before they are requested. An error is raised in the order of its batch; the next
     call returns the batch after it.
 
-    On a GPU, readers decode and uploads copy in streams of their own, beside whatever the default stream does, and the
+    On a GPU, readers decode and uploads copy in streams of their own, concurrently with the default stream, and the
     thread that needs their result waits for it. Kernels are queued in CuPy's current stream, the default one, without
-    a wait: so results are ready for whoever uses them there, and memory that he frees is used again only behind his own
+    a wait: results are ready for consumers in that stream, and memory that they free is reused only behind their own
     work. A stream of the graph's own would have to wait for the default one at each allocation to be as safe.
 
     Attributes:
@@ -220,8 +220,8 @@ class Executor:
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
-            held = sum(pending.tickets[number].size for pending in self._queue)
-            if source.limit_bytes is not None and held + source.next_size() > source.limit_bytes:
+            pending_bytes = sum(pending.tickets[number].size for pending in self._queue)
+            if source.limit_bytes is not None and pending_bytes + source.next_size() > source.limit_bytes:
                 return False
         return True
 

@@ -121,10 +121,10 @@ def quantize(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
     middles = ((levels[1:] + levels[:-1]) / 2).astype(
         np.float32 if values.dtype.itemsize <= 4 else np.float64
     )
-    found = np.searchsorted(middles, values.reshape(-1)).astype(np.uint8).reshape(values.shape)
+    indices = np.searchsorted(middles, values.reshape(-1)).astype(np.uint8).reshape(values.shape)
     if values.dtype.kind == "f":
-        found[np.isnan(values)] = 0
-    return found
+        indices[np.isnan(values)] = 0
+    return indices
 
 
 def downsample_mean(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:

@@ -388,12 +388,6 @@ def test_pages_that_differ_and_files_that_are_no_pictures_are_named(tmp_path):
         volume.sequence()
 
 
-def test_pictures_are_ordered_as_people_count():
-    from seqpipe.volume.formats.image_stack import natural_order
-
-    assert natural_order(["s10.png", "s9.png", "S1.png"]) == ["S1.png", "s9.png", "s10.png"]
-
-
 def test_the_reader_says_what_it_is():
     with seqpipe.open(phantom_path("nii")) as volume:
         assert "18×26×32 voxels of 2.5 × 1.5 × 1.25 mm, LPS" in repr(volume)

@@ -106,9 +106,9 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
     """Return the header's fields by lower-case name, and the byte offset of its end."""
     data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
     fields: dict[str, str] = {}
-    place = 0
+    offset = 0
     while True:
-        line_end = data.find(b"\n", place)
+        line_end = data.find(b"\n", offset)
         if line_end < 0:
             # a header may end without an empty line only if its voxels are in another file
             if "data file" in fields or "datafile" in fields:
@@ -118,10 +118,10 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
                 source=source.name,
                 advice="The file is damaged or truncated: fetch it again",
             )
-        line = data[place:line_end].decode("utf-8", "replace").rstrip("\r")
-        place = line_end + 1
+        line = data[offset:line_end].decode("utf-8", "replace").rstrip("\r")
+        offset = line_end + 1
         if not line:
-            return fields, place
+            return fields, offset
         if line.startswith(("#", "NRRD")):
             continue
         name, mark, value = line.partition(":")
@@ -152,8 +152,8 @@ def _axes(
     if len(set(letters)) < len(letters):
         raise UnreadableSourceError("several axes are series", source=source, allowed="one series of volumes")
     matrix = np.eye(4)
-    for place, axis in enumerate(spatial):
-        matrix[:3, place] = vectors[axis]
+    for column, axis in enumerate(spatial):
+        matrix[:3, column] = vectors[axis]
     matrix[:3, 3] = _origin(fields, source)
     name = fields.get("space", "").lower()
     to_ras = _SPACES.get(name)
@@ -169,10 +169,12 @@ def _directions(fields: dict[str, str], kinds: list[str], count: int, source: st
     """Return the step along each axis in mm; None for axes that are not spatial."""
     if "space directions" in fields:
         text = fields["space directions"]
-        found = _VECTOR.findall(text)
-        if len(found) != count:
+        groups = _VECTOR.findall(text)
+        if len(groups) != count:
             raise bad_field("space directions", text, f"{count} vectors, or none", source)
-        return [None if vector == "none" else _vector("space directions", vector, source) for vector in found]
+        return [
+            None if vector == "none" else _vector("space directions", vector, source) for vector in groups
+        ]
     steps = numbers("spacings", fields["spacings"], count, source) if "spacings" in fields else np.ones(count)
     spatial = [
         axis
@@ -180,8 +182,8 @@ def _directions(fields: dict[str, str], kinds: list[str], count: int, source: st
         if kind in ("domain", "space") and np.isfinite(steps[axis])
     ]
     vectors: list[FloatArray | None] = [None] * count
-    for place, axis in enumerate(spatial[:3] or range(min(count, 3))):
-        vectors[axis] = np.eye(3)[place] * (steps[axis] if np.isfinite(steps[axis]) else 1.0)
+    for column, axis in enumerate(spatial[:3] or range(min(count, 3))):
+        vectors[axis] = np.eye(3)[column] * (steps[axis] if np.isfinite(steps[axis]) else 1.0)
     return vectors
 
 
@@ -239,10 +241,10 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
         values = np.array(text.replace(b",", b" ").split()).astype(np.float64)
     except ValueError as error:
         raise damaged(info.source, f"the voxels are not all numbers ({error})") from error
-    found = values.astype(storage.dtype)
-    if found.nbytes != storage.nbytes:
+    stored = values.astype(storage.dtype)
+    if stored.nbytes != storage.nbytes:
         raise damaged(
             info.source,
             f"the file has {len(values):,} values, and its header states {math.prod(storage.shape):,}",
         )
-    return open_source(found.tobytes())
+    return open_source(stored.tobytes())
