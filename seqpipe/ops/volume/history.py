@@ -66,7 +66,7 @@ def replay(
         raise ParameterError("a history of no operators", source="replay", allowed="that of a sample")
     first = found[0][2]
     sample = x if isinstance(x, Mapping) else {SINGLE: x}
-    ops, drawn = [op for op, _, _ in found], [p for _, p, _ in found]
+    ops, drawn = [op for op, _, _ in found], [[p] for _, p, _ in found]
     (done,) = apply_to_samples(
         ops, [sample], layout, first["epoch"], [first["index"]], RunSettings(backend), drawn
     )
