@@ -338,7 +338,9 @@ def test_levels_of_other_channels_are_refused_whatever_is_drawn(anywhere):
             anywhere(op, np.zeros((4, 5, 3), np.uint8), index=index)
 
 
-@pytest.mark.parametrize("op", [Pad(shape=9000), Slice(shape=(9000.0, 9000.0), pad_mode="edge"), Paste(ratio=2250.0)])
+@pytest.mark.parametrize(
+    "op", [Pad(shape=9000), Slice(shape=(9000.0, 9000.0), pad_mode="edge"), Paste(ratio=2250.0)]
+)
 def test_a_result_larger_than_the_memory_is_refused_before_it_is_allocated(monkeypatch, op):
     monkeypatch.setattr("seqpipe.ops.call.inputs.main_memory_bytes", lambda: 1 << 27)
     said = (
