@@ -204,15 +204,15 @@ class Sequence(_Exports):
             data: as many frames as before, NumPy or CuPy, with the axes of the layout.
             layout: layout of ``data``.
         """
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, data=data, layout=layout)
-        return made
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, data=data, layout=layout)
+        return copy
 
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
-        return made
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
+        return copy
 
     def __len__(self) -> int:
         """Number of frames or slices."""
@@ -467,8 +467,8 @@ def _column(values: list[Any]) -> Any:
 
 
 def _span(values: np.ndarray[Any, Any], unit: str) -> str:
-    """Return the first and the last value as text; "" for no values."""
+    """Return the first and the last value as text, or the only one; "" for no values."""
     if not values.size:
         return ""
     first, last = [f"{v:.3f}" if values.dtype.kind == "f" else f"{v}" for v in (values[0], values[-1])]
-    return f"{first}…{last}{unit}"
+    return f"{first}{unit}" if values.size == 1 else f"{first}…{last}{unit}"

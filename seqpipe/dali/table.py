@@ -17,6 +17,8 @@ from .operators import (
     images,
     inputs,
     random_numbers,
+    resizing,
+    rotation,
     segmentation,
     sources,
     tfrecord,
@@ -55,6 +57,12 @@ _RESIZE: Final[dict[str, Any]] = {
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
+
+_WINDOWS: Final = (
+    "step=-1 is sequence_length * stride, as in DALI, whose documentation says sequence_length; a sequence fits if its "
+    "last frame does, where DALI needs stride - 1 frames more; with a stride, 'edge', 'reflect' and 'symmetric' pad by "
+    "the frames of the sequence, where DALI takes those of the video"
+)
 
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
@@ -109,8 +117,8 @@ _LIST: Final = (
     Row(
         "experimental.readers.video",
         build=sources.video_reader,
-        refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_include_end"),
+        note=_WINDOWS,
     ),
     Row(
         "experimental.warp_perspective",
@@ -124,7 +132,7 @@ _LIST: Final = (
         build=sources.external_source,
         positional=("source", "num_outputs"),
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row(
         "filter",
         build=images.filtered,
@@ -173,9 +181,9 @@ _LIST: Final = (
     Row("random_crop_generator", build=random_numbers.random_crop_window),
     Row(
         "random_resized_crop",
-        build=images.random_resized_crop,
+        build=resizing.random_resized_crop,
         accept=("image_type",),
-        refuse={"mag_filter": "interp_type is for both directions"},
+        note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
     ),
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
@@ -204,8 +212,8 @@ _LIST: Final = (
         "values than described are errors; index_path may be left out",
         **_READER,
     ),
-    Row("readers.video", build=sources.video_reader, **_READER),
-    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
+    Row("readers.video", build=sources.video_reader, note=_WINDOWS, **_READER),
+    Row("readers.video_resize", build=sources.video_resize_reader, note=_WINDOWS, **_READER),
     Row(
         "readers.webdataset",
         build=webdataset.webdataset_reader,
@@ -215,13 +223,14 @@ _LIST: Final = (
     ),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
-    Row("resize", build=images.resize, **_RESIZE),
-    Row("resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("resize", build=resizing.resize, **_RESIZE),
+    Row("resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row("roi_random_crop", build=random_numbers.roi_random_crop),
     Row(
         "rotate",
+        build=rotation.rotate,
         renamed={"output_dtype": "dtype"},
-        refuse={"axis": "slices of volumes are turned one by one"},
+        note="without axis, the slices of volumes are rotated one by one, where DALI refuses them",
     ),
     Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
     Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import abstractmethod
 from collections import deque
@@ -121,13 +122,13 @@ class _Values:
             return (returned,)
         count = len(self.spec.names)
         if not isinstance(returned, (tuple, list)) or len(returned) != count:
-            found = (
+            description = (
                 f"{len(returned)} values"
                 if isinstance(returned, (tuple, list))
                 else f"a {type(returned).__name__}"
             )
             raise ParameterError(
-                f"the source returned {found}",
+                f"the source returned {description}",
                 source=self.name,
                 allowed=f"a tuple of {count} (num_outputs={count})",
             )
@@ -207,10 +208,10 @@ class _Values:
             )
         dtype, ndim = value.dtype.name, value.ndim
         wanted, axes, layout = self.spec.dtypes[number], self.spec.ndims[number], self.spec.layouts[number]
-        for what, found, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
-            if declared is not None and found != declared:
+        for what, actual, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
+            if declared is not None and actual != declared:
                 raise ParameterError(
-                    f"the source returned samples whose {what} is {found}",
+                    f"the source returned samples whose {what} is {actual}",
                     source=self.name,
                     allowed=f"{declared}, as declared in external_source; values are not cast",
                 )
@@ -239,8 +240,8 @@ class External(BatchSource):
     """A source of the user's own code: a callable, an iterable or a generator function.
 
     Args:
-        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`; an
-            iterable; or a generator function.
+        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`,
+            also as a single argument with a default; an iterable; or a generator function.
         spec: declaration of the values.
         batch_size: samples in a batch.
         batch: whether the source returns whole batches; otherwise it returns samples.
@@ -374,7 +375,7 @@ class External(BatchSource):
                 assert self._make is not None
                 self._iterator, self._returned_items = self._make(), 0
             try:
-                found = next(self._iterator)
+                value = next(self._iterator)
             except StopIteration:
                 if self._cycle != "no":
                     self._iterator = None
@@ -383,7 +384,7 @@ class External(BatchSource):
                 self._ended = True
                 raise EndOfData from None
             self._returned_items += 1
-            return found
+            return value
         raise EndOfData
 
     def _state(self) -> Any:
@@ -561,7 +562,10 @@ class StarvedError(SeqpipeError, IndexError):
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
-    """Return the number of arguments to pass to a callable, 0 or 1, not counting those with defaults.
+    """Return the number of arguments to pass to a callable, 0 or 1.
+
+    As in DALI, a single positional argument is passed even if it has a default. Of several, only one without a default
+    is passed, and likewise of a ``functools.partial``, whose arguments the user has set.
 
     Raises:
         TypeError: the callable requires more arguments.
@@ -578,4 +582,5 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
             f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of "
             "the batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
         )
-    return len(needed)
+    single = len(positional) == 1 and not isinstance(source, functools.partial)
+    return 1 if single else len(needed)

@@ -74,10 +74,10 @@ class Head:
         values: dict[str, Any] = {**self.affine.fields(self.plain), "layout": self.layout}
         if self.luma:
             values["color"] = "GRAY"
-        made = {  # checked once for all samples of one framing
+        outputs = {  # checked once for all samples of one framing
             framing: framing.output(self.plain, rounded=self.rounded, **values) for framing in set(framings)
         }
-        return [made[framing] for framing in framings]
+        return [outputs[framing] for framing in framings]
 
     def explain(self) -> str:
         """Describe the conversion in a line."""
@@ -368,8 +368,8 @@ def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
     return _Scaling(0, length, round(length / step), round(start / step), pixels)
 
 
-def _is_whole(place: float) -> bool:
-    return abs(place - round(place)) < _NEAR
+def _is_whole(coordinate: float) -> bool:
+    return abs(coordinate - round(coordinate)) < _NEAR
 
 
 @dataclass(frozen=True)

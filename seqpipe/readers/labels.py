@@ -109,7 +109,8 @@ class LabelParser:
             return known
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not whole and not (isinstance(value, str) and _NUMBER.fullmatch(value)):
-            raise self._error(f"the label {value!r} is not a whole number", value)
+            kind = "one of the classes" if self.classes else "a whole number"
+            raise self._error(f"the label {value!r} is not {kind}", value)
         number = _LIMIT if isinstance(value, str) and len(value) > _LONGEST else int(value)
         if self.classes and not NO_LABEL <= number < len(self.classes):
             raise self._error(f"the label {value} is not the number of a class", value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -15,13 +14,11 @@ from ..video.memory import device_bytes
 
 __all__ = [
     "CLIP_LAYOUT",
-    "FILL_VALUE",
     "PREFETCH",
     "PREFETCH_GIB",
     "TORCH_ADAPTER",
     "ClipLayout",
     "bytes_ahead",
-    "check_fill",
     "check_index",
     "one_source",
     "output_of",
@@ -44,17 +41,6 @@ PREFETCH_GIB: Final = Param(
 )
 _SHARE_AHEAD: Final = 0.25
 _NO_BOUND: Final = 2.0**32  # GiB, more than any machine has
-FILL_VALUE: Final = Param(
-    name="fill_value",
-    doc="Value of padded pixels; for float dtypes on the scale of the result, after mean and std",
-    kind=float,
-)
-_FILL_BOUNDS: Final = {
-    "uint8": (0, 255),
-    "uint16": (0, 65535),
-    "float16": (-65504, 65504),
-    "float32": (None, None),
-}
 
 
 def one_source(sources: Mapping[str, Any]) -> str:
@@ -95,18 +81,6 @@ def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
     return int(
         _SHARE_AHEAD * device_bytes(device) if prefetch_gib is None else min(prefetch_gib, _NO_BOUND) * 2**30
     )
-
-
-def check_fill(value: float, output: OutputSpec) -> float:
-    """Return the fill value, checked against the output's dtype.
-
-    Raises:
-        ParameterError: the dtype cannot hold it.
-    """
-    lo, hi = _FILL_BOUNDS[output.dtype]
-    param = replace(FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
-    number: float = param.check(value)
-    return number
 
 
 def check_index(index: Any, total: int) -> int:

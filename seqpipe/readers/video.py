@@ -25,7 +25,7 @@ from ..sampling.params import (
     SegmentMode,
 )
 from ..sequence import Sequence
-from ..video.convert.output import Color, DType, FrameLayout, OutputSpec
+from ..video.convert.output import Color, DType, FrameLayout, OutputSpec, check_fill
 from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
 from ..video.engine.engine import Engine, available_cores
 from ..video.index.open import IndexOptions
@@ -47,7 +47,6 @@ from .params import (
     TORCH_ADAPTER,
     ClipLayout,
     bytes_ahead,
-    check_fill,
     output_of,
 )
 from .ranges import Range
@@ -100,7 +99,8 @@ class Video(EpochDataset[SampleRequest]):
         repeats: number of times that each sample occurs in an epoch, in direct succession; it is decoded once for each
             batch. Its frames are the same; its index is not, so operators draw anew ("repeated augmentation").
         segments: number of equal parts of each video.
-        segment_mode: frame of each part: "random" or "center".
+        segment_mode: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first
+            to the last of the video.
         fps: target frame rate in Hz.
         pad_mode: padding of sequences that reach past the end of the video or range: "constant", "edge", "reflect",
             "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.

@@ -157,7 +157,7 @@ def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> An
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):
             raise ParameterError(
-                f"a {type(source).__name__} cannot be streamed",
+                f"an object of type {type(source).__name__} cannot be streamed",
                 allowed='"-", a path, an address, or a binary file object',
             )
         return _ForwardReader(source)

@@ -21,7 +21,7 @@ from ..sampling.clock import EQUAL_S
 from ..sampling.windows import RollingWindows, Windows
 from ..sequence import Sequence
 from .byte_streams import Streamed
-from .convert.output import OutputSpec, check_output
+from .convert.output import OutputSpec, check_fill, check_output
 from .frame_stream import FramePainter, FrameStream
 
 __all__ = ["Streamed", "stream"]
@@ -45,7 +45,7 @@ def stream(
     operators: Callable[..., Sequence] | None = None,
     start_s: float = 0.0,
     duration_s: float | None = None,
-    fill: float = 0,
+    fill_value: float = 0,
     open_timeout_s: float = 10.0,
     read_timeout_s: float = 10.0,
 ) -> Iterator[Sequence]:
@@ -64,7 +64,7 @@ def stream(
         operators: a callable such as a :class:`seqpipe.ops.Chain`, called as ``operators(sequence, index=number)``.
         start_s: start in seconds after the first frame.
         duration_s: duration in seconds, after which reading stops; None for the whole stream.
-        fill: pixel value of frames padded by "constant".
+        fill_value: pixel value of frames padded by "constant".
         open_timeout_s: longest wait for data, in seconds, while the stream is opened.
         read_timeout_s: longest wait for data, in seconds, afterwards; not applied to objects with ``read``.
 
@@ -84,7 +84,8 @@ def stream(
         float(Param(name=name, doc="", kind=float, lo=1e-3, unit="s").check(value))
         for name, value in (("open_timeout_s", open_timeout_s), ("read_timeout_s", read_timeout_s))
     )
-    sequences = _sequences(source, windows, span, spec, fill, cast("tuple[float, float]", timeouts))
+    fill_value = check_fill(fill_value, spec)
+    sequences = _sequences(source, windows, span, spec, fill_value, cast("tuple[float, float]", timeouts))
     if operators is None:
         return sequences
     return (operators(sequence, index=number) for number, sequence in enumerate(sequences))
@@ -111,7 +112,7 @@ def _sequences(
     windows: Windows,
     span: _Span,
     output: OutputSpec,
-    fill: float,
+    fill_value: float,
     timeouts: tuple[float, float],
 ) -> Iterator[Sequence]:
     with ExitStack() as stack:
@@ -124,9 +125,9 @@ def _sequences(
             assert rolling is not None
             pixels = np.empty((len(clip), *painter.shape), painter.dtype)
             for position, number in enumerate(clip.frames.tolist()):
-                pixels[position] = rolling.held[number][1] if number >= 0 else fill
+                pixels[position] = rolling.buffer[number][1] if number >= 0 else fill_value
             frames = clip.labeled()
-            times = np.array([rolling.held[n][0] if n >= 0 else np.nan for n in frames.tolist()])
+            times = np.array([rolling.buffer[n][0] if n >= 0 else np.nan for n in frames.tolist()])
             return Sequence(pixels, output.layout, opened.info.source, frames, times)
 
         for frame in opened.frames():
@@ -139,7 +140,7 @@ def _sequences(
             rolling = rolling or RollingWindows(windows, frame.number)
             if rolling.needs(frame.number):
                 pixels = painter.pixels(frame.number, frame.surface)
-                rolling.held[frame.number] = frame.seconds, pixels
+                rolling.buffer[frame.number] = frame.seconds, pixels
             yield from map(sequence, rolling.passed(frame.number))
         if rolling is not None:
             yield from map(sequence, rolling.rest())

@@ -20,7 +20,7 @@ __all__ = ["CONTESTANTS", "Contestant", "Take", "Task", "Window"]
 
 Pixels = NDArray[np.uint8]
 Take = Callable[[int, Pixels], None]
-"""DeferredCall with a running number, of the window or of the frame, and (frames, rows, columns, 3) or one frame."""
+"""Called with a running number, of the window or of the frame, and (frames, rows, columns, 3) or one frame."""
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,8 @@ def _link(options: argparse.Namespace) -> None:
     videos = options.folder / "videos"
     shutil.rmtree(videos, ignore_errors=True)
     videos.mkdir(parents=True)
-    for place in range(_FILES):
-        (videos / f"{place:02d}.mp4").symlink_to(options.large[place % len(options.large)].resolve())
+    for index in range(_FILES):
+        (videos / f"{index:02d}.mp4").symlink_to(options.large[index % len(options.large)].resolve())
 
 
 def _options() -> argparse.Namespace:
@@ -116,12 +116,12 @@ def main() -> int:
     print("| export of 1080p to JPEG | on | frames/s | first time, s | KB a file |\n|---|---|---|---|---|")
     for job in options.job or JOBS:
         for way in options.way or WAYS:
-            found = _run(job, way)
-            if isinstance(found, str):
-                print(f"{job}, {way}: {found}", file=sys.stderr)
+            result = _run(job, way)
+            if isinstance(result, str):
+                print(f"{job}, {way}: {result}", file=sys.stderr)
                 continue
-            rate, size = found["files"] / found["seconds"], found["bytes"] / found["files"] / 1000
-            row = (JOBS[job][0], WAYS[way][0], f"{rate:.0f}", f"{found['first']:.1f}", f"{size:.0f}")
+            rate, size = result["files"] / result["seconds"], result["bytes"] / result["files"] / 1000
+            row = (JOBS[job][0], WAYS[way][0], f"{rate:.0f}", f"{result['first']:.1f}", f"{size:.0f}")
             print(f"| {' | '.join(row)} |", flush=True)
     return 0
 

@@ -158,15 +158,15 @@ def compare_frames(arena: Arena, task: Task, names: Iterable[str]) -> dict[str, 
         name: arena.run(name, replace(task, way=arena.ways(name, task.threads)[0]), look=True)["seen"]
         for name in arena.present(names)
     }
-    asked = [list(window.frames) for window in task.windows]
+    expected = [list(window.frames) for window in task.windows]
     farthest = {}
     for name, windows in seen.items():
         numbers = [[number for number, _ in window] for window in windows]
-        if numbers != (asked or [[number] for number in range(len(numbers))]):
+        if numbers != (expected or [[number] for number in range(len(numbers))]):
             raise RuntimeError(f"{name} gave other frames than asked for")
         theirs, ours = (
-            np.array([blocks for window in found for _, blocks in window])
-            for found in (windows, seen["seqpipe"])
+            np.array([blocks for window in read for _, blocks in window])
+            for read in (windows, seen["seqpipe"])
         )
         farthest[name] = float(np.abs(theirs - ours).max())
         if farthest[name] > _FARTHEST:

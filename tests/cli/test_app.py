@@ -172,9 +172,10 @@ def test_help_lists_every_option_under_its_heading(run):
     for command, more in (("export", ["Volumes"]), ("flow", ["Flow"])):
         text = run(command, "--help").stdout
         headings = [line[:-1] for line in text.splitlines() if line[:1].isalpha() and line.endswith(":")]
-        assert headings == ["Examples", "Output", "Frames", "Size", *more, "Files", "Execution"]
+        assert headings == ["Examples", "Input", "Output", "Frames", "Size", *more, "Files", "Execution"]
         under = dict(zip(headings, re.split(r"\n\w+:\n", text)[1:], strict=True))
         for flag, heading in (
+            ("--files-from FILE", "Input"),
             ("--out DIR", "Output"),
             ("--crop", "Size"),
             ("--resume", "Files"),

@@ -212,7 +212,7 @@ USAGE = [
     (["--out", "o", "--fps", "1", "--every", "2"], "--fps and --every exclude one another"),
     (["--out", "o", "--stride", "2"], "belong to --sequence-length"),
     (["--out", "o", "--size", "9x9", "--max-side", "9"], "size and max_side exclude one another"),
-    (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {stem}"),
+    (["--out", "o", "--pattern", "{nr}.jpg"], "has the unknown field {nr}; allowed: the fields {name}"),
     (["--out", "o", "--pattern", "../{index}.jpg"], "does not name a file below the output folder"),
     (["--out", "o", "--pattern", "{stem}.{ext}"], "two files would have the name h264.jpg: frame 0 of"),
     (["--out", "o", "--pattern", "%04d.jpg"], "tell the frames apart, such as {index:04d} for %04d"),
@@ -279,11 +279,13 @@ def test_colliding_names_name_both_sources(run, tmp_path):
     assert files(tmp_path / "o") == ["a_x.jpg", "b_x.jpg"]
 
 
-def test_names_that_no_pattern_tells_apart(run, tmp_path):
+def test_endings_tell_files_of_one_stem_apart(run, tmp_path):
     for name in ("h264", "h264_mkv"):
         shutil.copyfile(made(name), (tmp_path / "x").with_suffix(made(name).suffix))
     result = run("export", tmp_path, "--out", tmp_path / "o", "--num", 1, code=2)
-    assert "No --pattern tells these two apart: rename one, or export it to another --out." in result.stderr
+    assert "Give a --pattern that can tell the sources apart with {name}; now it is" in result.stderr
+    run("export", tmp_path, "--out", tmp_path / "o", "--num", 1, "--pattern", "{name}.{ext}")
+    assert files(tmp_path / "o") == ["x.mkv.jpg", "x.mp4.jpg"]
 
 
 @pytest.mark.parametrize(

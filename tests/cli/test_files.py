@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from seqpipe.cli import main
 from seqpipe.cli.input.files import InputFile, find_inputs, temporary_path, write_whole
 from seqpipe.errors import OutputError, SeqpipeError
 from tests.support.media import ROOT, made
@@ -32,12 +35,12 @@ def test_a_folder_is_searched_through_in_order(tmp_path):
 
 
 def test_a_named_file_may_end_in_anything_and_need_not_exist():
-    assert list(find_inputs(["data/clip.bin"])) == [InputFile("data/clip.bin", "clip", "data")]
+    assert list(find_inputs(["data/clip.bin"])) == [InputFile("data/clip.bin", "clip.bin", "data")]
 
 
 def test_a_url_is_left_alone():
     url = "https://host/day%201/my%20clip.mp4?key=1"
-    assert list(find_inputs([url])) == [InputFile(url, "my clip", "day 1")]
+    assert list(find_inputs([url])) == [InputFile(url, "my clip.mp4", "day 1")]
 
 
 def test_each_input_comes_once(tmp_path):
@@ -169,3 +172,21 @@ def test_a_short_write_of_numpy_says_that_the_disk_may_be_full(tmp_path):
 
     with pytest.raises(OutputError, match="the disk is full or cannot be written: 6220800 requested"):
         write_whole(tmp_path / "a.npy", write)
+
+
+@pytest.mark.parametrize("text", [b"a b.mp4\n\nsub\n", b"\xef\xbb\xbfa b.mp4\r\nsub\r\n", b"a b.mp4\0sub\0"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_paths_may_stand_in_a_file(tmp_path, monkeypatch, text, piped):
+    monkeypatch.chdir(tmp_path)
+    shutil.copyfile(made("h264"), "a b.mp4")
+    Path("sub").mkdir()
+    shutil.copyfile(made("h264"), "sub/c.mp4")
+    Path("list").write_bytes(text)
+    arguments = ["probe", "--json", "sub/c.mp4", "--files-from", "-" if piped else "list"]
+    result = CliRunner().invoke(main, arguments, input=text if piped else None)
+    assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == ["sub/c.mp4", "a b.mp4"]
+    Path("list").write_bytes(b"\n")
+    result = CliRunner().invoke(main, ["probe", "--files-from", "list"])
+    assert (result.exit_code, "list holds no path" in result.stderr) == (2, True)
+    result = CliRunner().invoke(main, ["probe"])
+    assert (result.exit_code, "Missing argument 'PATH...'" in result.stderr) == (2, True)

@@ -12,6 +12,7 @@ from seqpipe.cli.plan.pattern import FIELDS, Pattern, default_pattern
 from seqpipe.errors import OutputError, ParameterError
 
 VALUES = {
+    "name": "clip.mp4",
     "stem": "clip",
     "parent": "day/one",
     "index": 3,
@@ -32,6 +33,7 @@ def test_values_cover_all_fields():
     [
         ("{stem}/{index:06d}.{ext}", "clip/000003.png"),
         ("{parent}/{stem}_{frame}_{pts_ms:08d}.{ext}", "day/one/clip_90_00003003.png"),
+        ("{name}/{index}.{ext}", "clip.mp4/3.png"),
         ("{sequence:02d}/{position}.{ext}", "02/1.png"),
         ("./x//{index}.y", "x/3.y"),
         ("{{{index}}}.png", "{3}.png"),
@@ -45,7 +47,7 @@ def test_a_pattern_is_filled_in(text, name):
 
 def test_an_unknown_field_lists_the_fields():
     with pytest.raises(
-        ParameterError, match=r"unknown field \{number\}; allowed: the fields \{stem\}, .*\{ext\}"
+        ParameterError, match=r"unknown field \{number\}; allowed: the fields \{name\}, .*\{ext\}"
     ):
         Pattern("{number}.jpg", sequences=False)
 

@@ -64,6 +64,7 @@ SELECTIONS = [
     ("vfr_mkv", "--fps", 9, "--start", 0.41, "--end", "40f"),
     ("h264_avi", "--fps", 30, "--end", 1),
     ("h264_ts", "--frames", "3,17,4,17"),
+    ("vfr_mkv", "--at", "0.9,0,0:01.1"),
     ("h264_mkv", "--keyframes"),
     ("h264_ts", "--num", 10, "--end", "40f"),
     ("h264_ts", "--num", 3, "--start", 0.2, "--duration", "20f"),

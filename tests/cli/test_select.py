@@ -53,6 +53,7 @@ UNEVEN = [10_000, 10_040, 10_080, 10_380, 10_400, 10_500, 10_520, 10_560, 11_000
         (FrameSelection(), range(10)),
         (FrameSelection(every=3), [0, 3, 6, 9]),
         (FrameSelection(frames=(7, 0, -1, 7)), [0, 7, 9]),
+        (FrameSelection(at=(1.0799, 0.0, 0.3, 0.3799995, 0.38, 0.39)), [0, 2, 3, 9]),
         (FrameSelection(num=2), [2, 7]),
         (FrameSelection(num=1), [5]),
         (FrameSelection(fps=10), [0, 2, 2, 2, 4, 5, 7, 7, 7, 7, 8]),
@@ -132,6 +133,14 @@ def test_a_frame_outside_says_which_there_are(template, number):
         FrameSelection(frames=(0, number)).of(clocked(template, UNEVEN))
 
 
+def test_a_time_behind_the_end_says_where_the_end_is(template):
+    with pytest.raises(
+        FrameRangeError, match=r"no frame is shown at 1\.08 s; allowed: 0 to before 1\.080 s from the first"
+    ):
+        FrameSelection(at=(0.0, 1.08)).of(clocked(template, UNEVEN))
+    assert FrameSelection(at=(0.0,)).of(replace(clocked(template, [40]), end_s=0.04)).tolist() == [[0]]
+
+
 @pytest.mark.parametrize("start", [seconds(1.05), frames(10)])
 def test_a_start_behind_the_end_says_where_the_end_is(template, start):
     with pytest.raises(
@@ -163,6 +172,8 @@ def test_a_video_without_frames_is_an_error(template):
         ({"stride": 2}, "--stride, --step and --min-motion belong to --sequence-length"),
         ({"min_motion": 2.0}, "--stride, --step and --min-motion belong to --sequence-length"),
         ({"step": 2, "num": 3}, "--stride, --step and --min-motion belong to --sequence-length"),
+        ({"frames": (1,), "at": (1.0,)}, "--frames and --at exclude one another"),
+        ({"at": (1.0,), "within": TimeRange(frames(1))}, "--at and a range exclude one another"),
         ({"frames": (1,), "within": TimeRange(frames(1))}, "--frames and a range exclude one another"),
     ],
 )

@@ -112,9 +112,30 @@ def test_a_number_of_frames_is_that_of_an_index_if_the_range_is_in_frames(num, s
     assert index.passed <= start + more
 
 
+@settings(max_examples=200, deadline=None)
+@given(clocks(), st.lists(st.integers(0, 400), min_size=1, max_size=6), st.sampled_from([-2e-6, 0.0, 0.01]))
+def test_the_frames_at_times_are_those_of_an_index(times, frames, later_s):
+    index = Index(times)
+    at = [max(0.0, index.timestamps[min(n, len(times) - 1)] + later_s - index.timestamps[0]) for n in frames]
+    at = [time_s for time_s in at if time_s + index.timestamps[0] <= index.timestamps[-1]]
+    selection = FrameSelection(at=tuple(at) or (0.0,))
+    passage = StreamSelector(selection, "film")
+    got = outcome(lambda: (frame.number for frame in passage.selected(index.frames(), index)))
+    assert got == outcome(lambda: selection.of(index)[:, 0])
+
+
+def test_a_time_behind_the_end_of_a_stream_is_an_error_after_the_frames_before():
+    index = Index(np.arange(25) / 25)
+    found = StreamSelector(FrameSelection(at=(1.5, 0.2)), "film").selected(index.frames(), index)
+    assert next(found).number == 5
+    with pytest.raises(FrameRangeError, match=r"no frame is shown at 1\.5 s; allowed: 0 to before 1\.000 s"):
+        next(found)
+
+
 @pytest.mark.parametrize(
     ("selection", "read"),
     [
+        (FrameSelection(at=(0.1, 0.12)), 5),
         (FrameSelection(frames=(3, 9)), 10),
         (FrameSelection(within=TimeRange(end=Mark(12, True))), 12),
         (FrameSelection(every=5, within=TimeRange(Mark(4, True), duration=Mark(8, True))), 12),
@@ -143,14 +164,14 @@ def test_rolling_windows_are_those_of_the_whole_span(length, stride, step, first
 
     def take(clips):
         for clip in clips:
-            assert {n for n in clip.frames.tolist() if n >= 0} <= rolling.held.keys()
+            assert {n for n in clip.frames.tolist() if n >= 0} <= rolling.buffer.keys()
             got.append(clip.frames.tolist())
 
     for number in range(first, first + count):
         if rolling.needs(number):
-            rolling.held[number] = number
+            rolling.buffer[number] = number
         take(rolling.passed(number))
-        assert len(rolling.held) <= (length - 1) * stride + 1
+        assert len(rolling.buffer) <= (length - 1) * stride + 1
     take(rolling.rest())
     span = Span(first, first + count)
     assert got == [windows.clip(span, k).frames.tolist() for k in range(windows.count(span))]

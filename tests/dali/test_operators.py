@@ -46,6 +46,25 @@ def test_a_row_says_only_what_differs(row):
         assert set(row.renamed.values()) | set(row.defaults) <= known
 
 
+def test_one_filter_for_random_resized_crops():
+    image = np.random.default_rng(2).integers(0, 256, (30, 40, 3)).astype(np.uint8)
+
+    def cropped(**filters):
+        def program():
+            return fn.random_resized_crop(array(image, np.uint8, "HWC"), size=20, seed=5, **filters)
+
+        return run(program)[0][0].at(0)
+
+    linear = {"min_filter": types.INTERP_TRIANGULAR, "mag_filter": types.INTERP_LINEAR}
+    assert np.array_equal(cropped(**linear), cropped())
+    near = dict.fromkeys(linear, types.INTERP_NN)
+    assert np.array_equal(cropped(**near), cropped(interp_type=types.INTERP_NN))
+    with pytest.raises(
+        ParameterError, match=r"min_filter and mag_filter differ; allowed: one filter for both"
+    ):
+        cropped(min_filter=types.INTERP_CUBIC)
+
+
 def test_refusals_name_the_operator_and_the_way_out():
     for name in ("readers.mxnet", "clahe", "audio_decoder", "jitter", "decoders.audio"):
         group, _, last = name.rpartition(".")
@@ -291,7 +310,7 @@ def test_images(tmp_path):
     assert label.tolist() == [5]
     assert source.tobytes().decode().endswith("x.png")
     with pytest.raises(
-        SourceError, match=r"y.png: 8 bytes that are no image which can be decoded; allowed: JPEG"
+        SourceError, match=r"y.png: these 8 bytes are not an image that can be decoded; allowed: JPEG"
     ):
         run(lambda: reading("y.png"))
     windows = run(

@@ -80,6 +80,14 @@ def test_images_by_name_and_class_folders(root):
         assert (one.label, one.frames.tolist()) == (7, [2, 7, 12, 17])
 
 
+def test_numbers_without_leading_zeros_are_counted_not_spelled(tmp_path):
+    for number in range(12):
+        cv2.imwrite(str(tmp_path / f"frame{number}.png"), np.full((4, 4, 3), number, np.uint8))
+    with FrameFolders(folders=[tmp_path], sequence_length=12) as reader:
+        (one,) = reader
+        assert one.numpy()[:, 0, 0, 0].tolist() == list(range(12))
+
+
 def test_outputs_are_those_of_videos(root):
     whole = dict(pairs(frames(root)))
     with frames(root, crop=(4, 6, 10, 12), mirror=True, color="BGR") as reader:
@@ -174,7 +182,7 @@ def test_a_damaged_image_costs_its_sample(root, tmp_path, on_error):
     with FrameFolders(folders=[tmp_path], sequence_length=4) as reader:
         batches = reader.batches(1)
         next(batches)
-        with pytest.raises(UnreadableSourceError, match=r"06\.png: 8 bytes that are no image"):
+        with pytest.raises(UnreadableSourceError, match=r"06\.png: these 8 bytes are not an image"):
             next(batches)
         assert next(batches).frames.tolist() == [[8, 9, 10, 11]]
 

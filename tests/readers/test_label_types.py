@@ -53,7 +53,7 @@ def test_labels_of_each_type(labels, options, dtype, wanted):
         (
             ["run;fly", "run"],
             {"label_type": "classes", "classes": ["run"]},
-            "the label 'fly' is not a whole number",
+            "the label 'fly' is not one of the classes",
         ),
         ([1, 2], {"label_type": "vectors"}, "label_type='vectors' is not valid; allowed: 'class', 'classes'"),
         (

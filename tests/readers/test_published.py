@@ -196,7 +196,7 @@ def test_something_something(tmp_path):
     assert gist(published.something_something(unlabeled, tmp_path / "videos")) == [("78687.webm", -1, None)]
     odd = written(tmp_path / "odd.json", json.dumps([{**rows[0], "template": "Throwing [something]"}]))
     with pytest.raises(
-        ManifestError, match=r"odd.json: line 1: the label 'Throwing something' is not a whole number"
+        ManifestError, match=r"odd.json: line 1: the label 'Throwing something' is not one of the classes"
     ):
         published.something_something(odd, tmp_path / "videos")
 

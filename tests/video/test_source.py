@@ -176,7 +176,7 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
         ("/no/such/file.mp4", SourceNotFoundError, r"/no/such/file\.mp4: no such file .*Check the path"),
         (b"", UnreadableSourceError, r"empty \(0 bytes\)"),
         (os.sep, UnreadableSourceError, r"this is a folder.*file_root"),
-        (3, ParameterError, r"a int cannot be opened; allowed: a path, a URL, bytes"),
+        (3, ParameterError, r"an object of type int cannot be opened; allowed: a path, a URL, bytes"),
         ("nosuchscheme://a/b.mp4", BackendError, r"no package for nosuchscheme://"),
         ("memory://none/such.mp4", SourceNotFoundError, r"memory://none/such\.mp4: no such object"),
         (

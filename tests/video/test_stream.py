@@ -180,6 +180,8 @@ def test_a_header_that_comes_last_is_said_so():
         ({"sequence_length": 0}, "sequence_length=0"),
         ({"start_s": -1}, "start_s=-1"),
         ({"read_timeout_s": 0}, "read_timeout_s=0"),
+        ({"fill_value": 256}, "fill_value=256 is not valid; allowed: a whole number from 0 to 255"),
+        ({"fill_value": 0.5}, "fill_value=0.5 is not valid; allowed: a whole number from 0 to 255"),
         ({"pad_mode": "none_such"}, "pad_mode='none_such'"),
     ],
 )
@@ -189,7 +191,7 @@ def test_parameters_are_checked_at_once(arguments, said):
 
 
 def test_what_cannot_be_read_is_a_parameter_error():
-    with pytest.raises(ParameterError, match="a int cannot be streamed"):
+    with pytest.raises(ParameterError, match="an object of type int cannot be streamed"):
         list(seqpipe.stream(3))
 
 

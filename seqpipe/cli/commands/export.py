@@ -46,13 +46,13 @@ _VOLUMES: Final = (
     own={"Volumes": _VOLUMES},
 )
 def export(**settings: Any) -> None:
-    """Write frames or sequences of videos, or slices of volumes, to files.
+    """Write frames of videos and slices of volumes to files.
 
     PATH is a file, a folder (searched with all folders in it), a URL, a pattern in quotes such as 'videos/**/*.mp4', or
     - for standard input; write -- before names that begin with a dash.
 
-    --fps, --every, --frames, --num, --keyframes and --sequence-length exclude one another; without any of them, every
-    frame is exported. Times are those of the timestamps, also at variable frame rates, and count from the first
+    --fps, --every, --frames, --at, --num, --keyframes and --sequence-length exclude one another; without any of them,
+    every frame is exported. Times are those of the timestamps, also at variable frame rates, and count from the first
     frame, as in players.
 
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as images, selected by

@@ -14,7 +14,7 @@ from ...video.device import DECODE, STREAM
 from ..plan.pattern import FIELDS
 from ..terminal import options
 from ..terminal.grouped_help import GroupedCommand
-from ..terminal.time import MARK
+from ..terminal.time import MARK, TIMES
 
 __all__ = ["OptionAdder", "exporting"]
 
@@ -36,6 +36,11 @@ _FRAMES: Final = (
         "--frames",
         type=options.FRAMES,
         help="Frames by number, from 0; negative numbers count from the end. Of a range: --start 10f --end 20f.",
+    ),
+    click.option(
+        "--at",
+        type=TIMES,
+        help="The frames on screen at these times from the first frame on, such as 0.5,12,1:02.25; each frame once.",
     ),
     options.option(COUNT),
     click.option("--keyframes", is_flag=True, help="Key frames only; no other frame is decoded."),
@@ -126,6 +131,7 @@ def exporting(
         own: its other options by heading; in the help they stand after the selection of frames and their size.
     """
     headings: Mapping[str, Seq[OptionAdder]] = {
+        "Input": (options.files_from,),
         "Output": (_OUT, *output),
         "Frames": _FRAMES,
         "Size": _SIZE,
@@ -139,6 +145,6 @@ def exporting(
             for add in reversed(adders):
                 command = add(command)
         sizes = {heading: len(adders) for heading, adders in headings.items()}
-        return click.command(cls=GroupedCommand, examples=examples, headings=sizes)(options.inputs(command))
+        return click.command(cls=GroupedCommand, examples=examples, headings=sizes)(options.paths(command))
 
     return decorated

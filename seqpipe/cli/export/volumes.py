@@ -42,7 +42,18 @@ _DONE, _FAILED = 0, 1
 _ARRAYS = ("npy", "npz", "nii.gz")
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 _VIDEOS_ONLY = (
-    *("fps", "keyframes", "sequence_length", "stride", "step", "min_motion", "start", "end", "duration"),
+    *(
+        "fps",
+        "at",
+        "keyframes",
+        "sequence_length",
+        "stride",
+        "step",
+        "min_motion",
+        "start",
+        "end",
+        "duration",
+    ),
     *("size", "short_side", "max_side", "crop", "contact_sheet"),
 )
 
@@ -171,6 +182,7 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
     names = tuple(
         pattern.name(
             {
+                "name": item.name,
                 "stem": item.stem,
                 "parent": item.parent,
                 "index": index,

@@ -38,13 +38,20 @@ class InputFile:
 
     Attributes:
         path: the path or URL to open it by.
-        stem: its name without the ending.
+        name: its name with the ending.
         parent: its folder relative to the input folder that was searched, else the name of its folder.
     """
 
     path: str
-    stem: str
+    name: str
     parent: str
+
+    @property
+    def stem(self) -> str:
+        """Its name without the ending, or without both endings of ``.nii.gz``."""
+        return Path(
+            self.name.removesuffix(".gz") if self.name.lower().endswith(".nii.gz") else self.name
+        ).stem
 
 
 def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[InputFile | SeqpipeError]:
@@ -59,14 +66,14 @@ def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[Inp
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _expand(path, streamed=streamed):
-            if isinstance(found, SeqpipeError):
-                yield found
+        for item in _expand(path, streamed=streamed):
+            if isinstance(item, SeqpipeError):
+                yield item
                 continue
-            identity = found.path if found.path == "-" or "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
+            identity = item.path if item.path == "-" or "://" in item.path else os.path.abspath(item.path)  # noqa: PTH100  text, no lookup
             if identity not in seen:
                 seen.add(identity)
-                yield found
+                yield item
 
 
 def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
@@ -74,21 +81,21 @@ def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
         yield from _standard_input(streamed=streamed)
     elif "://" in path:
         name = PurePosixPath(unquote(urlsplit(path).path))
-        yield InputFile(path, _stem(name.name) or "video", name.parent.name or "_")
+        yield InputFile(path, name.name or "video", name.parent.name or "_")
     elif os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises for what may not be looked at, before Python 3.14
         yield from _search(Path(path))
     elif glob.has_magic(path) and not os.path.lexists(path):
         yield from _matches(path)
     else:
-        yield InputFile(path, _stem(Path(path).name), Path(path).absolute().parent.name or "_")
+        yield InputFile(path, Path(path).name, Path(path).absolute().parent.name or "_")
 
 
 def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
-    from .standard_input import STEM, file_behind, standard_input
+    from .standard_input import NAME, file_behind, standard_input
 
     try:
         path = file_behind() or ("-" if streamed else standard_input().copied())
-        yield InputFile(path, STEM, "_")
+        yield InputFile(path, NAME, "_")
     except OSError as error:
         reason = error.strerror or str(error)
         yield SourceError(f"it cannot be copied to a temporary file ({reason})", source="standard input")
@@ -113,27 +120,27 @@ def _matches(pattern: str) -> Iterator[InputFile | SeqpipeError]:
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, skipped = False, SkippedFiles()
+    any_file, skipped = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append, followlinks=True):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and not leads_back(f"{root}/{n}"))
         here = Path(root)
         if _is_series(here, names):
-            found = True
+            any_file = True
             folders.clear()
             above = here.parent.relative_to(folder).as_posix() if here != folder else "."
-            yield InputFile(root, _stem(here.absolute().name), above)
+            yield InputFile(root, here.absolute().name, above)
             continue
         for name in sorted(name for name in names if not name.startswith(".")):
             if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
-                found, path = True, Path(root, name)
-                yield InputFile(str(path), _stem(name), path.parent.relative_to(folder).as_posix())
+                any_file, path = True, Path(root, name)
+                yield InputFile(str(path), name, path.parent.relative_to(folder).as_posix())
             else:
                 skipped.note(name)
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
-    if found and skipped:
+    if any_file and skipped:
         say(f"{printable(str(folder))}: {skipped} skipped: their names do not have an ending of a video.")
-    if not found and not failures:
+    if not any_file and not failures:
         yield UnreadableSourceError(
             f"there is no video in this folder{f', only {skipped}' if skipped else ''}",
             source=str(folder),
@@ -156,13 +163,8 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
         return False
 
 
-def _stem(name: str) -> str:
-    """A file's name without its ending, or both endings of ``.nii.gz``."""
-    return Path(name.removesuffix(".gz") if name.lower().endswith(".nii.gz") else name).stem
-
-
 def temporary_path(path: Path, ending: str) -> Path:
-    """The hidden file of some ending beside a path. Its name is a digest, so it is never too long."""
+    """The hidden file of some ending next to a path. Its name is a digest, so it is never too long."""
     digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
     return path.with_name(f".{digest}.{ending}")
 
@@ -195,7 +197,7 @@ def _file_above(path: Path) -> Path | None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file beside a path, and rename it once it is complete.
+    """Write a temporary file next to a path, and rename it once it is complete.
 
     Args:
         path: the file; its folder is created if it is missing, and an existing file is replaced.
@@ -210,6 +212,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, beside=partial), open_new(partial) as file:
+        with replacing(path, temporary=partial), open_new(partial) as file:
             write(file)
             return file.tell()

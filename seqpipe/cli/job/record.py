@@ -53,10 +53,11 @@ class OptionDigests:
         others: list[Any] = [encoder.settings] if encoder.settings else []
         # added only where they are in use, so that the digests of other exports stay as they were before these existed
         others += [] if request.options.stream is None else [request.options.stream]
-        motion = [] if request.selection.min_motion is None else [request.selection.min_motion]
+        selection = request.selection
+        more = [value for value in (selection.min_motion, selection.at) if value is not None]
         return cls.by(
             (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
-            (request.selection, request.pattern.text, *motion),
+            (selection, request.pattern.text, *more),
         )
 
     @classmethod
@@ -98,8 +99,8 @@ def source_key(source: str) -> str:
 def read_entries(folder: Path) -> dict[str, RecordEntry]:
     """The entries by source; none if the record is missing or unreadable."""
     try:
-        found = json.loads(internal_path(folder, RECORD).read_bytes())
-        return {source: RecordEntry(**values) for source, values in found.items()}
+        entries = json.loads(internal_path(folder, RECORD).read_bytes())
+        return {source: RecordEntry(**values) for source, values in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 

@@ -13,6 +13,7 @@ from ...errors import OutputError, ParameterError
 __all__ = ["FIELDS", "Pattern", "default_pattern"]
 
 FIELDS: Final[Mapping[str, str]] = {
+    "name": "the source's name",
     "stem": "the source's name without its ending",
     "parent": "the source's folder: below the input folder it was found in, else its own name",
     "index": "number of the file among those of its source",
@@ -28,7 +29,7 @@ _WIDEST: Final = 3  # digits of a field's width, limited to bound time and memor
 _TO_NORMALIZE: Final = frozenset({"", ".", ".."})
 _SEQUENCE_FIELDS = {"sequence", "position"}
 _SAMPLE: Final[Mapping[str, str | int]] = {
-    name: "x" if name in ("stem", "parent", "ext") else 0 for name in FIELDS
+    name: "x" if name in ("name", "stem", "parent", "ext") else 0 for name in FIELDS
 }
 
 
@@ -85,7 +86,7 @@ class Pattern:
             raise OutputError(
                 f"the pattern {self.text!r} gives the name {text!r}, which is not below the output folder",
                 source=source,
-                advice="Rename the source, or give a --pattern without {stem} and {parent}",
+                advice="Rename the source, or give a --pattern without {name}, {stem} and {parent}",
             )
         return str(PurePosixPath(text))
 

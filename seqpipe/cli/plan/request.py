@@ -28,6 +28,7 @@ class Options:
     fps: float | None
     every: int | None
     frames: tuple[int, ...] | None
+    at: tuple[float, ...] | None
     num: int | None
     keyframes: bool
     sequence_length: int | None
@@ -166,6 +167,7 @@ def _selection(options: Options) -> FrameSelection:
         fps=options.fps,
         every=options.every,
         frames=options.frames,
+        at=options.at,
         num=options.num,
         keyframes=options.keyframes,
         sequence_length=options.sequence_length,

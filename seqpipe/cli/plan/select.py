@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from ...sampling.windows import Windows
     from ...video.packet_index import PacketIndex
 
-__all__ = ["FrameSelection", "MotionArray", "TimeRange", "no_key_frame", "no_sequence", "nothing_in_range"]
+__all__ = [
+    "FrameSelection",
+    "MotionArray",
+    "TimeRange",
+    "no_key_frame",
+    "no_sequence",
+    "not_on_screen",
+    "nothing_in_range",
+]
 
 MotionArray: TypeAlias = npt.NDArray[np.float32]
 
@@ -97,6 +106,8 @@ class FrameSelection:
             video's.
         every: each N-th frame.
         frames: frame numbers, in ascending order and without repetition; negative numbers count from the end.
+        at: times in seconds from the first frame on; the frames on screen then, in ascending order and without
+            repetition.
         num: number of frames, at the centers of equal parts of the range.
         keyframes: key frames only.
         sequence_length: number of frames in a sequence.
@@ -112,6 +123,7 @@ class FrameSelection:
     fps: float | None = None
     every: int | None = None
     frames: tuple[int, ...] | None = None
+    at: tuple[float, ...] | None = field(default=None, repr=False)
     num: int | None = None
     keyframes: bool = False
     sequence_length: int | None = None
@@ -121,7 +133,7 @@ class FrameSelection:
     within: TimeRange = TimeRange()
 
     def __post_init__(self) -> None:
-        rules = ("fps", "every", "frames", "num", "keyframes", "sequence_length")
+        rules = ("fps", "every", "frames", "at", "num", "keyframes", "sequence_length")
         in_use = [f"--{name.replace('_', '-')}" for name in rules if getattr(self, name) not in (None, False)]
         if len(in_use) > 1:
             raise ParameterError(
@@ -131,9 +143,10 @@ class FrameSelection:
             raise ParameterError(
                 "--stride, --step and --min-motion belong to --sequence-length", advice="Give the length too"
             )
-        if self.frames is not None and self.within != TimeRange():
+        if {self.frames, self.at} != {None} and self.within != TimeRange():
+            name = "--at" if self.frames is None else "--frames"
             raise ParameterError(
-                "--frames and a range exclude one another", advice="Remove --start and --end"
+                f"{name} and a range exclude one another", advice="Remove --start, --end and --duration"
             )
 
     @property
@@ -153,6 +166,8 @@ class FrameSelection:
         """
         if self.frames is not None:  # no rule of sampling is imported for them
             return distinct(index.check(self.frames))[:, None]
+        if self.at is not None:
+            return distinct(_on_screen(index, self.at))[:, None]
         span = self.within.of(index)
         if self.sequence_length is not None:
             return self._sequences(index, span, self.sequence_length, motion)
@@ -216,6 +231,16 @@ def nothing_in_range(
     )
 
 
+def not_on_screen(seconds: float, source: str, length_s: float, cut: str = "") -> FrameRangeError:
+    """The error for a time at which no frame is shown; arguments as of :func:`nothing_in_range`."""
+    return FrameRangeError(
+        f"no frame is shown at {seconds:g} s",
+        source=source,
+        allowed=f"0 to before {length_s:.3f} s from the first frame on",
+        advice=cut[:1].upper() + cut[1:],
+    )
+
+
 def no_key_frame(within: TimeRange, source: str) -> FrameRangeError:
     """The error for a range of a video without a key frame."""
     return FrameRangeError(
@@ -231,6 +256,24 @@ def no_sequence(windows: Windows, source: str, count: int) -> FrameRangeError:
         allowed=f"sequences that span at most {count} frames",
         advice="Use a smaller --sequence-length or --stride",
     )
+
+
+def _on_screen(index: PacketIndex, seconds: Seq[float]) -> IntArray:
+    """The frames on screen at times from the first frame on.
+
+    Raises:
+        FrameRangeError: no frame is shown at a time.
+    """
+    if not len(index):
+        raise index.range_error("any frame", "")
+    times, start_s = index.timestamps, float(index.timestamps[0])
+    end_s = max(
+        index.end_s, float(times[-1]) + 2 * EQUAL_S
+    )  # of a last frame without a duration, its timestamp
+    for time_s in seconds:
+        if start_s + time_s >= end_s:
+            raise not_on_screen(time_s, index.info.source, end_s - start_s, index.cut)
+    return np.searchsorted(times, start_s + np.array(seconds) + EQUAL_S, side="right") - 1
 
 
 def _position(index: PacketIndex, mark: Mark) -> tuple[int, float]:

@@ -84,6 +84,7 @@ class SourcePlan:
             OutputError: the source's name leads out of the output folder.
         """
         values = {
+            "name": self.input.name,
             "stem": self.input.stem,
             "parent": self.input.parent,
             "ext": self.ending,
@@ -120,7 +121,7 @@ class SourcePlan:
         )
 
 
-def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
+def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
     """Plan the export of one source.
 
     Raises:
@@ -130,12 +131,12 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
     """
     height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
-    request.encoder.check_size(width, height, found.path)
-    selected = request.selection.of(index, partial(_motion_of, found.path, request.options))
-    frames, sequence, position = _files_of(selected, request, found.path)
+    request.encoder.check_size(width, height, file.path)
+    selected = request.selection.of(index, partial(_motion_of, file.path, request.options))
+    frames, sequence, position = _files_of(selected, request, file.path)
     firsts = frames[:, 0]
     return SourcePlan(
-        input=found,
+        input=file,
         pattern=request.pattern,
         ending=request.encoder.name,
         frames=frames,
@@ -266,7 +267,9 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
         if printf := _PRINTF.search(first.pattern.text):
             advice = f"tell the frames apart, such as {{index:{printf[1]}}} for {printf[0]}"
         advice += "" if second.sequence is None else ", and sequences with {sequence}"
-    elif (first.input.stem, first.input.parent) == (second.input.stem, second.input.parent):
+    elif first.input.name != second.input.name:
+        advice = "tell the sources apart with {name}"
+    elif first.input.parent == second.input.parent:
         if "://" in first.source + second.source or _folder(first) == _folder(second):
             return "No --pattern tells these two apart: rename one, or export it to another --out"
         begin = "Pass one folder that contains both, and use"

@@ -16,7 +16,7 @@ from ...array import FloatArray
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.clip import Span
 from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
-from .select import FrameSelection, no_key_frame, nothing_in_range
+from .select import FrameSelection, no_key_frame, not_on_screen, nothing_in_range
 
 __all__ = ["LOOK_AHEAD", "SAVE_STREAM", "StreamSelector", "TimedFrame", "Upcoming", "check_streamable"]
 
@@ -114,16 +114,18 @@ class StreamSelector:
         rule = self._selection
         if rule.fps is not None:
             yield from self._at_rate(frames, rule.fps, clock)
+        elif rule.at is not None:
+            yield from self._on_screen(frames, sorted(rule.at))
         elif rule.frames is not None or rule.num is not None:
             yield from self._numbered(frames)
         else:
-            every, found = rule.every or 1, False
+            every, any_frame = rule.every or 1, False
             for frame in self._inside(frames):
                 assert self.first is not None
                 if frame.key if rule.keyframes else not (frame.number - self.first) % every:
-                    found = True
+                    any_frame = True
                     yield frame
-            if self.first is not None and not found:
+            if self.first is not None and not any_frame:
                 raise no_key_frame(self._within, self._source)
 
     def _inside(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
@@ -204,6 +206,28 @@ class StreamSelector:
             allowed=f"0 to {self.frame_count - 1}",
             advice="" if self._selection.num is None else "The range must lie inside of the stream for --num",
         )
+
+    def _on_screen(self, frames: Iterator[FrameT], times_s: list[float]) -> Iterator[FrameT]:
+        """The frames on screen at ascending times from the first frame on.
+
+        Raises:
+            FrameRangeError: the stream ends before a time.
+        """
+        left, before = deque(times_s), None
+        for frame in self._inside(frames):
+            if before is not None and left[0] < frame.seconds - self._begin_s - EQUAL_S:
+                yield before
+                while left and left[0] < frame.seconds - self._begin_s - EQUAL_S:
+                    left.popleft()
+            if not left:
+                return
+            before = frame
+        assert before is not None
+        length_s = max(self._ends_s(), before.seconds + 2 * EQUAL_S) - self._begin_s
+        if left[0] < length_s:
+            yield before
+        if left[-1] >= length_s:
+            raise not_on_screen(left[-1], self._source, length_s)
 
     def _at_rate(self, frames: Iterator[FrameT], fps: float, clock: Upcoming) -> Iterator[FrameT]:
         """The frames on screen at a constant rate, as :func:`seqpipe.sampling.rate.at_rate` gives them."""

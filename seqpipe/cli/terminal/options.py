@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import math
+import os
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -27,19 +29,19 @@ __all__ = [
     "WINDOW",
     "ParamType",
     "cache_dir",
+    "files_from",
     "inputs",
     "jobs",
     "json_lines",
     "option",
+    "paths",
     "register",
     "sentence",
 ]
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_JOBS = Param(
-    name="jobs", doc="Threads to work with; one per core if not given", lo=1, hi=4096, optional=True
-)
+_JOBS = Param(name="jobs", doc="Number of threads; by default one per core", lo=1, hi=4096, optional=True)
 
 
 class _Checked(ParamType):
@@ -123,9 +125,50 @@ def sentence(param: Param) -> str:
     return f"{param.doc[:1].upper()}{param.doc[1:].rstrip('.')}."
 
 
+_LISTED = "seqpipe.paths"
+
+
 def inputs(command: CommandT) -> CommandT:
-    """Add the argument ``paths``: files, folders and URLs."""
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
+    """Add the argument ``paths``, files, folders and URLs, and ``--files-from``, which adds to them."""
+    return paths(files_from(command))
+
+
+def paths(command: CommandT) -> CommandT:
+    """Add the argument ``paths``, with those of ``--files-from``."""
+    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_with_listed)(command)
+
+
+def files_from(command: CommandT) -> CommandT:
+    """Add ``--files-from``: a file of paths for the argument ``paths``."""
+    text = "Also take the paths in FILE, one on each line, or with a NUL after each; - is standard input."
+    kind = click.Path(exists=True, dir_okay=False, allow_dash=True)
+    return click.option(
+        "--files-from",
+        type=kind,
+        metavar="FILE",
+        help=text,
+        is_eager=True,
+        expose_value=False,
+        callback=_list,
+    )(command)
+
+
+def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    if name is None:
+        return
+    with click.open_file(name, "rb") as file:
+        data = file.read().removeprefix(codecs.BOM_UTF8)
+    lines = data.split(b"\0") if b"\0" in data else data.splitlines()
+    ctx.meta[_LISTED] = tuple(os.fsdecode(line) for line in lines if line.strip())
+    if not ctx.meta[_LISTED]:
+        raise click.BadParameter(f"{name} holds no path.", ctx, param)
+
+
+def _with_listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    found = (*value, *ctx.meta.get(_LISTED, ()))
+    if not found:
+        raise click.MissingParameter(ctx=ctx, param=param)
+    return found
 
 
 def jobs(command: CommandT) -> CommandT:
@@ -148,7 +191,9 @@ def cache_dir(command: CommandT) -> CommandT:
 
 def register(command: CommandT) -> CommandT:
     """Add ``--register``: the path of an existing register of indexes, or None."""
-    text = "Register of indexes, made by seqpipe index --register, for videos without an index in the cache."
+    text = (
+        "Register of indexes, written by seqpipe index --register, for videos without an index in the cache."
+    )
     kind = click.Path(exists=True, dir_okay=False)
     return click.option("--register", type=kind, help=text)(command)
 

@@ -10,7 +10,7 @@ import click
 
 from .options import ParamType
 
-__all__ = ["MARK", "Mark"]
+__all__ = ["MARK", "TIMES", "Mark"]
 
 _FORMS = "seconds (12.5), [hh:]mm:ss[.ms] (1:02:03.25) or a number of frames (123f)"
 _FRAMES = re.compile(r"(\d+)f", re.ASCII)
@@ -52,6 +52,25 @@ class _MarkType(ParamType):
 
 
 MARK = _MarkType()
+
+
+class _TimesType(ParamType):
+    """Click type of times in seconds, separated by commas."""
+
+    name = "times"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        if isinstance(value, tuple):
+            return value
+        marks = [MARK.convert(part, param, ctx) for part in value.split(",")]
+        if frames := [str(mark) for mark in marks if mark.in_frames]:
+            self.fail(f"{frames[0]!r} is a frame, not a time; --frames takes frame numbers.", param, ctx)
+        return tuple(mark.value for mark in marks)
+
+
+TIMES = _TimesType()
 
 
 def _parse(text: str) -> Mark | None:

@@ -15,6 +15,7 @@ from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ...random import generator_at
 from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
@@ -339,10 +340,12 @@ class Intensity(Volumetric, register=False):
         """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
-            rng = generator(p.key, channel, 1)
-            values |= {q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions}
-            if rng.random() >= self.p_channel:
-                return None
+            with generator_at([int(word) for word in p.key], (0, 0, channel, 1)) as rng:
+                values |= {
+                    q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions
+                }
+                if rng.random() >= self.p_channel:
+                    return None
         return Drawn(**values)
 
 

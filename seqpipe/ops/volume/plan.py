@@ -125,7 +125,7 @@ class Change:
         return {
             "spacing": self.spacing,
             "mask": mask,
-            "dtype": values.dtype.name,
+            "dtype": name_of(values.dtype),
             "extent": values.shape[:3],
         }
 

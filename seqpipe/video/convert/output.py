@@ -34,6 +34,7 @@ __all__ = [
     "DType",
     "FrameLayout",
     "OutputSpec",
+    "check_fill",
     "check_output",
     "transposed",
 ]
@@ -59,6 +60,17 @@ INTEGER_DTYPE: Final = replace(
     doc="type of a value; uint16 spans 0 to 65535 whatever the stream's depth, YCbCr excepted",
     choices=("uint8", "uint16"),
 )
+_FILL_VALUE: Final = Param(
+    name="fill_value",
+    doc="Value of padded pixels; for float dtypes on the scale of the result, after mean and std",
+    kind=float,
+)
+_FILL_BOUNDS: Final = {
+    "uint8": (0, 255),
+    "uint16": (0, 65535),
+    "float16": (-65504, 65504),
+    "float32": (None, None),
+}
 LAYOUT: Final = choice("layout", "order of the axes of a sequence", ("FHWC", "FCHW"))
 MEAN: Final = Param(
     name="mean",
@@ -287,6 +299,18 @@ def check_output(output: OutputSpec | None) -> OutputSpec:
                 advice="Divide it by 255 (operators such as crop_mirror_normalize take the unit of their input)",
             )
     return output
+
+
+def check_fill(value: float, output: OutputSpec) -> float:
+    """Return the pixel value of padded frames, checked against the output's dtype.
+
+    Raises:
+        ParameterError: the dtype cannot hold it.
+    """
+    lo, hi = _FILL_BOUNDS[output.dtype]
+    param = replace(_FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
+    number: float = param.check(value)
+    return number
 
 
 def _box(param: Param, value: Any) -> tuple[Any, ...]:

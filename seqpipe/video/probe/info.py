@@ -56,7 +56,7 @@ class StreamInfo:
         width: width of the surface in pixels, before rotation.
         height: height of the surface in pixels, before rotation.
         sample_aspect_ratio: width over height of one pixel; 1 where unspecified.
-        rotation_degrees: counter-clockwise rotation of the display matrix: 0, 90, 180 or 270.
+        rotation_degrees: counter-clockwise rotation of the display matrix, to the nearest of 0, 90, 180 and 270.
         flipped: whether the display matrix mirrors the frame left to right, before the rotation.
         matrix: matrix coefficients of H.273 as tagged, 2 where unspecified.
         full_range: whether the tags say full range; None where unspecified.

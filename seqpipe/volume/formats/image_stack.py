@@ -1,4 +1,7 @@
-"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV."""
+"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV.
+
+OpenCV multiplies the colors of a TIFF image by its alpha channel.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,17 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray
+from ...core.natural_order import natural_order
 from ...errors import UnreadableSourceError
 from ..info import VolumeInfo
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .npy import plain_affine
 from .start import Start
 
-__all__ = ["ImageStack", "TiffStack", "natural_order", "open_images", "open_tiff"]
+__all__ = ["ImageStack", "TiffStack", "open_images", "open_tiff"]
 
-_DIGITS = re.compile(r"(\d+)")
 _SPACING = re.compile(rb"spacing=([0-9.eE+-]+)")
 _NOTE: Final = "images have no affine: {spacing}, right, anterior, superior is assumed"
-
-
-def natural_order(names: Iterable[str]) -> list[str]:
-    """Sort names by the numbers in them: ``slice_9`` before ``slice_10``."""
-    return sorted(names, key=lambda name: [int(p) if p.isdigit() else p.lower() for p in _DIGITS.split(name)])
 
 
 def open_images(names: Iterable[str], folder: str) -> ImageStack:
@@ -174,9 +172,9 @@ def _info(
 
 def _spacing(head: bytes) -> float:
     """Return the spacing of pages in mm that a description states; 1 if it states none that is valid."""
-    found = _SPACING.search(head)
+    match = _SPACING.search(head)
     try:
-        spacing = float(found[1]) if found else 1.0
+        spacing = float(match[1]) if match else 1.0
     except ValueError:  # such as "1e" or "."
         return 1.0
     return spacing if 0 < spacing < math.inf else 1.0
