@@ -108,7 +108,7 @@ class Traits:
     cpu_tolerance: tuple[float, float] | None = None
     examples: tuple[Arguments, ...] = ()
     errors: tuple[tuple[Arguments, str], ...] = ()
-    converted: tuple[Literal["scaling", "moving", "levels"], ...] = ()
+    converted: tuple[Literal["scaling", "moving", "values"], ...] = ()
 
 
 def collected(cls: Any, *, new_reference: bool) -> Any:
