@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _peer(workers: int, seconds: float) -> None:
-    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net, row by row as results arrive."""
+    """Print the time of batchgeneratorsv2 for nnU-Net's recipe, row by row as results arrive."""
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(1)
     )  # as by ``timeout``: workers and semaphores are released
@@ -98,7 +98,7 @@ def _peer(workers: int, seconds: float) -> None:
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
-    """Of each job the time of the GPU, that of the host until all is queued, and that of one of ten calls."""
+    """Print for each job the time of the GPU, of the host until all is queued, and of one of ten calls."""
     import cupy
 
     print("| job | GPU, ms | host, ms | a call of ten in a row, ms |\n|-|-|-|-|")
@@ -140,7 +140,7 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
 
 
 def _each_operator() -> dict[str, Any]:
-    """Operators on intensities as the recipe has them, and the others by their first example."""
+    """Return operators on intensities with the recipe's parameters, and others with those of their first example."""
     recipe = {
         f"{op.name} of the recipe": type(op)(**{**op.settings(), "p": 1.0})
         for op in recipes.nnunet((96, 96, 96))
@@ -176,7 +176,7 @@ def _there(array: Any, device: str) -> Any:
 
 
 def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Callable[[], Any]]:
-    """Each of the gathers, and what torch does for the same."""
+    """Return geometric operators, and the same transforms by torch."""
     rng = np.random.default_rng(0)
     volumes = rng.random((samples, size, size, size)).astype(np.float32)
     labels = (rng.random((1, *(-(-size // 8),) * 3)) * 5).astype(np.uint8)
@@ -219,7 +219,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
 
 
 def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
-    """The same jobs by MONAI and TorchIO, volume by volume, as their data loaders do them."""
+    """Return the same jobs by MONAI and TorchIO, volume by volume, as in their data loaders."""
     jobs: dict[str, Callable[[], Any]] = {}
     try:
         import torch
