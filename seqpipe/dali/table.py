@@ -16,6 +16,7 @@ from .operators import (
     functions,
     images,
     inputs,
+    opencv,
     random_numbers,
     resizing,
     rotation,
@@ -26,7 +27,7 @@ from .operators import (
     webdataset,
     windows,
 )
-from .operators.displacement import displaced, sphere, water
+from .operators.displacement import displaced, jitter, remap, sphere, water
 from .operators.transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
@@ -64,6 +65,8 @@ _WINDOWS: Final = (
     "the frames of the sequence, where DALI takes those of the video"
 )
 
+_BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
+
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
@@ -74,7 +77,7 @@ _LIST: Final = (
     ),
     Row("cast_like", build=arrays.cast_like),
     Row("cat", build=arrays.joined(stacks=False)),
-    Row("clahe", why="fn.equalize equalizes the histogram of whole images; " + _FUNCTION),
+    Row("clahe", build=opencv.clahe, note=_BY_OPENCV),
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=images.coord_flip),
     Row("coord_transform", build=arrays.coord_transform),
@@ -104,8 +107,8 @@ _LIST: Final = (
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
     Row("experimental.debayer", why=_FUNCTION),
-    Row("experimental.dilate", why=_FUNCTION),
-    Row("experimental.erode", why=_FUNCTION),
+    Row("experimental.dilate", build=opencv.morphology("dilate"), note=_BY_OPENCV),
+    Row("experimental.erode", build=opencv.morphology("erode"), note=_BY_OPENCV),
     Row(
         "experimental.inputs.video",
         build=inputs.video_input,
@@ -113,7 +116,7 @@ _LIST: Final = (
         note="feed_input refuses several videos at once, of which DALI decodes the first and drops the others",
     ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
-    Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
+    Row("experimental.remap", build=remap, note="interp is INTERP_NN or INTERP_LINEAR; also on the CPU"),
     Row(
         "experimental.readers.video",
         build=sources.video_reader,
@@ -148,7 +151,7 @@ _LIST: Final = (
     Row("grid_mask", build=images.grid_mask),
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=decoders.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
-    Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("jitter", build=jitter, note="other random numbers than DALI's; also on the CPU, and of sequences"),
     Row("laplacian", build=volumes.laplacian),
     Row("lookup_table", build=arrays.lookup_table),
     Row("mel_filter_bank", why=_OTHER_DATA),
@@ -245,7 +248,6 @@ _LIST: Final = (
     Row("tensor_resize", why="fn.resize scales rows and columns"),
     Row("to_decibels", why=_OTHER_DATA),
     Row("torch_python_function", build=functions.torch_function),
-    Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
     Row("transforms.combine", build=combined),
     *(
         Row(f"transforms.{name}", build=transform(name))
@@ -294,6 +296,7 @@ ALIASES: Final = {
     "coin_flip": "random.coin_flip",
     "normal_distribution": "random.normal",
     "new_flow": "optical_flow",
+    "transform_translation": "transforms.translation",
     "experimental.decoders.image": "decoders.image",
     "experimental.decoders.image_crop": "decoders.image_crop",
     "experimental.decoders.image_random_crop": "decoders.image_random_crop",

@@ -113,7 +113,7 @@ class _Values:
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         for one in self.gatherings:
             one.memory.close()
 
@@ -429,7 +429,7 @@ class External(BatchSource):
         return {"external": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 
@@ -560,7 +560,7 @@ class Feed(FedSource):
         return {"feed": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 
