@@ -238,6 +238,7 @@ _LIST: Final = (
     Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
     Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),
     Row("segmentation.select_masks", build=segmentation.select_masks),
+    Row("sequence_rearrange", build=arrays.sequence_rearrange),
     Row("shapes", build=arrays.shapes),
     Row("slice", build=windows.slice_, accept=("image_type",)),
     Row("spectrogram", why=_OTHER_DATA),

@@ -534,6 +534,7 @@ def frames():
     return (
         fn.element_extract(seq(), element_map=[0, 3]),
         fn.sequence_rearrange(seq(), new_order=[3, 0, 1]),
+        fn.sequence_rearrange(seq(), new_order=fn.external_source(lambda: np.int32([[3, 0], [1, 1], [0, 2]]))),
         fn.shapes(seq()),
         fn.permute_batch(num(1, 2, 3), indices=[2, 0, 0]),
     )

@@ -11,7 +11,7 @@ import tarfile
 
 import numpy as np
 import nvidia.dali.tfrecord as tfrec
-from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali import Pipeline, fn, math, ops, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 from program_results import main
 
@@ -525,6 +525,196 @@ def sources_with_defaults(folder):  # noqa: ARG001
     pipe = numbers()
     pipe.build()
     return [pipe.run() for _ in range(3)]
+
+# ---------------------------------------------------------------------- operators as objects
+
+
+@program
+def readers_as_objects(folder):
+    paths = archives(folder)
+    video = sorted(glob.glob(folder + "/videos/*/*.mp4"))[0]
+
+    class Archives(Pipeline):
+        def __init__(self):
+            super().__init__(batch_size=2, num_threads=1, device_id=None, seed=3)
+            self.read = ops.readers.Webdataset(paths=paths, ext=["png", "cls"], missing_component_behavior="skip")
+            self.decode = ops.decoders.Image(device="cpu", output_type=types.GRAY)
+            self.resize = ops.Resize(device="cpu", resize_x=12, resize_y=9)
+            self.clip = ops.experimental.inputs.Video(name="clip", sequence_length=5)
+            self.rotate = ops.Rotate(angle=90.0, fill_value=0)
+
+        def define_graph(self):
+            image, label = self.read(name="R")
+            return self.resize(self.decode(image)), label, self.rotate(self.clip())
+
+    pipe = Archives()
+    pipe.build()
+    pipe.feed_input("clip", [file_bytes(video)])
+    return [pipe.run() for _ in range(3)], pipe.epoch_size("R")
+
+
+@program
+def names_of_sources(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def named():
+        data, _ = fn.readers.file(file_root=folder + "/images")
+        image = fn.flip(fn.decoders.image(data))
+        return data.source_info(), image.source_info(), image.property("layout"), image.shape()
+
+    return [[np.array(one).tobytes().decode()[-20:] for one in part] for part in named().run()[:3]]
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+@program
+def a_parameter_for_each_frame(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=4)
+        angles = fn.per_frame(fn.external_source(lambda: np.float32([[0, 90, 180, 270], [270, 0, 90, 180]])))
+        shifts = fn.external_source(lambda: np.float32([[[n, 2 * n] for n in range(4)]] * 2))
+        moved = fn.warp_affine(clip, matrix=fn.transforms.translation(offset=fn.per_frame(shifts)), fill_value=9)
+        sigma = fn.per_frame(types.Constant(np.float32([0.5, 1.0, 2.0, 4.0])))
+        return (
+            fn.rotate(clip, angle=angles, keep_size=True, fill_value=0),
+            moved,
+            fn.gaussian_blur(clip, sigma=sigma),
+            fn.flip(clip, horizontal=fn.external_source(lambda: np.int32([0, 1]))),
+        )
+
+    return clips().run()
+
+
+@program
+def frames_one_by_one(folder):
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/1/b.mp4"], sequence_length=6)
+        small = fn.resize(clip, resize_longer=30, interp_type=types.INTERP_TRIANGULAR)
+        differences = fn.cast(small[1:], dtype=types.FLOAT) - fn.cast(small[:-1], dtype=types.FLOAT)
+        order = fn.external_source(lambda: np.int32([[5, 0, 3], [1, 1, 1], [0, 1, 2]]))
+        some = fn.sequence_rearrange(small, new_order=order)
+        tiled = fn.cat(*[small[n] for n in range(3)], axis=1)
+        red = small[:, :, :, 0]
+        return differences, some, tiled, red, small[-1], small.shape(), fn.reductions.max(red, axes=[1, 2])
+
+    return clips().run()
+
+
+@program
+def regions_of_frames(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip, label = fn.experimental.readers.video(file_root=folder + "/videos", sequence_length=3)
+        start = fn.external_source(lambda: np.float32([[0.1, 0.2], [0.5, 0.0]]))
+        size = fn.external_source(lambda: np.float32([[0.5, 0.6], [0.25, 1.0]]))
+        region = fn.slice(clip, start, size)
+        height = clip.shape()[1]
+        lower = clip[:, height // 2 :]
+        square = fn.pad(region, axis_names="HW", shape=[48, 64], fill_value=3)
+        erased = fn.erase(clip, anchor=(4, 6), shape=(10, 12), axis_names="HW", fill_value=(1, 2, 3))
+        return region, lower, square, erased, fn.crop(clip, crop=(20, 20), crop_pos_x=0.9, crop_pos_y=0.1), label
+
+    return clips().run()
+
+
+@program
+def colors_of_frames(folder):
+    @pipeline_def(batch_size=1, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=2)
+        blocks = fn.resize(clip, size=[12, 16])
+        return (
+            fn.brightness(blocks, brightness=0.5, brightness_shift=0.1),
+            fn.contrast(blocks, contrast=0.75, contrast_center=100),
+            fn.hsv(blocks, hue=30.0, saturation=0.8, value=0.9),
+            fn.color_twist(blocks, brightness=0.8, contrast=0.9, saturation=0.5, hue=10.0),
+            fn.color_space_conversion(blocks, image_type=types.RGB, output_type=types.YCbCr),
+            fn.experimental.equalize(blocks),
+            fn.lookup_table(blocks, keys=[0, 6], values=[9, 8], default_value=1, dtype=types.UINT8),
+        )
+
+    return clips().run()
+
+
+@program
+def python_in_the_pipeline(folder):
+    @pipeline_def(batch_size=2, exec_pipelined=False, exec_async=False, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=4)
+        small = fn.resize(clip, size=(10, 8))
+        mean, count = fn.python_function(
+            small, function=lambda x: (x.astype(np.float64).mean(axis=(1, 2)).round(-1), np.int64([len(x)])), num_outputs=2
+        )
+        backwards = fn.python_function(small, function=lambda xs: [x[::-1].copy() for x in xs], batch_processing=True)
+        return mean, count, backwards
+
+    return clips().run()
+
+
+@program
+def runs_with_inputs(folder):  # noqa: ARG001
+    @pipeline_def(batch_size=2, prefetch_queue_depth=1, exec_pipelined=False, exec_async=False, **ON_CPU)
+    def doubled():
+        frames = fn.external_source(name="frames", layout="FHWC")
+        scale = fn.external_source(name="scale", ndim=0)
+        return fn.cast(frames, dtype=types.FLOAT) * scale, fn.reductions.sum(frames, axis_names="HWC")
+
+    pipe = doubled()
+    pipe.build()
+    found = []
+    for number in range(3):
+        frames = np.full((2, number + 1, 2, 3, 1), number, np.uint8)
+        outputs = pipe.run(frames=frames, scale=np.float32([1, 0.5]))
+        found.append([[np.array(one) for one in part] for part in outputs])
+    return found
+
+
+@program
+def normalized_over_batches(folder):  # noqa: ARG001
+    rng = np.random.default_rng(4)
+    scans = [rng.normal(3 * n, 2, (5, 6, 7 + n)).astype(np.float32) for n in range(3)]
+
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def normalized():
+        scan = fn.external_source(lambda: scans, layout="DHW")
+        low = fn.reductions.min(scan, axis_names="HW", keep_dims=True)
+        return (
+            fn.normalize(scan),
+            fn.normalize(scan, axis_names="HW", epsilon=0.25),
+            fn.normalize(scan, batch=True, scale=64.0, shift=128.0, dtype=types.UINT8),
+            scan - low,
+            fn.reductions.std_dev(scan, fn.reductions.mean(scan)),
+            math.clamp(scan, -1.0, 1.0),
+            math.sqrt(math.abs(scan)) + math.floor(scan) // 2,
+        )
+
+    return normalized().run()
+
+
+@program
+def branches_of_volumes(folder):  # noqa: ARG001
+    rng = np.random.default_rng(6)
+    scans = [rng.random((8, 10, 12, 1)).astype(np.float32) for _ in range(4)]
+
+    @pipeline_def(batch_size=4, enable_conditionals=True, **ON_CPU)
+    def train():
+        scan = fn.external_source(lambda: scans, layout="DHWC")
+        kind = fn.external_source(lambda: np.int32([0, 1, 2, 3]))
+        name = 0
+        if kind == 0:
+            scan = fn.rotate(scan, angle=35.0, axis=(0, 0, 1), keep_size=True, fill_value=0)
+        elif kind == 1:
+            scan = fn.flip(scan, depthwise=1)
+            name = 1
+        else:
+            if kind > 2:
+                scan = fn.resize(fn.crop(scan, crop=(4, 5, 6), crop_pos_z=0.2), size=(8, 10, 12))
+            scan = scan * 2.0
+        return scan, name, fn.cat(scan, scan, axis_name="C")
+
+    return train().run()
 
 
 if __name__ == "__main__":
