@@ -92,7 +92,8 @@ def test_transforms_by_frame():
     assert np.array_equal(moved.at(0)[2, :-2], image[0, 2:])
 
     def differ():
-        nodes = [fn.per_frame(fn.external_source(lambda n=n: [np.zeros((n, 2), np.float32)])) for n in (2, 3)]
+        offsets = [array(np.zeros((count, 2)), np.float32) for count in (2, 3)]
+        nodes = [fn.per_frame(one) for one in offsets]
         return fn.transforms.combine(*(fn.transforms.translation(offset=one) for one in nodes))
 
     with pytest.raises(ParameterError, match="parameters of 2 and of 3 frames"):
