@@ -135,7 +135,13 @@ _LIST: Final = (
         build=sources.external_source,
         positional=("source", "num_outputs"),
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
+    Row(
+        "fast_resize_crop_mirror",
+        to="resize_crop_mirror",
+        build=resizing.resize_crop_mirror,
+        accept=_RESIZE["accept"],
+        defaults={**_RESIZE["defaults"], "antialias": False},
+    ),
     Row(
         "filter",
         build=images.filtered,

@@ -100,6 +100,23 @@ def test_transforms_by_frame():
         run(differ)
 
 
+def test_the_fast_resize_is_not_antialiased():
+    image = np.random.default_rng(2).integers(0, 256, (60, 80, 3)).astype(np.uint8)
+
+    def program():
+        node = array(image, np.uint8, "HWC")
+        options = {"resize_shorter": 20, "crop": (16, 16)}
+        return (
+            fn.fast_resize_crop_mirror(node, **options),
+            fn.resize_crop_mirror(node, antialias=False, **options),
+            fn.resize_crop_mirror(node, **options),
+        )
+
+    fast, plain, smooth = (part.at(0) for part in run(program)[0])
+    assert np.array_equal(fast, plain)
+    assert not np.array_equal(fast, smooth)
+
+
 def test_one_filter_for_random_resized_crops():
     image = np.random.default_rng(2).integers(0, 256, (30, 40, 3)).astype(np.uint8)
 

@@ -251,6 +251,7 @@ def resize_by_sample():
         fn.resize(edges, resize_longer=num(20, 30, 40), interp_type=types.INTERP_LINEAR),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20), mirror=1),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 21), mirror=3, crop_pos_y=0.1),
+        fn.fast_resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20)),
     )
 
 

@@ -716,6 +716,139 @@ def branches_of_volumes(folder):  # noqa: ARG001
 
     return train().run()
 
+# ---------------------------------------------------------------------- files and batches
+
+
+@program
+def videos_as_files(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def decoded():
+        encoded, label = fn.readers.file(files=sorted(glob.glob(folder + "/videos/*/*.mp4")), labels=[7, 8], name="R")
+        clip = fn.decoders.video(encoded, device="cpu", start_frame=4, end_frame=40, stride=6)
+        return fn.cast(clip, dtype=types.FLOAT16), label, clip.shape()
+
+    pipe = decoded()
+    loader = DALIGenericIterator(pipe, ["clip", "label", "shape"], reader_name="R", last_batch_policy=LastBatchPolicy.DROP)
+    return [batch[0] for batch in loader], pipe.reader_meta()
+
+
+@program
+def paths_from_a_source(folder):
+    paths = sorted(glob.glob(folder + "/videos/*/*.mp4"))
+
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def decoded():
+        names = fn.external_source(lambda: [np.frombuffer(path.encode(), np.int8) for path in paths])
+        encoded = fn.io.file.read(names)
+        return fn.decoders.video(encoded, sequence_length=3, stride=13), encoded.shape()
+
+    return decoded().run()
+
+
+@program
+def sizes_of_sequences(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=2)
+        larger, sizes = fn.resize(clip, resize_shorter=60, max_size=70, save_attrs=True)
+        return (
+            larger,
+            sizes,
+            fn.resize(clip, size=[30, 30], mode="not_larger"),
+            fn.resize(clip, size=[30, 30], mode="not_smaller", subpixel_scale=False),
+            fn.resize(clip, resize_x=20, resize_y=20, roi_start=[0.25, 0.0], roi_end=[1.0, 0.5], roi_relative=True),
+            fn.resize_crop_mirror(clip, resize_shorter=60, crop=(24, 24), mirror=1),
+            fn.resize(clip, size=fn.external_source(lambda: np.float32([[10, 20], [30, 15]]))),
+        )
+
+    return clips().run()
+
+
+@program
+def axes_of_sequences(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/1/b.mp4"], sequence_length=4)
+        small = fn.resize(clip, size=(6, 8))
+        views = fn.expand_dims(small, axes=[0], new_axis_names="N")
+        flat = fn.reshape(small, rel_shape=[1, -1, 1], src_dims=[0, 1, 3], layout="FXC")
+        return (
+            views,
+            fn.squeeze(views, axis_names="N"),
+            flat,
+            fn.reinterpret(small, dtype=types.INT8),
+            fn.reductions.mean(fn.cast(small, dtype=types.FLOAT), axis_names="F", keep_dims=True),
+            fn.transpose(small, perm=[3, 0, 1, 2], output_layout="CFHW"),
+            fn.full_like(small, 3),
+            fn.cast_like(small, fn.ones(shape=[1], dtype=types.INT16)),
+            fn.stack(small, small, axis=1, axis_name="V"),
+        )
+
+    return clips().run()
+
+
+class Requests:
+    """Bytes of videos by the batch, from worker processes."""
+
+    def __init__(self, folder):
+        self.files = sorted(glob.glob(folder + "/videos/*/*.mp4"))
+
+    def __call__(self, info):
+        if info.iteration >= 2:
+            raise StopIteration
+        path = self.files[(info.idx_in_epoch + info.epoch_idx) % len(self.files)]
+        return file_bytes(path), np.int64([info.idx_in_epoch])
+
+
+@program
+def a_parallel_source(folder):
+    @pipeline_def(batch_size=2, py_num_workers=2, py_start_method="spawn", **ON_CPU)
+    def decoded():
+        encoded, number = fn.external_source(source=Requests(folder), num_outputs=2, batch=False, parallel=True)
+        return fn.decoders.video(encoded, sequence_length=2), number
+
+    pipe = decoded()
+    pipe.build()
+    found = []
+    for _ in range(2):
+        while True:
+            try:
+                found.append([[np.array(one) for one in part] for part in pipe.run()])
+            except StopIteration:
+                pipe.reset()
+                break
+    return found
+
+
+@program
+def epochs_of_an_archive(folder):
+    paths = archives(folder)
+    found = []
+    for policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL):
+
+        @pipeline_def(batch_size=4, **ON_CPU)
+        def labels():
+            return fn.readers.webdataset(paths=paths[:1], ext="box.npy", dtypes=types.FLOAT, name="R", pad_last_batch=True)
+
+        loader = DALIGenericIterator(labels(), ["box"], reader_name="R", last_batch_policy=policy, auto_reset=True)
+        found.append([[batch[0]["box"] for batch in loader] for _ in range(2)])
+    return found
+
+
+@program
+def numbers_of_shapes(folder):  # noqa: ARG001
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def shapes():
+        frames = fn.external_source(lambda: [np.ones((n + 2, 4, 6, 3), np.uint8) for n in range(3)], layout="FHWC")
+        count, height = frames.shape(dtype=types.INT32)[0], frames.shape(dtype=types.INT32)[1]
+        last = frames[count - 1]
+        padded = fn.pad(frames, axis_names="F", align=4)
+        dense = fn.pad(frames, axis_names="FH")
+        first = fn.slice(frames, start=0, end=count // 2, axes=[0])
+        return count, last, padded, dense, first, math.max(count, height), (count > 2) & (height == 4), -count + 1.5
+
+    return shapes().run()
+
 
 if __name__ == "__main__":
     main(programs)
