@@ -26,7 +26,7 @@ __all__ = ["Permutation", "generator_at", "key_of", "stream", "stream_index", "s
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
 # Below this size a Feistel network has too few bits to make all orders equally likely (8 rounds over 4 bits
-# fail a chi-square test of the 120 orders of 5), and a table costs nothing.
+# fail a chi-square test of the 120 orders of 5), and a table is small.
 _TABLE: Final = 1024
 _MAX_IDLE: Final = 64
 _EMPTY_BUFFER: Final = (0, 0, 0, 0)

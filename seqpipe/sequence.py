@@ -23,7 +23,7 @@ from .array import (
     to_torch,
 )
 from .core.param import Param, check_fields
-from .errors import ParameterError
+from .errors import FrameRangeError, ParameterError
 from .layout import check_layout, frame_axis
 
 __all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
@@ -115,6 +115,8 @@ class _CopiedField:
 @dataclass(frozen=True, eq=False, repr=False)
 class Sequence(_Exports):
     """One sample: frames of a video with timestamps, or slices of a volume with an affine.
+
+    ``clip[8]`` is a frame or slice, ``clip[8:16]`` are several; iteration gives one after the other.
 
     Attributes:
         data: the pixels, an array with the axes of ``layout``; NumPy or CuPy. A torch tensor becomes a view.
@@ -218,6 +220,51 @@ class Sequence(_Exports):
         """Number of frames or slices."""
         axis = frame_axis(self.layout)
         return 1 if axis is None else int(self.data.shape[axis])
+
+    def __getitem__(self, frames: int | slice) -> Sequence:
+        """Return one frame or slice by its position, without that axis, or several by a range; a view of the pixels.
+
+        Raises:
+            FrameRangeError: the sequence has no such frame.
+            ParameterError: the sequence is a single frame, or the index is neither a whole number nor a range.
+        """
+        axis = frame_axis(self.layout)
+        if axis is None:
+            raise ParameterError(
+                f"a single frame {self.layout} has no frames to select", advice="Index its data"
+            )
+        positions = range(len(self))
+        try:
+            kept = frames if isinstance(frames, slice) else slice(positions[frames], positions[frames] + 1)
+            steps = positions[kept]
+        except IndexError:
+            raise FrameRangeError(
+                f"frame {frames} is not in the sequence",
+                source=self.source or None,
+                allowed=f"0 to {len(self) - 1}",
+            ) from None
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"{frames!r} selects no frames", allowed="a whole number, or a range such as [8:16]"
+            ) from None
+        layout = self.layout if kept is frames else self.layout[:axis] + self.layout[axis + 1 :]
+        affine = self.affine
+        if affine is not None and self.layout[axis] == "D":
+            affine = np.column_stack(
+                [affine[:, 0] * steps.step, affine[:, 1:3], affine @ (steps.start, 0, 0, 1)]
+            )
+        return replace(
+            self,
+            data=self.data[(slice(None),) * axis + (frames,)],
+            layout=layout,
+            frames=None if self.frames is None else self.frames[kept],
+            timestamps=None if self.timestamps is None else self.timestamps[kept],
+            affine=affine,
+        )
+
+    def __iter__(self) -> Iterator[Sequence]:
+        """Iterate over the frames or slices."""
+        return (self[position] for position in range(len(self)))
 
     @property
     def shape(self) -> tuple[int, ...]:

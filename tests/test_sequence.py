@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe import Batch, Sequence
-from seqpipe.errors import ParameterError
+from seqpipe.errors import FrameRangeError, ParameterError
 
 
 def clip(length=3, height=4, width=6, first=10, **fields):
     numbers = np.arange(first, first + length)
     fields = {"frames": numbers, "timestamps": numbers / 25, "source": "a.mp4"} | fields
     pixels = np.arange(length * height * width * 3).astype(np.uint8).reshape(length, height, width, 3)
-    return Sequence(pixels, **fields)
+    return Sequence(**{"data": pixels, **fields})
 
 
 @pytest.mark.parametrize(
@@ -273,3 +273,41 @@ def test_a_batch_travels_with_its_pixels_once(again):
     assert len(pickle.dumps(large)) < 1.5 * large.data.nbytes
     apart = again(Batch.of([clip(), clip(height=9)]))
     assert [s.shape for s in apart] == [(3, 4, 6, 3), (3, 9, 6, 3)]
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW", "CFHW"])
+@pytest.mark.parametrize(
+    "index", [0, 4, -1, np.int64(2), slice(1, 4), slice(None, None, -2), slice(3, 3), slice(-2, None)]
+)
+def test_frames_are_selected_with_what_is_known_of_them(layout, index):
+    pixels = np.random.default_rng(0).integers(0, 255, (5, 4, 6, 3), np.uint8)
+    axes = ["FHWC".index(letter) for letter in layout]
+    given = clip(5, data=pixels.transpose(axes), layout=layout, label=3, index=7)
+    found, numbers = given[index], np.arange(10, 15)[index]
+    assert np.shares_memory(found.data, given.data) == bool(np.size(numbers))
+    single = np.ndim(numbers) == 0
+    assert found.layout == (layout.replace("F", "") if single else layout)
+    expected = pixels[index].transpose(["FHWC".replace("F" * single, "").index(x) for x in found.layout])
+    np.testing.assert_array_equal(found.data, expected)
+    assert found.frames.tolist() == np.atleast_1d(numbers).tolist()
+    np.testing.assert_allclose(found.timestamps, np.atleast_1d(numbers) / 25)
+    assert (found.label, found.index, found.source) == (3, 7, "a.mp4")
+    assert [int(one.frames[0]) for one in given] == [10, 11, 12, 13, 14]
+
+
+@pytest.mark.parametrize("index", [2, -1, slice(1, 4), slice(None, None, -2), slice(4, None, 2)])
+def test_slices_of_a_volume_stay_where_they_are(index):
+    affine = np.array([[0, 0.5, 2, -5], [0.1, 1, 0, 7], [3, 0, -1, 2], [0, 0, 0, 1]])
+    found = Sequence(np.zeros((5, 4, 6, 1)), "DHWC", affine=affine)[index]
+    for position, number in enumerate(np.atleast_1d(np.arange(5)[index])):
+        np.testing.assert_allclose(found.affine @ (position, 1, 2, 1), affine @ (number, 1, 2, 1))
+
+
+def test_frames_that_cannot_be_selected():
+    with pytest.raises(FrameRangeError, match=r"^a\.mp4: frame 3 is not in the sequence; allowed: 0 to 2"):
+        clip()[3]
+    for wrong in (1.0, "1", [0, 1], slice(None, None, 0), None):
+        with pytest.raises(ParameterError, match="selects no frames; allowed: a whole number, or a range"):
+            clip()[wrong]
+    with pytest.raises(ParameterError, match=r"a single frame HWC has no frames to select\. Index its data"):
+        clip()[0][0]

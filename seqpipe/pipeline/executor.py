@@ -352,6 +352,8 @@ class Executor:
                     source.cancel(ticket)
             else:
                 _wait(pending.fetched)
+                for source, ticket in zip(self.sources, pending.tickets, strict=True):
+                    source.take_back(ticket)
             if not cancelled:
                 _wait(pending.result)
 

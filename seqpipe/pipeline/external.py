@@ -113,7 +113,7 @@ class _Values:
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         for one in self.gatherings:
             one.memory.close()
 
@@ -429,7 +429,7 @@ class External(BatchSource):
         return {"external": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 
@@ -452,6 +452,10 @@ class FedSource(BatchSource):
         Raises:
             ParameterError: the values do not match the declaration.
         """
+
+    def take_back(self, ticket: Ticket) -> None:
+        """Return the batch to the queue: nobody feeds it again."""
+        self.cancel(ticket)
 
 
 class Feed(FedSource):
@@ -521,23 +525,26 @@ class Feed(FedSource):
                 source=self.name,
                 advice=f"Pass a batch before each run: pipe.feed({self.name!r}, batch); in seqpipe.dali, feed_input",
             )
-        if self._queue:
+        if fed := bool(self._queue):
             self._last = self._queue.popleft()
         assert self._last is not None
         count = len(self._last[0])
-        ticket = Ticket(self._epoch, self._position, self._position + count, self._last)
+        ticket = Ticket(self._epoch, self._position, self._position + count, (self._last, fed))
         self._position = ticket.end
         return ticket
 
     def finish(self, ticket: Ticket) -> Fetched:
         """See :meth:`BatchSource.finish`."""
-        count = len(ticket.work[0])
+        values, _ = ticket.work
+        count = len(values[0])
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
-        return Fetched(ticket.work, BatchSamples(ticket.epoch, indices, count))
+        return Fetched(values, BatchSamples(ticket.epoch, indices, count))
 
     def cancel(self, ticket: Ticket) -> None:
-        """Return the batch to the front of the queue."""
-        self._queue.appendleft(ticket.work)
+        """Return the batch to the front of the queue, unless it repeats the last one."""
+        values, fed = ticket.work
+        if fed:
+            self._queue.appendleft(values)
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
         """See :meth:`BatchSource.go_to`."""
@@ -553,7 +560,7 @@ class Feed(FedSource):
         return {"feed": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 

@@ -157,7 +157,7 @@ class _Conversion:
 
     def after(self, op: Op) -> _Conversion:
         """Return the conversion with another operator."""
-        affine = self.affine.after(op) if "levels" in op.traits.converted else self.affine
+        affine = self.affine.after(op) if "values" in op.traits.converted else self.affine
         layout = op.result_layout(self.layout)
         is_scaled = self.is_scaled or "scaling" in op.traits.converted
         return replace(self, affine=affine, layout=layout, is_scaled=is_scaled)
@@ -171,7 +171,7 @@ class _Conversion:
         result = op.result_layout(self.layout)
         if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
             return f"its result has the layout {result}, and conversions write frame by frame"
-        ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
+        ask = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
         return _general_refusal(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
 
     def needs_luma_alone(self, member: Any) -> bool:

@@ -62,7 +62,7 @@ def _rate(work: Callable[[], int], seconds: float) -> float:
 
 
 def _bare(preset: str, frames: Any, seconds: float) -> float:
-    """The engine alone: frames lie in its buffers, and nobody reads its results."""
+    """The engine alone: frames are in its buffers, and results are not read."""
     import cupy
 
     from seqpipe.flow.nvofa.abi import INPUT, OUTPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
 from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline.external import BatchInfo, SampleInfo, StarvedError
+from seqpipe.pipeline.external import BatchInfo, Feed, SampleInfo, StarvedError
+from seqpipe.pipeline.nodes import nodes_of
+from seqpipe.pipeline.pipeline import external_spec
 
 
 def made(source, batch_size=3, **options):
@@ -307,6 +310,27 @@ def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
         else:
             assert [*first, *(int(next(pipe)[0][0, 0]) for _ in range(2))] == [1, 2, 3, 4]
         pipe.close()
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_fed_batches_that_were_read_ahead_stay_in_the_queue(repeat):
+    """They were lost where another epoch began, a state was loaded, or the pipeline was closed."""
+    spec = external_spec("fed", None, None, None, None)
+    (node,) = nodes_of(Feed(spec, 2, name="fed", repeat_last=repeat))
+    with Pipeline(node, prefetch=3) as pipe:
+        for number in range(4):
+            pipe.feed("fed", np.full((2, 1), number))
+        found = []
+        for change in (
+            lambda: pipe.set_epoch(1),
+            lambda: pipe.load_state_dict(pipe.state_dict()),
+            pipe.close,
+            lambda: pipe.feed("fed", np.full((2, 1), 4)),
+        ):
+            found.append(int(next(iter(pipe))[0][0, 0]))
+            time.sleep(0.01)  # what is read ahead is finished
+            change()
+        assert [*found, int(next(pipe)[0][0, 0])] == [0, 1, 2, 3, 3 if repeat else 4]
 
 
 def _of_two(one, other):

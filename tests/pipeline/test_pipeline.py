@@ -71,6 +71,9 @@ def test_a_state_of_another_pipeline_is_refused():
     pipe, other = clips(), clips(seed=9, shuffle=True)
     with pytest.raises(StateError, match="does not belong to this pipeline: sources differs"):
         other.load_state_dict(pipe.state_dict())
+    for sources in (None, []):
+        with pytest.raises(StateError, match="the state has no position for each source"):
+            pipe.load_state_dict({**pipe.state_dict(), "sources": sources})
     pipe.close()
     other.close()
 

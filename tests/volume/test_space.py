@@ -139,7 +139,7 @@ def test_interpolation_is_scipys(diagonal, fill, interp):
 
 @pytest.mark.parametrize("interp", ["linear", "nearest", "vote"])
 @pytest.mark.parametrize("fill", [None, 0.0, 3.0])
-@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "i8", "f4", "f8"])
 def test_c_and_numpy_give_the_same(interp, fill, kind, monkeypatch):
     if module._functions() is None:
         pytest.skip("no C compiler here")
@@ -209,6 +209,8 @@ def test_a_coarser_grid_is_smoothed_first():
     assert smooth < plain / 2
     flat = Sequence(np.full((20, 20, 20, 1), 7, np.int16), "DHWC", affine=np.eye(4))
     assert (resample(flat, 3.0).data == 7).all()
+    large = flat.with_pixels(np.full((20, 20, 20, 1), 2**30 + 1, np.int32), "DHWC")
+    assert (resample(large, 3.0).data == 2**30 + 1).all(), "32-bit integers are not rounded to 32-bit floats"
 
 
 def test_other_libraries_get_the_same_places():

@@ -33,7 +33,7 @@ class Op(Declaration, register=False):
     """
 
     def value_map(self) -> ValueMap | None:
-        """Return the affine map of values of an operator whose trait ``converted`` has ``"levels"``."""
+        """Return the affine map of values of an operator whose trait ``converted`` has ``"values"``."""
         return None
 
     def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:

@@ -118,7 +118,7 @@ class Crop3d(Exact):
         return mapping.then(matrix, self.size)
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`: a crop that does not pad agrees with any other operator."""
+        """See :attr:`Exact.gather_settings`: a crop that does not pad agrees with any other operator."""
         return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
@@ -163,10 +163,10 @@ class Pad3d(Exact):
         return mapping.then(matrix, (d, h, w))
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`."""
+        """See :attr:`Exact.gather_settings`."""
         return _padded(self.pad_mode, super().settings_of_gather())
 
 
-def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:
+def _padded(pad_mode: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a gather, in which the fill value None repeats the edge voxels."""
-    return {**how, "fill_value": None} if pad_mode == "edge" else how
+    return {**settings, "fill_value": None} if pad_mode == "edge" else settings

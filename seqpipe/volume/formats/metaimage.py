@@ -77,10 +77,7 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
     )
     if compression is None and skip < 0:  # the voxels are at the end of the file
         begin = max(0, voxels.size() - storage.nbytes)
-    if compression is None:
-        storage = replace(storage, offset=begin)
-    else:
-        storage = replace(storage, begin=begin)
+    storage = replace(storage, offset=begin) if compression is None else replace(storage, begin=begin)
     affine, notes = checked_affine(_affine(fields, count, source.name), source.name)
     info = VolumeInfo(
         source=source.name,
