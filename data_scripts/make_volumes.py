@@ -268,7 +268,7 @@ ITEMS = {
     "two_series": Item("phantom/", _dicom(_second_series), "there are 2 series"),
     "mixed_orientations": Item("phantom/", _dicom(_turned_slice), "slices have 2 orientations"),
     "missing_slice": Item("phantom/", _dicom(lambda s: s[:6] + s[7:]), "slices are missing at"),
-    "doubled_slice": Item("phantom/", _dicom(_doubled), "places have more than one slice"),
+    "doubled_slice": Item("phantom/", _dicom(_doubled), "positions have more than one slice"),
     "uneven_slices": Item("phantom/", _dicom(_uneven), "unevenly spaced"),
 }
 

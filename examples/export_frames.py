@@ -22,15 +22,15 @@ def main() -> None:
     parser.add_argument("video")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=12)
-    given = parser.parse_args()
+    options = parser.parse_args()
 
-    given.folder.mkdir(parents=True, exist_ok=True)
-    with seqpipe.open(given.video, output=seqpipe.OutputSpec(max_side=640)) as video:
-        count = min(given.count, len(video))
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with seqpipe.open(options.video, output=seqpipe.OutputSpec(max_side=640)) as video:
+        count = min(options.count, len(video))
         numbers = (np.arange(count) + 0.5) * len(video) / count
         # stream() decodes one frame at a time: memory does not grow with the count.
         for frame in video.stream(numbers.astype(int).tolist()):
-            path = given.folder / f"{frame.frames[0]:06d}.jpg"
+            path = options.folder / f"{frame.frames[0]:06d}.jpg"
             path.write_bytes(simplejpeg.encode_jpeg(frame.numpy(), quality=90))
             print(f"{path}  {frame.timestamps[0]:.3f} s")
 

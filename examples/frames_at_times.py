@@ -16,17 +16,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Tell which frames are on screen at given times.")
     parser.add_argument("video")
     parser.add_argument("seconds", type=float, nargs="+", help="on the stream's own clock")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        with seqpipe.open(given.video) as video:
-            shown = video.at(given.seconds)
+        with seqpipe.open(options.video) as video:
+            shown = video.at(options.seconds)
     except seqpipe.SeqpipeError as error:
         print(error, file=sys.stderr)  # names the source, the fact, and the allowed values
         return 1
-    for asked, number, came, pixels in zip(
-        given.seconds, shown.frames, shown.timestamps, shown.data, strict=True
+    for requested, number, came, pixels in zip(
+        options.seconds, shown.frames, shown.timestamps, shown.data, strict=True
     ):
-        print(f"{asked:9.3f} s: frame {number} (on since {came:.3f} s), mean level {pixels.mean():.1f}")
+        print(f"{requested:9.3f} s: frame {number} (on since {came:.3f} s), mean level {pixels.mean():.1f}")
     return 0
 
 

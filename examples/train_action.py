@@ -123,8 +123,8 @@ def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, batches
         "optimizer": optimizer.state_dict(),
         "batches": dict(batches.state_dict()),
     }
-    with replacing(path) as beside:
-        torch.save(state, beside)
+    with replacing(path) as part:
+        torch.save(state, part)
 
 
 def main() -> None:
@@ -135,14 +135,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--stop-after", type=int, default=0, metavar="BATCHES", help="stop, to go on later")
-    given = parser.parse_args()
-    folder = given.videos or given.out / "videos"
-    if given.videos is None and not folder.exists():
+    options = parser.parse_args()
+    folder = options.videos or options.out / "videos"
+    if options.videos is None and not folder.exists():
         make_motion(folder)
-    given.out.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     videos, held_out = list_videos(file_root=folder).split((0.75, 0.25), seed=0, stratified=True)
     print(f"{len(videos)} videos of {len(videos.classes)} classes: {', '.join(videos.classes)}")
-    train(given.out, videos, held_out, given.epochs, given.device, given.stop_after)
+    train(options.out, videos, held_out, options.epochs, options.device, options.stop_after)
 
 
 if __name__ == "__main__":

@@ -52,16 +52,16 @@ Pair = tuple[Sequence, Sequence]
 def phantom(number: int, *, other: bool) -> Pair:
     """Return an image and its labels (1 organ, 2 lesion); ``other`` selects the held-out distribution."""
     rng = np.random.default_rng([number, other])
-    places = np.moveaxis(np.indices(SIZE), 0, -1) - np.array(SIZE) / 2 - rng.uniform(-5, 5, 3)
+    offsets = np.moveaxis(np.indices(SIZE), 0, -1) - np.array(SIZE) / 2 - rng.uniform(-5, 5, 3)
     size = 1.0
     if other:
         axis = rng.normal(size=3)
         x, y, z = np.deg2rad(30) * rng.uniform(0.3, 1) * axis / np.linalg.norm(axis)
         turn = torch.linalg.matrix_exp(torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]])).numpy()
-        places, size = places @ turn, rng.uniform(0.75, 1.35)
+        offsets, size = offsets @ turn, rng.uniform(0.75, 1.35)
 
     def ellipsoid(center: Any, radii: Any) -> Any:
-        return (((places - center) / (np.array(radii) * size)) ** 2).sum(axis=-1) < 1
+        return (((offsets - center) / (np.array(radii) * size)) ** 2).sum(axis=-1) < 1
 
     labels = ellipsoid(0, (10, 6, 8)).astype(np.uint8)
     labels[ellipsoid(rng.uniform(-0.4, 0.4, 3) * (10, 6, 8), (4, 4, 4)) & (labels == 1)] = 2
@@ -69,7 +69,7 @@ def phantom(number: int, *, other: bool) -> Pair:
     tissue = ops.Zoom3d(size=SIZE, interp="cubic", fill_value=None)(rng.random((6, 7, 7)).astype(np.float32))
     image = np.select([labels == 1, labels == 2, vessel], [1.0, 0.6, 1.0], 0.8 * tissue.clip(0, 1))
     if other:
-        bias = np.exp(places / SIZE @ rng.uniform(-0.6, 0.6, 3))
+        bias = np.exp(offsets / SIZE @ rng.uniform(-0.6, 0.6, 3))
         image = bias * image ** rng.uniform(0.6, 1.6)
     image = image + rng.normal(0, rng.uniform(0.05, 0.12) if other else 0.05, SIZE)
     return normalized(image.astype(np.float32)[..., None], labels[..., None], AFFINE)
@@ -108,9 +108,11 @@ class UNet(nn.Module):
         self.out = nn.Conv3d(8, classes, 1)
 
     @staticmethod
-    def _block(channels: int, made: int) -> nn.Sequential:
+    def _block(channels: int, out_channels: int) -> nn.Sequential:
         return nn.Sequential(
-            nn.Conv3d(channels, made, 3, padding=1), nn.InstanceNorm3d(made, affine=True), nn.ReLU()
+            nn.Conv3d(channels, out_channels, 3, padding=1),
+            nn.InstanceNorm3d(out_channels, affine=True),
+            nn.ReLU(),
         )
 
     def forward(self, x: Any) -> Any:
@@ -125,39 +127,39 @@ class UNet(nn.Module):
 
 def loss_of(scores: Any, labels: Any) -> Any:
     """Return the sum of cross entropy and soft Dice, as in nnU-Net."""
-    found = scores.softmax(dim=1)
+    probability = scores.softmax(dim=1)
     truth = nn.functional.one_hot(labels, scores.shape[1]).movedim(-1, 1)
-    both = 2 * (found * truth).sum(dim=(0, 2, 3, 4)) + 1
-    overlap = both / ((found + truth).sum(dim=(0, 2, 3, 4)) + 1)
+    both = 2 * (probability * truth).sum(dim=(0, 2, 3, 4)) + 1
+    overlap = both / ((probability + truth).sum(dim=(0, 2, 3, 4)) + 1)
     return nn.functional.cross_entropy(scores, labels) - overlap[1:].mean()
 
 
-def train(pairs: list[Pair], name: str, seed: int, asked: argparse.Namespace) -> UNet:
+def train(pairs: list[Pair], name: str, seed: int, options: argparse.Namespace) -> UNet:
     """Train a network; its state is written to a file after each epoch, and a later call continues from it."""
     torch.manual_seed(seed)
-    model = UNet(classes_of(pairs)).to(asked.device)
+    model = UNet(classes_of(pairs)).to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), RATE)
-    state, begin = asked.out / f"{name}-{seed}.pt", 0
+    state, begin = options.out / f"{name}-{seed}.pt", 0
     if state.exists():
         saved = torch.load(state, weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         begin = saved["epoch"] + 1
     model.train()
-    for epoch in range(begin, asked.epochs):
+    for epoch in range(begin, options.epochs):
         for group in optimizer.param_groups:
-            group["lr"] = RATE * (1 - epoch / asked.epochs) ** 0.9  # as nnU-Net's, of the epoch alone
-        for first in range(0, asked.patches, 2):
-            numbers = range(first, min(first + 2, asked.patches))
+            group["lr"] = RATE * (1 - epoch / options.epochs) ** 0.9  # as nnU-Net's, of the epoch alone
+        for first in range(0, options.patches, 2):
+            numbers = range(first, min(first + 2, options.patches))
             samples = [pairs[n % len(pairs)] for n in numbers]
             done = CHAINS[name](
                 [{"image": image, "label": Labels(labels)} for image, labels in samples],
                 epoch=epoch,
-                index=[asked.patches * seed + n for n in numbers],
+                index=[options.patches * seed + n for n in numbers],
             )
             image = torch.stack([one["image"].torch().permute(3, 0, 1, 2) for one in done])
             label = torch.stack([one["label"].data.torch()[..., 0].long() for one in done])
-            loss = loss_of(model(image.to(asked.device)), label.to(asked.device))
+            loss = loss_of(model(image.to(options.device)), label.to(options.device))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -179,16 +181,16 @@ def predicted(model: UNet, volume: Sequence, device: str) -> Sequence:
     model.eval()
     with torch.no_grad():
         for numbers, batch in sampler.batches(4):
-            found = model(torch.from_numpy(batch.numpy()).permute(0, 4, 1, 2, 3).to(device))
-            scores.add(numbers, found.permute(0, 2, 3, 4, 1).cpu().numpy())
+            output = model(torch.from_numpy(batch.numpy()).permute(0, 4, 1, 2, 3).to(device))
+            scores.add(numbers, output.permute(0, 2, 3, 4, 1).cpu().numpy())
     labels = scores.result().data.argmax(axis=-1).astype(np.uint8)
     return Sequence(labels[..., None], "DHWC", affine=volume.affine)
 
 
-def dice(found: Any, truth: Any) -> float:
+def dice(prediction: Any, truth: Any) -> float:
     """Return the mean Dice over the classes, without the background."""
     parts = [
-        2 * ((found == c) & (truth == c)).sum() / max(1, (found == c).sum() + (truth == c).sum())
+        2 * ((prediction == c) & (truth == c)).sum() / max(1, (prediction == c).sum() + (truth == c).sum())
         for c in range(1, int(truth.max()) + 1)
     ]
     return float(np.mean(parts))
@@ -206,22 +208,24 @@ def main() -> None:
     parser.add_argument("--volumes", type=int, default=3, help="phantoms that are trained on")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    if asked.media:
-        pairs, held_out = (parts_of_scans(asked.media, held_out=held_out) for held_out in (False, True))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.media:
+        pairs, held_out = (parts_of_scans(options.media, held_out=held_out) for held_out in (False, True))
     else:
-        pairs = [phantom(number, other=False) for number in range(asked.volumes)]
+        pairs = [phantom(number, other=False) for number in range(options.volumes)]
         held_out = [phantom(number, other=True) for number in range(8)]
-    for seed in range(asked.seeds):
+    for seed in range(options.seeds):
         for name in CHAINS:
-            model = train(pairs, name, seed, asked)
-            found = [predicted(model, image, asked.device) for image, _ in held_out]
-            scores = [dice(one.data, labels.data) for one, (_, labels) in zip(found, held_out, strict=True)]
+            model = train(pairs, name, seed, options)
+            predictions = [predicted(model, image, options.device) for image, _ in held_out]
+            scores = [
+                dice(one.data, labels.data) for one, (_, labels) in zip(predictions, held_out, strict=True)
+            ]
             print(f"seed {seed}, {name}: held-out Dice {np.mean(scores):.3f}", flush=True)
-    save(held_out[0][0], asked.out / "image.nii.gz")
-    save(found[0], asked.out / "prediction.nii.gz")
-    print(f"{asked.out / 'prediction.nii.gz'} opens beside {asked.out / 'image.nii.gz'} in a viewer")
+    save(held_out[0][0], options.out / "image.nii.gz")
+    save(predictions[0], options.out / "prediction.nii.gz")
+    print(f"{options.out / 'prediction.nii.gz'} opens beside {options.out / 'image.nii.gz'} in a viewer")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--device", default="cpu")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.manual_seed(0)
     layers = [nn.Conv2d(5, 16, 3, padding=1), nn.InstanceNorm2d(16), nn.ReLU()]
     for dilation in (2, 4, 1):
@@ -42,7 +42,7 @@ def main() -> None:
             nn.InstanceNorm2d(16),
             nn.ReLU(),
         ]
-    model = nn.Sequential(*layers, nn.Conv2d(16, 3, 1)).to(asked.device)
+    model = nn.Sequential(*layers, nn.Conv2d(16, 3, 1)).to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     augment: ops.Chain = recipes.nnunet(dummy_2d=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -53,12 +53,12 @@ def main() -> None:
                 save(part, path)
             files.append(pair)
         stacks = Volume(files=files, patch_size=STACK, patches_per_volume=32, shuffle=True, cache_gib=1)
-        for epoch in range(asked.epochs):
+        for epoch in range(options.epochs):
             stacks.set_epoch(epoch)
             for batch in stacks.batches(8):
                 done = augment({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
-                image = done["image"].torch()[..., 0].to(asked.device)
-                label = done["label"].data.torch()[:, MIDDLE, :, :, 0].long().to(asked.device)
+                image = done["image"].torch()[..., 0].to(options.device)
+                label = done["label"].data.torch()[:, MIDDLE, :, :, 0].long().to(options.device)
                 loss = loss_of(model(image)[:, :, None], label[:, None])
                 optimizer.zero_grad()
                 loss.backward()
@@ -67,10 +67,10 @@ def main() -> None:
     scores = []
     for image, label in (phantom(number, other=True) for number in range(4)):
         border = ops.Pad3d(before=(MIDDLE, 0, 0), after=(MIDDLE, 0, 0), pad_mode="edge")
-        values = torch.from_numpy(border(image).data[..., 0].copy()).to(asked.device)
+        values = torch.from_numpy(border(image).data[..., 0].copy()).to(options.device)
         with torch.no_grad():
-            found = model(values.unfold(0, 5, 1).permute(0, 3, 1, 2)).argmax(dim=1).cpu().numpy()
-        scores.append(dice(found, label.data[..., 0]))
+            labels = model(values.unfold(0, 5, 1).permute(0, 3, 1, 2)).argmax(dim=1).cpu().numpy()
+        scores.append(dice(labels, label.data[..., 0]))
     print(f"held-out Dice {np.mean(scores):.3f}")
 
 

@@ -86,8 +86,8 @@ def train(
         for batch in test_set.batches(16):
             *inputs, labels = tensors(batch, 0)
             scores = [net(x).softmax(1) for net, x in zip(nets, inputs, strict=True)]
-            for place, score in enumerate([*scores, sum(scores)]):
-                right[place] += int((score.argmax(1) == labels).sum())
+            for index, score in enumerate([*scores, sum(scores)]):
+                right[index] += int((score.argmax(1) == labels).sum())
             count += len(labels)
     frame, flow, both = right / count
     print(f"of {count} samples right: by the frame {frame:.0%}, by the flow {flow:.0%}, by both {both:.0%}")

@@ -73,10 +73,10 @@ def distinct(numbers: npt.ArrayLike) -> IntArray:
         numbers: int64 of any shape.
     """
     ordered: IntArray = np.sort(np.asarray(numbers, dtype=np.int64), axis=None)
-    found: IntArray = (
+    unique: IntArray = (
         ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered
     )
-    return found
+    return unique
 
 
 def as_native(array: Array) -> Array:

@@ -183,8 +183,8 @@ class Sample(dict[str, Any], Displayable):
         """The applied operators with their parameters, one JSON entry for each; see :func:`seqpipe.ops.replay`."""
         if any(callable(one) for one in self._history):
             self._history = [entry for one in self._history for entry in (one() if callable(one) else [one])]
-        found: list[HistoryEntry] = self._history
-        return found
+        history: list[HistoryEntry] = self._history
+        return history
 
     def with_parts(
         self, parts: Mapping[str, Any], *entries: HistoryEntry | Callable[[], list[HistoryEntry]]

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
@@ -26,7 +26,7 @@ __all__ = ["Permutation", "generator_at", "key_of", "stream", "stream_index", "s
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
 # Below this size a Feistel network has too few bits to make all orders equally likely (8 rounds over 4 bits
-# fail a chi-square test of the 120 orders of 5), and a table costs nothing.
+# fail a chi-square test of the 120 orders of 5), and a table is small.
 _TABLE: Final = 1024
 _MAX_IDLE: Final = 64
 _EMPTY_BUFFER: Final = (0, 0, 0, 0)
@@ -82,11 +82,38 @@ def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Ge
     high = stream_index(index, "index", name), stream_index(epoch, "epoch", name)
     # Draws advance the two low words of the counter; the two high ones keep the streams of samples apart.
     counter = np.array([0, 0, *high], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(counter=counter, key=key_of(seed, name)))
+    return np.random.Generator(_philox()(_Key(key_of(seed, name)), counter=counter))
+
+
+class _Key:
+    """A Philox key in the place of a seed.
+
+    Given as ``key``, NumPy also asks the system for a random seed and does not use it. That takes three times as long
+    as the rest, and releases the GIL, which threads that decode then take.
+
+    Args:
+        words: two uint64.
+    """
+
+    def __init__(self, words: _KeyWords) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> _KeyWords:  # noqa: ARG002  always two uint64
+        """Return the key; see ``numpy.random.bit_generator.ISeedSequence``."""
+        return self._words
+
+
+@cache
+def _philox() -> Any:
+    """Return NumPy's Philox, which accepts a :class:`_Key`; ``import seqpipe`` does not load ``numpy.random``."""
+    from numpy.random.bit_generator import ISeedSequence
+
+    ISeedSequence.register(_Key)
+    return np.random.Philox
 
 
 def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterator[np.random.Generator]:
-    """Yield the generator of :func:`stream` for each of several samples, at a twentieth of its cost.
+    """Yield the generator of :func:`stream` for each of several samples, at a fraction of its cost.
 
     All samples share one generator object, so each is valid only until the next one is yielded.
 

@@ -206,15 +206,15 @@ class Sequence(_Exports):
             data: as many frames as before, NumPy or CuPy, with the axes of the layout.
             layout: layout of ``data``.
         """
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, data=data, layout=layout)
-        return made
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, data=data, layout=layout)
+        return copy
 
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
-        return made
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, label=label, index=index, fields=fields or {})
+        return copy
 
     def __len__(self) -> int:
         """Number of frames or slices."""

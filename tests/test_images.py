@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -55,6 +56,24 @@ def test_refusals_name_the_file_and_the_fact():
         decode_image(b"text", "HSV")
     with pytest.raises(ParameterError, match=r"an array of float32 with 1 axes; allowed: the bytes"):
         decode_image(np.zeros(3, np.float32))
+    with pytest.raises(ParameterError, match=r"an array of uint8 with 2 axes; allowed: the bytes"):
+        decode_image(np.zeros((3, 3), np.uint8))
+
+
+def test_ycbcr_is_that_of_video():
+    """BT.601 with limited range, as ffmpeg writes it; not the full range of JPEG."""
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    red, green, blue = np.moveaxis(np.asarray(image) / 255, -1, 0)
+    luma = 0.299 * red + 0.587 * green + 0.114 * blue
+    judge = [16 + 219 * luma, 128 + 224 * (blue - luma) / 1.772, 128 + 224 * (red - luma) / 1.402]
+    np.testing.assert_allclose(decode_image(encoded(image, "PNG"), "YCbCr"), np.stack(judge, -1), atol=0.501)
+
+
+def test_bitmaps_with_the_header_of_os2_are_decoded():
+    """Width and height are 16 bits there; taken for 32 they declared a thousand million pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 3), dtype=np.uint8)
+    head = b"BM" + struct.pack("<IHHI", 26 + pixels.size, 0, 0, 26) + struct.pack("<IHHHH", 12, 4, 2, 1, 24)
+    np.testing.assert_array_equal(decode_image(head + pixels[::-1, :, ::-1].tobytes()), pixels)
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG", "BMP"])

@@ -97,7 +97,10 @@ def _dataset(**given: object) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"segment_mode": "nonsense"}, r"segment_mode='nonsense' is not valid; allowed: 'random', 'center'"),
+        (
+            {"segment_mode": "nonsense"},
+            r"segment_mode='nonsense' is not valid; allowed: 'random', 'center', 'linspace'",
+        ),
         ({"segment_mode": "center"}, "segment_mode='center' has no meaning without segments"),
         ({"labels": [-5]}, r"labels\[0\]: the label -5 is negative; allowed: whole numbers, -1 for no label"),
         (

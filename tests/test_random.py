@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seqpipe.errors import ParameterError
-from seqpipe.random import Permutation, stream, streams
+from seqpipe.random import Permutation, key_of, stream, streams
 
 PLACES = [
     (seed, name, epoch, index)
@@ -41,6 +43,32 @@ def test_a_stream_does_not_depend_on_the_order_of_calls_nor_on_threads():
     with ThreadPoolExecutor(4) as pool:
         threaded = list(pool.map(first, PLACES))
     assert forwards == backwards == threaded
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stream_is_that_of_numpy_for_its_key_and_counter(place):
+    seed, name, epoch, index = place
+    counter = np.array([0, 0, index, epoch], np.uint64)
+    expected = np.random.Generator(np.random.Philox(counter=counter, key=key_of(seed, name)))
+    assert first(place) == expected.integers(0, 1 << 62, size=8).tolist()
+
+
+def test_a_stream_takes_no_entropy_of_the_system(monkeypatch):
+    """It would not use it, and the system call releases the GIL."""
+    taken = []
+    monkeypatch.setattr("random._urandom", lambda count: taken.append(count) or bytes(count))
+    np.random.Philox(key=1)
+    assert taken, "this is how NumPy takes it"
+    taken.clear()
+    stream(1, "a", 2, 3)
+    assert not taken
+
+
+def test_a_stream_can_be_copied_and_sent_to_another_process():
+    rng = stream(1, "a", 2, 3)
+    rng.random(3)
+    copies = copy.deepcopy(rng), pickle.loads(pickle.dumps(rng))
+    assert len({generator.random() for generator in (rng, *copies)}) == 1
 
 
 def test_streams_of_different_places_share_no_number():

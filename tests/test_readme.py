@@ -50,6 +50,7 @@ COMMANDS = [
     for block in BLOCKS
     if block.language == "bash" and not block.is_setup
     for line in block.text.splitlines()
+    if not line.startswith("#")
 ]
 
 

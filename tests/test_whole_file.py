@@ -35,15 +35,15 @@ def test_what_fails_leaves_the_older_file_and_nothing_else(tmp_path, failure):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_of_ones_own_choice_is_left_empty_too(tmp_path):
-    path, beside = tmp_path / "a.bin", tmp_path / "b.part"
-    beside.write_bytes(b"left by a killed run")
-    with replacing(path, beside=beside) as part:
+def test_a_chosen_temporary_path_is_removed_too(tmp_path):
+    path, temporary = tmp_path / "a.bin", tmp_path / "b.part"
+    temporary.write_bytes(b"left by a killed run")
+    with replacing(path, temporary=temporary) as part:
         part.write_bytes(b"new")
-    assert (part, path.read_bytes(), beside.exists()) == (beside, b"new", False)
+    assert (part, path.read_bytes(), temporary.exists()) == (temporary, b"new", False)
 
 
-def test_the_place_lies_next_to_the_file_and_keeps_its_ending(tmp_path):
+def test_the_temporary_path_is_next_to_the_file_with_its_suffix(tmp_path):
     with replacing(tmp_path / "clip.mp4") as part:
         part.touch()
         assert (part.parent, part.suffix, part.name[0]) == (tmp_path, ".mp4", ".")

@@ -107,7 +107,7 @@ def _terminate_as_interrupt() -> Iterator[None]:
 )
 @click.version_option(__version__, prog_name="seqpipe")
 def main() -> None:
-    """Video files in, exact frames and sequences out.
+    """Export, inspect, index and view video files and medical volumes.
 
     Exit codes: 0 all done, 1 some inputs failed, 2 wrong usage, 130 interrupted or terminated. SEQPIPE_DEBUG=1 shows
     tracebacks.

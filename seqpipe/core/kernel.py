@@ -1,4 +1,4 @@
-"""Compilation and launch of CUDA kernels, whose ``.cu`` sources lie beside the modules that launch them.
+"""Compilation and launch of CUDA kernels, whose ``.cu`` sources lie next to the modules that launch them.
 
 NVRTC compiles a source through CuPy on first launch, for the current device; compiled kernels are cached in the
 process, and by CuPy on disk. Comments of the form ``// variant: NAME=1 …`` in a source declare the sets of macros it is

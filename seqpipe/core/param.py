@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, Final
 
 from ..errors import ParameterError
+from .cached import cached_property
 
 __all__ = ["Param", "check_fields", "check_list", "check_path", "choice"]
 
@@ -44,7 +45,7 @@ class Param:
     choices: tuple[str, ...] = ()
     optional: bool = False
 
-    @property
+    @cached_property
     def allowed(self) -> str:
         """The allowed values in words, derived from the bounds."""
         if self.choices:

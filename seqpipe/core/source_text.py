@@ -23,4 +23,4 @@ def source_text(package: str, name: str, folder: str = "") -> str:
     )
 
     text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: source_text(package, found[1], folder), text)
+    return _INCLUDE.sub(lambda match: source_text(package, match[1], folder), text)

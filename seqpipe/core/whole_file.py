@@ -16,7 +16,7 @@ __all__ = ["open_new", "replacing", "write_durably"]
 
 
 @contextmanager
-def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
+def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path to write to; when the block ends without an exception, rename it to ``path``.
 
     Readers of ``path`` see the older file or the complete new one. If the block raises, the temporary file is deleted;
@@ -24,12 +24,12 @@ def replacing(path: Path, beside: Path | None = None) -> Iterator[Path]:
 
     Args:
         path: the final path, in a folder that exists. An existing file is replaced.
-        beside: the temporary path, on the same file system; by default a unique name next to ``path``, with its suffix.
+        temporary: path on the same file system to write to; by default a unique name next to ``path`` with its suffix.
 
     Raises:
         OSError: the file cannot be renamed; FileNotFoundError if the block wrote none.
     """
-    part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if beside is None else beside
+    part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if temporary is None else temporary
     with cleanup_on_exit(partial(part.unlink, missing_ok=True)):
         try:
             yield part

@@ -48,6 +48,7 @@ _SOURCES: Final = (
         "random.",
         "transforms.",
         "batch_permutation",
+        "roi_random_crop",
         "external_source",
         "constant",
         "zeros",

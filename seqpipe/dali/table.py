@@ -16,7 +16,10 @@ from .operators import (
     functions,
     images,
     inputs,
+    opencv,
     random_numbers,
+    resizing,
+    rotation,
     segmentation,
     sources,
     tfrecord,
@@ -24,7 +27,7 @@ from .operators import (
     webdataset,
     windows,
 )
-from .operators.displacement import displaced, sphere, water
+from .operators.displacement import displaced, jitter, remap, sphere, water
 from .operators.transforms import combined, transform
 
 __all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
@@ -56,6 +59,14 @@ _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
+_WINDOWS: Final = (
+    "step=-1 is sequence_length * stride, as in DALI, whose documentation says sequence_length; a sequence fits if its "
+    "last frame does, where DALI needs stride - 1 frames more; with a stride, 'edge', 'reflect' and 'symmetric' pad by "
+    "the frames of the sequence, where DALI takes those of the video"
+)
+
+_BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
+
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
@@ -66,7 +77,7 @@ _LIST: Final = (
     ),
     Row("cast_like", build=arrays.cast_like),
     Row("cat", build=arrays.joined(stacks=False)),
-    Row("clahe", why="fn.equalize equalizes the histogram of whole images; " + _FUNCTION),
+    Row("clahe", build=opencv.clahe, note=_BY_OPENCV),
     Row("constant", build=arrays.constant),
     Row("coord_flip", build=images.coord_flip),
     Row("coord_transform", build=arrays.coord_transform),
@@ -96,8 +107,8 @@ _LIST: Final = (
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
     Row("experimental.debayer", why=_FUNCTION),
-    Row("experimental.dilate", why=_FUNCTION),
-    Row("experimental.erode", why=_FUNCTION),
+    Row("experimental.dilate", build=opencv.morphology("dilate"), note=_BY_OPENCV),
+    Row("experimental.erode", build=opencv.morphology("erode"), note=_BY_OPENCV),
     Row(
         "experimental.inputs.video",
         build=inputs.video_input,
@@ -105,12 +116,12 @@ _LIST: Final = (
         note="feed_input refuses several videos at once, of which DALI decodes the first and drops the others",
     ),
     Row("experimental.readers.fits", why=_OTHER_DATA),
-    Row("experimental.remap", why="fn.warp_affine and fn.experimental.warp_perspective move pixels"),
+    Row("experimental.remap", build=remap, note="interp is INTERP_NN or INTERP_LINEAR; also on the CPU"),
     Row(
         "experimental.readers.video",
         build=sources.video_reader,
-        refuse={"uniform_sample": "seqpipe.readers.Video(segments=…) spreads frames evenly"},
         accept=(*sources.READER_ACCEPTS, "file_list_include_end"),
+        note=_WINDOWS,
     ),
     Row(
         "experimental.warp_perspective",
@@ -124,7 +135,7 @@ _LIST: Final = (
         build=sources.external_source,
         positional=("source", "num_outputs"),
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row(
         "filter",
         build=images.filtered,
@@ -140,7 +151,7 @@ _LIST: Final = (
     Row("grid_mask", build=images.grid_mask),
     Row("hsv", defaults={"dtype": "uint8"}),
     Row("io.file.read", build=decoders.file_bytes, accept=("dont_use_mmap", "use_o_direct")),
-    Row("jitter", why="fn.warp_affine moves pixels by matrices"),
+    Row("jitter", build=jitter, note="other random numbers than DALI's; also on the CPU, and of sequences"),
     Row("laplacian", build=volumes.laplacian),
     Row("lookup_table", build=arrays.lookup_table),
     Row("mel_filter_bank", why=_OTHER_DATA),
@@ -173,9 +184,9 @@ _LIST: Final = (
     Row("random_crop_generator", build=random_numbers.random_crop_window),
     Row(
         "random_resized_crop",
-        build=images.random_resized_crop,
+        build=resizing.random_resized_crop,
         accept=("image_type",),
-        refuse={"mag_filter": "interp_type is for both directions"},
+        note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
     ),
     Row("readers.caffe", why=_OTHER_DATA),
     Row("readers.caffe2", why=_OTHER_DATA),
@@ -204,8 +215,8 @@ _LIST: Final = (
         "values than described are errors; index_path may be left out",
         **_READER,
     ),
-    Row("readers.video", build=sources.video_reader, **_READER),
-    Row("readers.video_resize", build=sources.video_resize_reader, **_READER),
+    Row("readers.video", build=sources.video_reader, note=_WINDOWS, **_READER),
+    Row("readers.video_resize", build=sources.video_resize_reader, note=_WINDOWS, **_READER),
     Row(
         "readers.webdataset",
         build=webdataset.webdataset_reader,
@@ -215,13 +226,14 @@ _LIST: Final = (
     ),
     Row("reinterpret", build=arrays.reinterpret),
     Row("reshape", build=arrays.reinterpret),
-    Row("resize", build=images.resize, **_RESIZE),
-    Row("resize_crop_mirror", build=images.resize_crop_mirror, **_RESIZE),
+    Row("resize", build=resizing.resize, **_RESIZE),
+    Row("resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
     Row("roi_random_crop", build=random_numbers.roi_random_crop),
     Row(
         "rotate",
+        build=rotation.rotate,
         renamed={"output_dtype": "dtype"},
-        refuse={"axis": "slices of volumes are turned one by one"},
+        note="without axis, the slices of volumes are rotated one by one, where DALI refuses them",
     ),
     Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
     Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),
@@ -236,7 +248,6 @@ _LIST: Final = (
     Row("tensor_resize", why="fn.resize scales rows and columns"),
     Row("to_decibels", why=_OTHER_DATA),
     Row("torch_python_function", build=functions.torch_function),
-    Row("transform_translation", why="fn.warp_affine(x, matrix=[1, 0, dx, 0, 1, dy])"),
     Row("transforms.combine", build=combined),
     *(
         Row(f"transforms.{name}", build=transform(name))
@@ -285,6 +296,7 @@ ALIASES: Final = {
     "coin_flip": "random.coin_flip",
     "normal_distribution": "random.normal",
     "new_flow": "optical_flow",
+    "transform_translation": "transforms.translation",
     "experimental.decoders.image": "decoders.image",
     "experimental.decoders.image_crop": "decoders.image_crop",
     "experimental.decoders.image_random_crop": "decoders.image_random_crop",

@@ -177,21 +177,21 @@ def _from_png(content: bytes, source: str) -> Field:
     import cv2
 
     try:
-        found = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
+        decoded = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
     except cv2.error as error:
         raise _damaged("it is no PNG file that can be decoded", source) from error
-    if found is None:
+    if decoded is None:
         raise _damaged("it is no PNG file that can be decoded", source)
-    if found.dtype != np.uint16 or found.ndim != 3 or found.shape[2] != 3:
+    if decoded.dtype != np.uint16 or decoded.ndim != 3 or decoded.shape[2] != 3:
         raise UnreadableSourceError(
-            f"it is a picture of {found.dtype} of shape {found.shape}",
+            f"it is a picture of {decoded.dtype} of shape {decoded.shape}",
             source=source,
             allowed="KITTI's flow: 16-bit RGB",
             advice="Pictures of flow, as of to_rgb, cannot be turned back into flow",
         )
-    levels = np.asarray(found[..., :0:-1], np.float32)
+    levels = np.asarray(decoded[..., :0:-1], np.float32)
     field = (levels - np.float32(_KITTI_ZERO)) / np.float32(_KITTI_ONE)
-    field[found[..., 0] == 0] = np.nan
+    field[decoded[..., 0] == 0] = np.nan
     return np.ascontiguousarray(field)
 
 

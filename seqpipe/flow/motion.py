@@ -53,13 +53,13 @@ def statistics(flow: Any, threshold: float = 1.0) -> MotionStatistics:
     array = to_numpy(flow_array(flow, "statistics")).astype(np.float64)
     lengths = np.hypot(array[..., 0], array[..., 1]).reshape(-1, array.shape[-3] * array.shape[-2])
     rows = [row[np.isfinite(row)] for row in lengths]
-    found = [
+    measured = [
         (row.mean(), row.std(), np.median(row), np.percentile(row, 95), row.max(), (row > threshold).mean())
         if row.size
         else (np.nan,) * 6
         for row in rows
     ]
-    columns = np.array(found, np.float64).reshape(-1, 6).T
+    columns = np.array(measured, np.float64).reshape(-1, 6).T
     return MotionStatistics(*(column.reshape(array.shape[:-3]) for column in columns))
 
 

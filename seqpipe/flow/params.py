@@ -12,18 +12,18 @@ METHODS: Final = ("dis", "farneback")
 """The methods on the CPU."""
 
 PRESET: Final = choice(
-    "preset", "how much is done for exactness; slow is the most exact", ("slow", "medium", "fast")
+    "preset", "trade-off of speed and accuracy; slow is the most accurate", ("slow", "medium", "fast")
 )
 OUTPUT_GRID: Final = Param(
-    name="output_grid", doc="side of the square that has one vector: 1, 2 or 4", lo=1, hi=4, unit="pixels"
+    name="output_grid", doc="distance between neighboring vectors: 1, 2 or 4", lo=1, hi=4, unit="pixels"
 )
 DIRECTION: Final = choice(
     "direction",
-    "from the first frame of a pair to the second, the other way round, or both",
+    "from the first frame of a pair to the second, from the second to the first, or both",
     ("forward", "backward", "both"),
 )
 BACKEND: Final = choice(
     "backend",
-    "who computes it: where the frames are (auto), a GPU's engine (nvofa), or a method of OpenCV on the CPU",
+    "what computes it: the device of the frames (auto), a GPU's optical flow engine (nvofa), or OpenCV on the CPU",
     ("auto", "nvofa", *METHODS),
 )

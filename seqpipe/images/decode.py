@@ -92,14 +92,14 @@ def _declared_size(raw: npt.NDArray[np.uint8]) -> tuple[int, int] | None:
         return abs(width), abs(height)
     if not head.startswith(b"\xff\xd8"):
         return None
-    place = 2
-    while place + 9 <= raw.size and raw[place] == 0xFF:
-        marker = int(raw[place + 1])
+    offset = 2
+    while offset + 9 <= raw.size and raw[offset] == 0xFF:
+        marker = int(raw[offset + 1])
         if marker in _JPEG_FRAMES:
-            height, width = struct.unpack(">HH", raw[place + 5 : place + 9].tobytes())
+            height, width = struct.unpack(">HH", raw[offset + 5 : offset + 9].tobytes())
             return width, height
         padding = marker == 0xFF  # fill bytes before a marker
-        place += 1 if padding else 2 + int.from_bytes(raw[place + 2 : place + 4].tobytes(), "big")
+        offset += 1 if padding else 2 + int.from_bytes(raw[offset + 2 : offset + 4].tobytes(), "big")
     return None
 
 

@@ -49,7 +49,8 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
   ``channels = (3,)``). A faster CPU implementation is a method ``cpu`` with the signature of ``reference``. Without a
   body, the reference runs on CuPy arrays. A subclass that replaces the reference states ``body`` and ``cpu`` again.
 - ``derive`` computes values that follow from parameters and dtype once for each row; ``derived`` lists their names.
-  ``sample`` samples parameters that depend on each other.
+  ``sample`` samples parameters that depend on each other. ``keyed = True`` adds ``p.key``, two integers that seed
+  random numbers of the reference's own.
 - An operator that moves pixels derives from :class:`Geometry` and defines :meth:`Geometry.mapping`; boxes, points,
   masks, a volume's affine and the kernel follow from that.
 - ``for_inputs`` returns the operator with parameters that follow from all inputs of a call, such as the largest size

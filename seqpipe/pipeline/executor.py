@@ -99,9 +99,9 @@ class Executor:
     ``prefetch`` batches are started before they are requested. An error is raised in the order of its batch; the next
     call returns the batch after it.
 
-    On a GPU, readers decode and uploads copy in streams of their own, beside whatever the default stream does, and the
+    On a GPU, readers decode and uploads copy in streams of their own, concurrently with the default stream, and the
     thread that needs their result waits for it. Kernels are queued in CuPy's current stream, the default one, without
-    a wait: so results are ready for whoever uses them there, and memory that he frees is used again only behind his own
+    a wait: results are ready for consumers in that stream, and memory that they free is reused only behind their own
     work. A stream of the graph's own would have to wait for the default one at each allocation to be as safe.
 
     Attributes:
@@ -127,6 +127,7 @@ class Executor:
     _queue: deque[_PendingBatch] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
     _ended: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
     _pid: int = field(default_factory=os.getpid, init=False)
     _broken: Exception | None = field(default=None, init=False)
     _depths: list[int] = field(default_factory=lambda: [0, 0], init=False)
@@ -197,6 +198,8 @@ class Executor:
             most: number of batches.
             ahead: whether no batch is requested yet, so that memory limits and empty queues apply to the first, too.
         """
+        if self._closed:
+            self.go_to(self._positions)
         if not self._queue:
             for source in self.sources:
                 source.start()
@@ -217,8 +220,8 @@ class Executor:
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
         for number, source in enumerate(self.sources):
-            held = sum(pending.tickets[number].size for pending in self._queue)
-            if source.limit_bytes is not None and held + source.next_size() > source.limit_bytes:
+            pending_bytes = sum(pending.tickets[number].size for pending in self._queue)
+            if source.limit_bytes is not None and pending_bytes + source.next_size() > source.limit_bytes:
                 return False
         return True
 
@@ -330,7 +333,7 @@ class Executor:
         for source, (epoch, position, state) in zip(self.sources, positions, strict=True):
             source.go_to(epoch, position, state)
         self._positions = [(epoch, position, state) for epoch, position, state in positions]
-        self._ended, self._broken = False, None
+        self._ended, self._broken, self._closed = False, None, False
 
     def _restart(self) -> None:
         """Start pending batches again in a forked process, where they would never finish."""
@@ -349,6 +352,8 @@ class Executor:
                     source.cancel(ticket)
             else:
                 _wait(pending.fetched)
+                for source, ticket in zip(self.sources, pending.tickets, strict=True):
+                    source.take_back(ticket)
             if not cancelled:
                 _wait(pending.result)
 
@@ -380,15 +385,16 @@ class Executor:
         self.close()
 
     def close(self) -> None:
-        """Cancel pending batches, stop the threads, and close the sources."""
-        positions = self._positions
+        """Cancel pending batches, stop the threads, and close the sources; the next batch opens them again."""
+        # what external sources have given ahead is asked for again by the next use
+        external = any(source.in_thread for source in self.sources)
+        self._positions = self.positions() if external else self._positions
         self._drop()
         while self._workers:
             self._workers.popitem()[1].close()
-        for source, (epoch, position, _) in zip(self.sources, positions, strict=True):
-            if not source.in_thread:
-                source.go_to(epoch, position)
+        for source in self.sources:
             source.close()
+        self._closed = True
 
 
 def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSamples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import abstractmethod
 from collections import deque
@@ -112,7 +113,7 @@ class _Values:
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         for one in self.gatherings:
             one.memory.close()
 
@@ -121,13 +122,13 @@ class _Values:
             return (returned,)
         count = len(self.spec.names)
         if not isinstance(returned, (tuple, list)) or len(returned) != count:
-            found = (
+            description = (
                 f"{len(returned)} values"
                 if isinstance(returned, (tuple, list))
                 else f"a {type(returned).__name__}"
             )
             raise ParameterError(
-                f"the source returned {found}",
+                f"the source returned {description}",
                 source=self.name,
                 allowed=f"a tuple of {count} (num_outputs={count})",
             )
@@ -207,10 +208,10 @@ class _Values:
             )
         dtype, ndim = value.dtype.name, value.ndim
         wanted, axes, layout = self.spec.dtypes[number], self.spec.ndims[number], self.spec.layouts[number]
-        for what, found, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
-            if declared is not None and found != declared:
+        for what, actual, declared in (("type", dtype, wanted), ("number of axes", ndim, axes)):
+            if declared is not None and actual != declared:
                 raise ParameterError(
-                    f"the source returned samples whose {what} is {found}",
+                    f"the source returned samples whose {what} is {actual}",
                     source=self.name,
                     allowed=f"{declared}, as declared in external_source; values are not cast",
                 )
@@ -239,8 +240,8 @@ class External(BatchSource):
     """A source of the user's own code: a callable, an iterable or a generator function.
 
     Args:
-        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`; an
-            iterable; or a generator function.
+        source: a callable without arguments, or that takes a number, a :class:`BatchInfo` or a :class:`SampleInfo`,
+            also as a single argument with a default; an iterable; or a generator function.
         spec: declaration of the values.
         batch_size: samples in a batch.
         batch: whether the source returns whole batches; otherwise it returns samples.
@@ -374,7 +375,7 @@ class External(BatchSource):
                 assert self._make is not None
                 self._iterator, self._returned_items = self._make(), 0
             try:
-                found = next(self._iterator)
+                value = next(self._iterator)
             except StopIteration:
                 if self._cycle != "no":
                     self._iterator = None
@@ -383,7 +384,7 @@ class External(BatchSource):
                 self._ended = True
                 raise EndOfData from None
             self._returned_items += 1
-            return found
+            return value
         raise EndOfData
 
     def _state(self) -> Any:
@@ -428,7 +429,7 @@ class External(BatchSource):
         return {"external": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 
@@ -451,6 +452,10 @@ class FedSource(BatchSource):
         Raises:
             ParameterError: the values do not match the declaration.
         """
+
+    def take_back(self, ticket: Ticket) -> None:
+        """Return the batch to the queue: nobody feeds it again."""
+        self.cancel(ticket)
 
 
 class Feed(FedSource):
@@ -520,23 +525,26 @@ class Feed(FedSource):
                 source=self.name,
                 advice=f"Pass a batch before each run: pipe.feed({self.name!r}, batch); in seqpipe.dali, feed_input",
             )
-        if self._queue:
+        if fed := bool(self._queue):
             self._last = self._queue.popleft()
         assert self._last is not None
         count = len(self._last[0])
-        ticket = Ticket(self._epoch, self._position, self._position + count, self._last)
+        ticket = Ticket(self._epoch, self._position, self._position + count, (self._last, fed))
         self._position = ticket.end
         return ticket
 
     def finish(self, ticket: Ticket) -> Fetched:
         """See :meth:`BatchSource.finish`."""
-        count = len(ticket.work[0])
+        values, _ = ticket.work
+        count = len(values[0])
         indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
-        return Fetched(ticket.work, BatchSamples(ticket.epoch, indices, count))
+        return Fetched(values, BatchSamples(ticket.epoch, indices, count))
 
     def cancel(self, ticket: Ticket) -> None:
-        """Return the batch to the front of the queue."""
-        self._queue.appendleft(ticket.work)
+        """Return the batch to the front of the queue, unless it repeats the last one."""
+        values, fed = ticket.work
+        if fed:
+            self._queue.appendleft(values)
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
         """See :meth:`BatchSource.go_to`."""
@@ -552,7 +560,7 @@ class Feed(FedSource):
         return {"feed": [self.name, len(self.parts)]}
 
     def close(self) -> None:
-        """Give back the memory of batches that nobody uses."""
+        """Release the memory of unused batches."""
         self._values.close()
 
 
@@ -561,7 +569,10 @@ class StarvedError(SeqpipeError, IndexError):
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
-    """Return the number of arguments to pass to a callable, 0 or 1, not counting those with defaults.
+    """Return the number of arguments to pass to a callable, 0 or 1.
+
+    As in DALI, a single positional argument is passed even if it has a default. Of several, only one without a default
+    is passed, and likewise of a ``functools.partial``, whose arguments the user has set.
 
     Raises:
         TypeError: the callable requires more arguments.
@@ -578,4 +589,5 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
             f"{name}: the source takes {len(needed) + len(missing)} arguments; a callable takes none, the number of "
             "the batch, a BatchInfo (batch_info=True) or a SampleInfo (batch=False). functools.partial gives it others."
         )
-    return len(needed)
+    single = len(positional) == 1 and not isinstance(source, functools.partial)
+    return 1 if single else len(needed)

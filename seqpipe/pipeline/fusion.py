@@ -74,10 +74,10 @@ class Head:
         values: dict[str, Any] = {**self.affine.fields(self.plain), "layout": self.layout}
         if self.luma:
             values["color"] = "GRAY"
-        made = {  # checked once for all samples of one framing
+        outputs = {  # checked once for all samples of one framing
             framing: framing.output(self.plain, rounded=self.rounded, **values) for framing in set(framings)
         }
-        return [made[framing] for framing in framings]
+        return [outputs[framing] for framing in framings]
 
     def explain(self) -> str:
         """Describe the conversion in a line."""
@@ -157,7 +157,7 @@ class _Conversion:
 
     def after(self, op: Op) -> _Conversion:
         """Return the conversion with another operator."""
-        affine = self.affine.after(op) if "levels" in op.traits.converted else self.affine
+        affine = self.affine.after(op) if "values" in op.traits.converted else self.affine
         layout = op.result_layout(self.layout)
         is_scaled = self.is_scaled or "scaling" in op.traits.converted
         return replace(self, affine=affine, layout=layout, is_scaled=is_scaled)
@@ -171,7 +171,7 @@ class _Conversion:
         result = op.result_layout(self.layout)
         if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
             return f"its result has the layout {result}, and conversions write frame by frame"
-        ask = {"scaling": self.scaling, "moving": self.moving, "levels": self.values}
+        ask = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
         return _general_refusal(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
 
     def needs_luma_alone(self, member: Any) -> bool:
@@ -317,21 +317,22 @@ class Framing:
 
     def _moved(self, mapping: Mapping) -> Framing:
         x, y, width, _ = self._shown
-        mirrored = mapping.matrix[0, 0] < 0
-        left, top = (round(float(place)) for place in mapping.matrix[:2, 2])
+        (across, _, begin), (_, _, top), _ = mapping.matrix.tolist()
+        mirrored, left = across < 0, round(begin)
         left -= mapping.width if mirrored else 0
         if self.mirror:
             left = width - left - mapping.width
-        box = (x + left, y + top, mapping.width, mapping.height)
-        mirror = self.mirror != bool(mirrored)
+        box = (x + left, y + round(top), mapping.width, mapping.height)
+        mirror = self.mirror != mirrored
         if self.size is None:
-            return replace(self, crop=box, mirror=mirror)
+            return Framing(box, mirror)
         return replace(self, part=box, mirror=mirror)
 
     def _scaled(self, mapping: Mapping) -> Framing:
         *_, width, height = self.crop
-        across = _scaling(mapping.matrix[0, 0], mapping.matrix[0, 2], mapping.width, width)
-        down = _scaling(mapping.matrix[1, 1], mapping.matrix[1, 2], mapping.height, height)
+        (zoom_x, _, left), (_, zoom_y, top), _ = mapping.matrix.tolist()
+        across = _scaling(zoom_x, left, mapping.width, width)
+        down = _scaling(zoom_y, top, mapping.height, height)
         if self.mirror:
             begin, first = width - across.begin - across.length, across.size - across.first - across.pixels
             across = across._replace(begin=begin, first=first)
@@ -339,7 +340,7 @@ class Framing:
         part = (across.first, down.first, across.pixels, down.pixels)
         return replace(
             self,
-            mirror=self.mirror != bool(mapping.matrix[0, 0] < 0),
+            mirror=self.mirror != (zoom_x < 0),
             window=(across.begin, down.begin, across.length, down.length),
             size=size,
             part=None if part == (0, 0, *size) else part,
@@ -367,8 +368,8 @@ def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
     return _Scaling(0, length, round(length / step), round(start / step), pixels)
 
 
-def _is_whole(place: float) -> bool:
-    return abs(place - round(place)) < _NEAR
+def _is_whole(coordinate: float) -> bool:
+    return abs(coordinate - round(coordinate)) < _NEAR
 
 
 @dataclass(frozen=True)

@@ -139,9 +139,9 @@ def _read(
 ) -> tuple[tuple[slice, ...], PartRead] | None:
     """Return the part of an array that an operator reads, as an index and in rows and columns; None for all of it."""
     call = BoundCall.of(op, (np.broadcast_to(np.zeros((), dtype), shape),), layout, 0, None)
-    (given,) = call.parts
-    part = op.part_read(call.block.of_all(0, given.samples, given.spec.frames), given.spec)
-    return None if part is None else (given.view.window(part.rows, part.columns), part)
+    (operand,) = call.parts
+    part = op.part_read(call.block.of_all(0, operand.samples, operand.spec.frames), operand.spec)
+    return None if part is None else (operand.view.window(part.rows, part.columns), part)
 
 
 def plan_gathering(graph: Graph, prefetch: int, device: int | None = None) -> tuple[str, ...]:

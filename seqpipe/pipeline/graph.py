@@ -116,9 +116,9 @@ class Graph:
         """
         known = {name: type_of_value(value) for name, value in values.items()}
         for node in self.input_nodes:
-            declared, found = self.type_of(node), known[node.name]
-            if found.layout is None and declared.layout is not None:
-                known[node.name] = replace(found, kind=declared.kind, layout=declared.layout)
+            declared, actual = self.type_of(node), known[node.name]
+            if actual.layout is None and declared.layout is not None:
+                known[node.name] = replace(actual, kind=declared.kind, layout=declared.layout)
         self._inferred = infer(self._order, known)
 
     @property

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence as Seq
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 from .. import parts
 from ..errors import ParameterError
 from ..ops import (
-    Chain,
     Computed,
     DataNode,
     DeferredCall,
     NodeOutput,
-    OneOf,
-    Only,
     Op,
     PerFrame,
     Sampled,
-    SomeOf,
 )
+from ..ops.compose.chain_json import State, member_of_state
 from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
@@ -130,7 +128,7 @@ def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
 
 
 def _target(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    result = _member(state["maker"], nodes)
+    result = member_of_state(state["maker"], partial(_operator, nodes=nodes))
     return (
         Sampled(result, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else result
     )
@@ -143,35 +141,19 @@ def _kind(state: dict[str, Any]) -> Any:
     return kind(Input("part"), **more) if state else None
 
 
-def _member(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    """Return a member of a chain, with its occurrence, so that it samples the same values."""
-    if state["op"] == "chain":
-        return Chain.part([_member(one, nodes) for one in state["ops"]], state["fuse"])
-    if state["op"] == Only.name:
-        line = _member(state["line"], nodes)
-        return Only(state["images"], line).rebuilt(line.operators)
-    if state["op"] not in (OneOf.name, SomeOf.name):
-        return _operator(state, nodes)
-    parts = [None if one is None else _member(one, nodes) for one in state["parts"]]
-    own = {name: state[name] for name in ("weights", "p", "seed")}
-    kind = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
-    operators = [op for part in parts if part is not None for op in part.operators]
-    return kind.rebuilt([kind.with_occurrence(state["occurrence"]), *operators])
+def _operator(state: State, nodes: Seq[DataNode]) -> Any:
+    pending = {name: node for name, value in state.items() if (node := _deferred(value, nodes)) is not None}
+    plain = {name: value for name, value in state.items() if name not in pending}
+    return Op.from_json(json.dumps(plain), **pending)
 
 
-def _operator(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
-    awaited = {name: node for name, value in state.items() if (node := _awaited(value, nodes)) is not None}
-    plain = {name: value for name, value in state.items() if name not in awaited}
-    return Op.from_json(json.dumps(plain), **awaited)
-
-
-def _awaited(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
+def _deferred(value: Any, nodes: Seq[DataNode]) -> DataNode | PerFrame | None:
     """Return the node of a parameter, or of a parameter for each frame; None for other values."""
     framed = isinstance(value, dict) and value.keys() == {"per_frame"}
-    found = _read(value["per_frame"] if framed else value, nodes)
-    if not isinstance(found, DataNode):
+    node = _read(value["per_frame"] if framed else value, nodes)
+    if not isinstance(node, DataNode):
         return None
-    return PerFrame(found) if framed else found
+    return PerFrame(node) if framed else node
 
 
 def _read(value: Any, nodes: Seq[DataNode]) -> Any:

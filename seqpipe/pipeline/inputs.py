@@ -80,7 +80,7 @@ class BatchExtent(NamedTuple):
 
 def image_inputs(nodes: Iterable[DataNode]) -> dict[str, str | None]:
     """Return the inputs that operators on images are applied to, and the layout that the first operator declares."""
-    found: dict[str, str | None] = {}
+    layouts: dict[str, str | None] = {}
     for node in nodes:
         if (
             isinstance(node, DeferredCall)
@@ -89,8 +89,8 @@ def image_inputs(nodes: Iterable[DataNode]) -> dict[str, str | None]:
         ):
             first = node.args[0]
             if isinstance(first, Input):
-                found.setdefault(first.name, node.options.get("layout"))
-    return found
+                layouts.setdefault(first.name, node.options.get("layout"))
+    return layouts
 
 
 def extent_of(image_layouts: Mapping[str, str | None], values: Mapping[str, Any], index: Any) -> BatchExtent:
@@ -109,15 +109,17 @@ def extent_of(image_layouts: Mapping[str, str | None], values: Mapping[str, Any]
     # without a layout, the axes of arrays with few axes may be those of a sample or of a batch
     known = [name for name, value in values.items() if getattr(value, "ndim", _BATCH) >= _BATCH]
     layouts = image_layouts or dict.fromkeys(known)
-    found = {name: extent for name, layout in layouts.items() if (extent := _extent(values[name], layout))}
-    if len({extent.samples for extent in found.values()}) > 1:
-        counts = ", ".join(f"{name} has {extent.samples}" for name, extent in found.items())
+    extents_by_name = {
+        name: extent for name, layout in layouts.items() if (extent := _extent(values[name], layout))
+    }
+    if len({extent.samples for extent in extents_by_name.values()}) > 1:
+        counts = ", ".join(f"{name} has {extent.samples}" for name, extent in extents_by_name.items())
         raise ParameterError(
             f"inputs of different numbers of samples: {counts}", source="Graph", allowed="as many in each"
         )
-    if not found:
+    if not extents_by_name:
         return BatchExtent(max(np.size(index), 1) if index is not None else 1, None)
-    extents = [*found.values()]
+    extents = [*extents_by_name.values()]
     return BatchExtent(extents[0].samples, _common(extent.frames for extent in extents))
 
 
@@ -140,5 +142,5 @@ def _extent(value: Any, layout: str | None) -> BatchExtent | None:
 
 def _common(counts: Iterable[int | None]) -> int | None:
     """Return the number that all counts are equal to, or None."""
-    found = set(counts)
-    return found.pop() if len(found) == 1 else None
+    unique = set(counts)
+    return unique.pop() if len(unique) == 1 else None

@@ -155,8 +155,8 @@ class AugmentedPass(Generic[ItemT]):
         Raises:
             StateError: the state belongs to another dataset, chain or other parameters; the message names them.
         """
-        found = check_state(state, self._fingerprint)
-        self._go_to(found["epoch"], found["position"])
+        checked = check_state(state, self._fingerprint)
+        self._go_to(checked["epoch"], checked["position"])
 
     def _go_to(self, epoch: int, position: int) -> None:
         self._executor.go_to([(epoch, position, None)])

@@ -148,7 +148,8 @@ def external_source(
 
     Args:
         source: a callable without arguments, or that takes the number of the batch, a BatchInfo, or a SampleInfo
-            (``batch=False``); an iterable; a generator function; or None for batches passed to :meth:`Pipeline.feed`.
+            (``batch=False``), also as a single argument with a default; an iterable; a generator function; or None for
+            batches passed to :meth:`Pipeline.feed`.
         batch_size: samples in a batch.
         num_outputs: length of the tuple that the source returns; None for a single value without a tuple.
         batch: whether the source returns whole batches; otherwise it returns samples.
@@ -275,8 +276,8 @@ class Pipeline(Closing):
         Raises:
             OSError: the file cannot be written.
         """
-        with replacing(Path(path)) as beside:
-            beside.write_text(self.dot(), encoding="utf-8")
+        with replacing(Path(path)) as part:
+            part.write_text(self.dot(), encoding="utf-8")
 
     def named(self, names: Seq[str] | None) -> tuple[str, ...]:
         """Return one name for each output: ``names``, or else the pipeline's own.
@@ -419,11 +420,11 @@ def source_nodes(graph: Graph) -> list[SourceNode]:
 
 def sources_of(nodes: Seq[SourceNode]) -> list[BatchSource]:
     """Return the distinct sources of nodes."""
-    found: list[BatchSource] = []
+    sources: list[BatchSource] = []
     for node in nodes:
-        if not any(node.source is one for one in found):
-            found.append(node.source)
-    return found
+        if not any(node.source is one for one in sources):
+            sources.append(node.source)
+    return sources
 
 
 def feed_of(sources: Seq[BatchSource], name: str) -> FedSource:

@@ -132,6 +132,9 @@ class BatchSource(ABC):
     def cancel(self, ticket: Ticket) -> None:  # noqa: B027  most have nothing to cancel
         """Cancel a pending batch, which :meth:`finish` is not called for; :meth:`go_to` follows."""
 
+    def take_back(self, ticket: Ticket) -> None:  # noqa: B027  most make the batch again
+        """Take back a batch that was finished and is not returned; :meth:`go_to` follows."""
+
     def put_back(self, ticket: Ticket) -> None:
         """Undo :meth:`begin` for the batch that was started last: the next call starts it again."""
         self.cancel(ticket)

@@ -56,8 +56,8 @@ class Value:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the samples."""
-        found: np.dtype[Any] = np.dtype((self.data if self.dense else self.data[0]).dtype)
-        return found
+        dtype: np.dtype[Any] = np.dtype((self.data if self.dense else self.data[0]).dtype)
+        return dtype
 
     @property
     def ndim(self) -> int:

@@ -197,8 +197,8 @@ class ParallelExternal(External):
     def _batch_of_call(self, ticket: Ticket) -> tuple[Value, ...]:
         iteration, futures = ticket.work
         waiting = [futures]
-        found = self.result(lambda: waiting.pop() if waiting else self._request_batch(ticket, iteration))
-        parts = [one for part in found for one in part]
+        pieces = self.result(lambda: waiting.pop() if waiting else self._request_batch(ticket, iteration))
+        parts = [one for part in pieces for one in part]
         if any(one is _End.END for one in parts):
             self._ended = True
             raise EndOfData
@@ -208,10 +208,10 @@ class ParallelExternal(External):
         """Restart the iterable in its process."""
         self.result(lambda: [self.submit(_open_source)])
         while True:
-            ((found,),) = self.result(lambda: [self.submit(_take_next)])
-            if found is _End.END:
+            ((batch,),) = self.result(lambda: [self.submit(_take_next)])
+            if batch is _End.END:
                 return
-            yield found
+            yield batch
 
     def cancel(self, ticket: Ticket) -> None:
         """See :meth:`BatchSource.cancel`."""

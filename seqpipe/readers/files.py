@@ -141,8 +141,8 @@ def _videos_below(folder: str, passed: SkippedFiles | None = None) -> list[str]:
 def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[str], list[str]]:
     """Subfolders and videos of a folder, sorted, without hidden ones; other files are counted in ``passed``."""
     try:
-        with os.scandir(folder) as found:
-            seen = sorted((item.name, item.is_dir()) for item in found if not item.name.startswith("."))
+        with os.scandir(folder) as entries:
+            seen = sorted((item.name, item.is_dir()) for item in entries if not item.name.startswith("."))
     except OSError as error:
         raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
     files = [name for name, is_folder in seen if not is_folder]

@@ -85,7 +85,8 @@ class FrameFolders(Video):
         clip_mode: start of these sequences, "random" or "even".
         repeats: number of times that each sample occurs in an epoch.
         segments: number of equal parts of each folder, with one frame from each.
-        segment_mode: frame of each part: "random" or "center".
+        segment_mode: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first
+            to the last of the video.
         pad_mode: padding of sequences that reach past the last frame.
         fill_value: pixel value of frames padded by "constant".
         min_frames: folders with fewer frames are left out without a warning.
@@ -241,19 +242,19 @@ def _of_root(root: Path, labels: LabelParser) -> Listing:
     above = _folders_of(root)
     classes = {one.name: inside for one in above if (inside := _folders_of(one))}
     if not classes:
-        found = [Entry(str(one), one.name, NO_LABEL) for one in above]
+        entries = [Entry(str(one), one.name, NO_LABEL) for one in above]
     else:
         known = labels if labels.classes else LabelParser(sorted(classes), labels.label_type)
         labels = known
         chosen = [name for name in sorted(classes) if name in known.classes]
-        found = [
+        entries = [
             Entry(str(one), f"{name}/{one.name}", known(name)) for name in chosen for one in classes[name]
         ]
-    if not found:
+    if not entries:
         raise SourceNotFoundError(
             "there is no folder of frames", source=str(root), allowed="one folder or more"
         )
-    return Listing.of(found, labels)
+    return Listing.of(entries, labels)
 
 
 def _folders_of(folder: Path) -> list[Path]:
@@ -328,13 +329,13 @@ class FrameFiles:
 
     def _images(self, folder: str) -> tuple[str, ...]:
         """The images of a folder, which are listed once."""
-        found = self._listed.get(folder)
-        if found is None:
+        images = self._listed.get(folder)
+        if images is None:
             names = natural_order(one for one in _names(folder) if one.lower().endswith(image_extensions))
             if len(self._listed) >= _FOLDERS:
                 self._listed.clear()
-            found = self._listed[folder] = tuple(names)
-        return found
+            images = self._listed[folder] = tuple(names)
+        return images
 
 
 def _names(folder: str) -> list[str]:
@@ -517,8 +518,8 @@ def _decoded(path: str, *, gray: bool) -> npt.NDArray[np.uint8]:
         data = Path(path).read_bytes()
         return decode_image(data, "GRAY" if gray else "RGB")
     except OSError as error:
-        found = UnreadableSourceError(f"{name} cannot be read: {error.strerror}", source=folder)
-        raise found from error
+        unreadable = UnreadableSourceError(f"{name} cannot be read: {error.strerror}", source=folder)
+        raise unreadable from error
     except UnreadableSourceError as error:
         error.fact, error.source = f"{name}: {error.fact}", folder
         raise

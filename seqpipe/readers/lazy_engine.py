@@ -50,9 +50,9 @@ class LazyPool(ABC, Generic[PoolT]):
         """
         self._processes = processes
 
-    def threads_for(self, given: int | None) -> int | None:
+    def threads_for(self, threads: int | None) -> int | None:
         """Return the number of threads: the given one, or that of this process's part of the cores; None for all."""
-        return given if given or self._processes == 1 else max(1, available_cores() // self._processes)
+        return threads if threads or self._processes == 1 else max(1, available_cores() // self._processes)
 
     def get(self) -> PoolT:
         """Return the pool of this process."""

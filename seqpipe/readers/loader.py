@@ -143,15 +143,15 @@ class Pass(ABC, Generic[ItemT]):
         Raises:
             StateError: the state belongs to another dataset or to other parameters; the message names them.
         """
-        found = check_state(state, self._feed.fingerprint)
-        length = self._feed.length(found["epoch"])
-        if found["position"] > length:
+        checked = check_state(state, self._feed.fingerprint)
+        length = self._feed.length(checked["epoch"])
+        if checked["position"] > length:
             raise StateError(
-                f"position={found['position']} is past the end of epoch {found['epoch']}",
+                f"position={checked['position']} is past the end of epoch {checked['epoch']}",
                 allowed=f"0 to {length}",
             )
-        self._feed.epoch = found["epoch"]
-        self._go_to(found["epoch"], found["position"])
+        self._feed.epoch = checked["epoch"]
+        self._go_to(checked["epoch"], checked["position"])
 
     def _go_to(self, epoch: int, position: int) -> None:
         self._drop_queue()
@@ -206,13 +206,15 @@ class Pass(ABC, Generic[ItemT]):
         in ``Executor.fill`` and does not use this iterator.
         """
         while self._begun < self._plan.count and len(self._queue) < most:
-            held = sum(pending.size for _, pending in self._queue)
-            if held + self._next_size() > self._limit_bytes and (self._queue or not self._limit_bytes):
+            pending_bytes = sum(pending.size for _, pending in self._queue)
+            if pending_bytes + self._next_size() > self._limit_bytes and (
+                self._queue or not self._limit_bytes
+            ):
                 return
             try:
                 self._begin_next(stack=stack)
             except DeviceMemoryError as error:
-                self._lower_limit(held, error)
+                self._lower_limit(pending_bytes, error)
                 return
 
     def _begin_next(self, *, stack: bool) -> None:

@@ -167,12 +167,12 @@ def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str 
                 advice=f"Did you mean {meant!r}? Other names become columns of the batch",
             )
     if "path" not in columns:
-        found = ", ".join(repr(name) for name in columns)
+        present = ", ".join(repr(name) for name in columns)
         separated = {",": ", separated by commas", "\t": ", separated by tabs"}.get(delimiter, "")
         raise bad_line(
             manifest,
             line,
-            f"there is no column 'path', only {found}",
+            f"there is no column 'path', only {present}",
             allowed=", ".join(_KNOWN) + separated,
             advice="The first line names the columns; published.video_list() reads lists without such a line"
             if delimiter

@@ -84,14 +84,14 @@ def kinetics(
         folder = row.get("label", "")
         folders = [f"{name}/" for name in dict.fromkeys((folder, folder.translate(_RENAMED))) if name]
         names = [f"{above}{name}" for name in (trimmed, row["youtube_id"]) for above in (*folders, "")]
-        found = file.find(line, names)
-        if found is None:
+        file_path = file.find(line, names)
+        if file_path is None:
             continue
         with file.naming(line):
             label = labels(folder) if folder else NO_LABEL
-            whole = not found.removesuffix(Path(found).suffix).endswith(trimmed)
+            whole = not file_path.removesuffix(Path(file_path).suffix).endswith(trimmed)
             part = Range(start_s=start, end_s=end) if whole else None
-        entries.append(file.entry(line, found, label, part, known))
+        entries.append(file.entry(line, file_path, label, part, known))
     return listing_of_files([file], entries, labels)
 
 
@@ -139,12 +139,12 @@ def video_list(
                 advice="A list of folders of frames is read by rawframes(), for readers.FrameFolders; where these are "
                 "several labels, give several=True",
             )
-        found = file.find(line, [name], exact=True)
-        if found is None:
+        file_path = file.find(line, [name], exact=True)
+        if file_path is None:
             continue
         with file.naming(line):
             label = labels(fields if several else fields[0]) if fields else NO_LABEL
-        entries.append(file.entry(line, found, label))
+        entries.append(file.entry(line, file_path, label))
     return listing_of_files([file], entries, labels)
 
 
@@ -185,12 +185,14 @@ def rawframes(
                 allowed="folder total_frames label, of 1 frame or more",
             )
         names = (words[3] or "").split()
-        found = file.find(line, [words[1].rstrip("/")], exact=True)
-        if found is None:
+        folder_path = file.find(line, [words[1].rstrip("/")], exact=True)
+        if folder_path is None:
             continue
         with file.naming(line):
             label = labels(names) if several else labels(names[0]) if names else NO_LABEL
-            entries.append(file.entry(line, found, label, Range(start_frame=0, end_frame=int(words[2]))))
+            entries.append(
+                file.entry(line, folder_path, label, Range(start_frame=0, end_frame=int(words[2])))
+            )
     return listing_of_files([file], entries, labels)
 
 
@@ -224,14 +226,14 @@ def ucf101(
     entries = []
     for line, text in file.lines():
         name = re.sub(r"\s+[0-9]+$", "", text)
-        found = file.find(line, [name], exact=True)
-        if found is None:
+        file_path = file.find(line, [name], exact=True)
+        if file_path is None:
             continue
         with file.naming(line):
             label = labels(name.replace("\\", "/").split("/")[0])
         numbers = re.search(r"_g([0-9]+)_c([0-9]+)", name)
         known = {"group": int(numbers[1]), "clip": int(numbers[2])} if numbers else {}
-        entries.append(file.entry(line, found, label, None, known))
+        entries.append(file.entry(line, file_path, label, None, known))
     return listing_of_files([file], entries, labels)
 
 
@@ -261,12 +263,12 @@ def hmdb51(
     if part not in marks:
         raise ParameterError(f"part={part!r} is not valid", allowed=", ".join(map(repr, marks)))
     ending = f"_test_split{number}.txt"
-    found = sorted(Path(check_path("splits", splits)).glob(f"*{ending}"))
-    if not found:
+    paths = sorted(Path(check_path("splits", splits)).glob(f"*{ending}"))
+    if not paths:
         raise SourceNotFoundError(f"there is no file *{ending}", source=str(splits), advice="Check the path")
-    labels = LabelParser([one.name.removesuffix(ending) for one in found])
+    labels = LabelParser([one.name.removesuffix(ending) for one in paths])
     entries: list[Entry] = []
-    files = [PublishedFile(one, root, missing) for one in found]
+    files = [PublishedFile(one, root, missing) for one in paths]
     for file, name in zip(files, labels.classes, strict=True):
         for line, text in file.lines():
             video, _, mark = text.rpartition(" ")
@@ -308,8 +310,8 @@ def something_something(
     for line, row in enumerate(rows, 1):
         if not isinstance(row, dict) or "id" not in row:
             raise file.bad(line, "there is no id", allowed='an object, {"id": …}')
-        found = file.find(line, [str(row["id"])])
-        if found is None:
+        file_path = file.find(line, [str(row["id"])])
+        if file_path is None:
             continue
         with file.naming(line):
             label = labels(_unbracketed(str(row["template"]))) if "template" in row else NO_LABEL
@@ -318,7 +320,7 @@ def something_something(
             "text": row.get("label", ""),
             "placeholders": row.get("placeholders", []),
         }
-        entries.append(file.entry(line, found, label, None, known))
+        entries.append(file.entry(line, file_path, label, None, known))
     return listing_of_files([file], entries, labels)
 
 
@@ -371,15 +373,15 @@ def ava(
     entries = []
     for (video, second), found_rows in seconds.items():
         line = found_rows[0][0]
-        found = file.find(line, [video])
-        if found is None:
+        file_path = file.find(line, [video])
+        if file_path is None:
             continue
         middle = second - starts_at_s
         part = Range(start_s=max(0.0, middle - duration_s / 2), end_s=middle + duration_s / 2)
         fields = {"timestamp": second, **_boxes([numbers for _, numbers in found_rows if numbers], classes)}
         label = tuple(np.flatnonzero(fields["actions"].any(axis=0)).tolist())
         hint = f"; AVA's clock reads {starts_at_s:g} s where the file begins (starts_at_s)"
-        entries.append(file.entry(line, found, label, part, fields, hint))
+        entries.append(file.entry(line, file_path, label, part, fields, hint))
     return listing_of_files([file], entries, labels)
 
 

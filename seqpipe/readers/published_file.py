@@ -133,9 +133,9 @@ class PublishedFile:
             return f"{self._root}/{names[0]}" + ("" if exact else ".mp4")
         for name in names:
             folder, _, last = os.path.join(self._root, name).rpartition("/")  # noqa: PTH118  absolute names replace it
-            found = self._files_of(folder).get(f"={last}" if exact else last)
-            if found is not None:
-                return f"{folder}/{found}"
+            file = self._files_of(folder).get(f"={last}" if exact else last)
+            if file is not None:
+                return f"{folder}/{file}"
         if self._missing == "raise":
             raise SourceNotFoundError(
                 f"the video {names[0]!r} of line {line} is not there",
@@ -199,8 +199,8 @@ class PublishedFile:
         """Return the file names of a folder, keyed by "=" + name, and for videos also by the name without extension."""
         if folder not in self._folders:
             try:
-                with os.scandir(folder or "/") as found:
-                    names = sorted(item.name for item in found)
+                with os.scandir(folder or "/") as entries:
+                    names = sorted(item.name for item in entries)
             except OSError:  # find() reports videos of a missing folder as missing
                 names = []
             self._folders[folder] = {os.path.splitext(name)[0]: name for name in names if is_video(name)}  # noqa: PTH122  very many

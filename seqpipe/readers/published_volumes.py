@@ -159,17 +159,20 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
         match = _IXI_NAME.fullmatch(path.name)
         if match is not None and match[2] in wanted:
             subjects.setdefault(match[1], {})[match[2]] = str(path)
-    complete = {subject: found for subject, found in subjects.items() if len(found) == len(set(wanted))}
+    complete = {subject: images for subject, images in subjects.items() if len(images) == len(set(wanted))}
     missing = [
-        f"{subject}-{one}.nii.gz" for subject, found in subjects.items() for one in wanted if one not in found
+        f"{subject}-{one}.nii.gz"
+        for subject, images in subjects.items()
+        for one in wanted
+        if one not in images
     ]
-    counts = {one: sum(one in found for found in subjects.values()) for one in wanted}
+    counts = {one: sum(one in images for images in subjects.values()) for one in wanted}
     notes = tuple(
         f"{count} files of {one}, and {_IXI_COUNTS[one]} in the publisher's archive"
         for one, count in counts.items()
         if count != _IXI_COUNTS[one]
     )
-    files = tuple({one.lower(): found[one] for one in wanted} for found in complete.values())
+    files = tuple({one.lower(): images[one] for one in wanted} for images in complete.values())
     return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
 
 
@@ -185,7 +188,7 @@ def _compared(
     """Return a dataset whose description names its files, compared with the files that exist."""
     named = [path for case in (*cases, *tests) for path in case.values()]
     existing = {path for path in named if os.path.exists(path)}  # noqa: PTH110  of many
-    found = {
+    present = {
         str(path)
         for folder in {Path(path).parent for path in named}
         if folder.is_dir()
@@ -202,7 +205,7 @@ def _compared(
         tuple(case for case in tests if set(case.values()) <= existing),
         dict(classes),
         tuple(os.path.relpath(path, root) for path in named if path not in existing),
-        tuple(sorted(os.path.relpath(path, root) for path in found - set(named))),
+        tuple(sorted(os.path.relpath(path, root) for path in present - set(named))),
         tuple(notes),
     )
 
@@ -216,7 +219,7 @@ def _folder(folder: Any) -> Path:
 
 def _description(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        description = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise SourceNotFoundError(
             "there is no dataset.json",
@@ -225,9 +228,11 @@ def _description(path: Path) -> dict[str, Any]:
         ) from error
     except (OSError, ValueError) as error:
         raise ManifestError(f"it cannot be read ({error})", source=str(path), allowed="JSON") from error
-    if not isinstance(found, dict):
-        raise ManifestError(f"it holds a {type(found).__name__}", source=str(path), allowed="a JSON object")
-    return found
+    if not isinstance(description, dict):
+        raise ManifestError(
+            f"it holds a {type(description).__name__}", source=str(path), allowed="a JSON object"
+        )
+    return description
 
 
 def _several(names: Seq[str]) -> str:

@@ -99,7 +99,8 @@ class Video(EpochDataset[SampleRequest]):
         repeats: number of times that each sample occurs in an epoch, in direct succession; it is decoded once for each
             batch. Its frames are the same; its index is not, so operators draw anew ("repeated augmentation").
         segments: number of equal parts of each video.
-        segment_mode: frame of each part: "random" or "center".
+        segment_mode: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first
+            to the last of the video.
         fps: target frame rate in Hz.
         pad_mode: padding of sequences that reach past the end of the video or range: "constant", "edge", "reflect",
             "symmetric" or "wrap"; "none" drops them, and a warning counts the videos that have no sample.

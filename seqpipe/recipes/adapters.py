@@ -49,7 +49,7 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
     Returns:
         An array for each output, of the library of the labels.
     """
-    found = []
+    scaled = []
     for scale in scales:
         out = labels
         for axis, part in zip(range(-len(scale), 0), scale, strict=True):
@@ -57,8 +57,8 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
             few = max(1, round(n * part))
             if few != n:
                 out = _picked(out, axis, ((np.arange(few) + 0.5) * n / few).astype(np.int64))
-        found.append(out)
-    return found
+        scaled.append(out)
+    return scaled
 
 
 def _picked(labels: Any, axis: int, indices: Any) -> Any:
@@ -104,10 +104,10 @@ class NnunetTransform:
             sample["segmentation"] = Labels(labels)
         augmented = self.chain(sample, layout="CDHW", **self._indices.of(data))
         parts = {name: part.data[:, 0] if flat else part.data for name, part in augmented.items()}
-        found = {**data, **parts}
+        result = {**data, **parts}
         if self.scales is not None and "segmentation" in sample:
-            found["segmentation"] = deep_supervision(found["segmentation"], self.scales)
-        return found
+            result["segmentation"] = deep_supervision(result["segmentation"], self.scales)
+        return result
 
 
 class DictionaryTransform:
@@ -135,7 +135,8 @@ class DictionaryTransform:
 
         Args:
             data: arrays by name, with an attribute ``affine`` (array axes to mm, RAS+) if it is known, like
-                MetaTensors; ``index`` and ``epoch`` to sample parameters for. Other values are passed on.
+                MetaTensors, whose other metadata are kept; ``index`` and ``epoch`` to sample parameters for. Other
+                values are passed on.
 
         Returns:
             A new dictionary, with ``history``: the operators and their parameters as JSON, because loaders collate
@@ -225,4 +226,9 @@ def _like(value: Any, data: Array) -> Any:
     if not hasattr(value, "new_tensor"):
         return data
     tensor = to_torch(data)
-    return type(value)(tensor) if hasattr(value, "as_tensor") else tensor
+    if not hasattr(value, "as_tensor"):
+        return tensor
+    result = type(value)(tensor)
+    if hasattr(result, "copy_meta_from"):  # MONAI writes files by the name in a MetaTensor's metadata
+        result.copy_meta_from(value)
+    return result

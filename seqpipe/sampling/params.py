@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..core.padding import PAD_MODES
 from ..core.param import Param, choice
@@ -39,7 +39,7 @@ __all__ = [
     "check_shard",
 ]
 
-SegmentMode: TypeAlias = Literal["random", "center"]
+SegmentMode: TypeAlias = Literal["random", "center", "linspace"]
 ClipMode: TypeAlias = Literal["random", "even"]
 LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
@@ -76,7 +76,10 @@ SEGMENTS: Final = Param(
     name="segments", doc="Equal parts of a video; a sequence has one frame of each", lo=1, hi=_MOST
 )
 SEGMENT_MODE: Final = choice(
-    "segment_mode", "Frame that is taken from each part: a random one, or the center", ("random", "center")
+    "segment_mode",
+    "Frame that is taken from each part: a random one, or the center; or frames at equal distances from the first to "
+    "the last of the video",
+    get_args(SegmentMode),
 )
 FPS: Final = Param(
     name="fps", doc="Frames per second to resample to, by timestamps", kind=float, lo=1e-6, hi=1e4, unit="Hz"

@@ -12,7 +12,7 @@ from .clip import FrameClip, Span, check_sample
 from .params import COUNT, EVERY, SEGMENT_MODE, SEGMENTS, SegmentMode
 from .windows import require_rng
 
-__all__ = ["UniformSegments", "every", "uniform"]
+__all__ = ["UniformSegments", "every", "linspace", "uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +22,15 @@ class UniformSegments:
     With n frames, part i has the frames from ``i * n // segments`` to ``(i + 1) * n // segments``, end not included;
     the parts differ by at most one frame and cover the span. "random" draws one frame of each part uniformly. "center"
     takes the centers of ``segments`` exactly equal parts, :func:`uniform`. If the span has fewer frames than segments,
-    both modes take the centers, which repeat every frame ``segments // n`` times or once more. Repeated frames are not
-    padding.
+    both modes take the centers, which repeat every frame ``segments // n`` times or once more. "linspace" takes frames
+    at equal distances from the first to the last one, :func:`linspace`. Repeated frames are not padding.
 
     Sources: Wang et al., "Temporal Segment Networks", 2016 (the parts, and the centers for testing), and
     mmaction2's documentation of ``UniformSampleFrames`` (the same parts in integers).
 
     Attributes:
         segments: parts, and frames in a sequence.
-        mode: "random" or "center".
+        mode: "random", "center" or "linspace".
 
     Raises:
         ParameterError: a parameter is out of bounds.
@@ -64,6 +64,8 @@ class UniformSegments:
             ParameterError: the span is empty, or the mode is "random" and ``rng`` is None.
         """
         check_sample(self, span, k)
+        if self.mode == "linspace":
+            return FrameClip.whole(linspace(span, self.segments))
         draw = require_rng(rng) if self.is_random else None
         if draw is None or len(span) < self.segments:
             return FrameClip.whole(uniform(span, self.segments))
@@ -83,6 +85,19 @@ def uniform(span: Span, count: int) -> IntArray:
     COUNT.check(count)
     parts = np.arange(count if len(span) else 0, dtype=np.int64)
     return span.first + (2 * parts + 1) * len(span) // (2 * count)
+
+
+def linspace(span: Span, count: int) -> IntArray:
+    """Return frames at equal distances from the first to the last of a span: ``np.linspace``, halves rounded up.
+
+    Args:
+        span: at least one frame; frames repeat if it has fewer than ``count``.
+        count: number of frames; 1 gives the first one.
+    """
+    distances = max(count - 1, 1)
+    return span.first + (2 * np.arange(count, dtype=np.int64) * (len(span) - 1) + distances) // (
+        2 * distances
+    )
 
 
 def every(span: Span, n: int) -> IntArray:

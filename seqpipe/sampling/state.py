@@ -62,19 +62,19 @@ def check_state(
     missing = [name for name in ("epoch", "position", "fingerprint") if name not in state]
     if missing:
         raise StateError(f"the state has no {' and no '.join(missing)}", allowed=wanted)
-    epoch, position, found = state["epoch"], state["position"], state["fingerprint"]
-    if not (_is_count(epoch) and _is_count(position) and isinstance(found, str)):
+    epoch, position, stored = state["epoch"], state["position"], state["fingerprint"]
+    if not (_is_count(epoch) and _is_count(position) and isinstance(stored, str)):
         raise StateError(
-            f"epoch={epoch!r}, position={position!r}, fingerprint={found!r} is not a state", allowed=wanted
+            f"epoch={epoch!r}, position={position!r}, fingerprint={stored!r} is not a state", allowed=wanted
         )
-    if found != fingerprint:
-        differing = _differing(found, fingerprint)
+    if stored != fingerprint:
+        differing = _differing(stored, fingerprint)
         verb = "differs" if len(differing) == 1 else "differ"
         raise StateError(
             f"the state does not belong to {what}: {', '.join(differing)} {verb}",
             advice="Load it with the files and parameters it was saved with, or start anew",
         )
-    return IteratorState(epoch=int(epoch), position=int(position), fingerprint=found)  # type: ignore[call-overload]
+    return IteratorState(epoch=int(epoch), position=int(position), fingerprint=stored)  # type: ignore[call-overload]
 
 
 def _is_count(value: object) -> bool:
@@ -92,6 +92,6 @@ def _digest(name: str, value: Any) -> str:
     return hashlib.blake2b(text.encode("ascii"), digest_size=8).hexdigest()
 
 
-def _differing(found: str, wanted: str) -> list[str]:
+def _differing(stored: str, wanted: str) -> list[str]:
     """Return the names of the parts that differ."""
-    return sorted({part.partition("=")[0] for part in set(found.split()) ^ set(wanted.split())})
+    return sorted({part.partition("=")[0] for part in set(stored.split()) ^ set(wanted.split())})

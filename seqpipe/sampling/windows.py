@@ -291,7 +291,7 @@ class RollingWindows(Generic[ItemT]):
         first: the number of the span's first frame.
 
     Attributes:
-        held: the caller's items for frames of later windows, by frame number; items that no later window needs are
+        buffer: the caller's items for frames of later windows, by frame number; items that no later window needs are
             removed.
     """
 
@@ -299,7 +299,7 @@ class RollingWindows(Generic[ItemT]):
         self._windows, self._first = windows, first
         self._reach = (windows.sequence_length - 1) * windows.stride
         self._next, self._end = 0, first
-        self.held: dict[int, ItemT] = {}
+        self.buffer: dict[int, ItemT] = {}
 
     def needs(self, number: int) -> bool:
         """Return whether a later window contains a frame."""
@@ -308,7 +308,7 @@ class RollingWindows(Generic[ItemT]):
         return any((at - k * distance) % stride == 0 for k in range(earliest, at // distance + 1))
 
     def passed(self, number: int) -> Iterator[FrameClip]:
-        """Yield the windows that a frame completes; ``held`` has the frames of a window until the next is yielded."""
+        """Yield the windows that a frame completes; ``buffer`` has the frames of a window until the next is yielded."""
         self._end = number + 1
         while self._begin + self._reach < self._end:
             yield from self._window()
@@ -326,4 +326,4 @@ class RollingWindows(Generic[ItemT]):
     def _window(self) -> Iterator[FrameClip]:
         yield self._windows.clip_at(Span(self._first, self._end), self._next)
         self._next += 1
-        self.held = {number: item for number, item in self.held.items() if number >= self._begin}
+        self.buffer = {number: item for number, item in self.buffer.items() if number >= self._begin}

@@ -120,7 +120,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         info = torch.utils.data.get_worker_info()
         if info is not None and not self._loaded:
             if (
-                chosen := self._chosen.news()
+                chosen := self._chosen.changed()
             ):  # a persistent worker, which began before set_epoch() was called
                 epoch, self._start = chosen
                 self._reader.set_epoch(epoch)
@@ -173,7 +173,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         Raises:
             StateError: the state belongs to another dataset, batch size or number of workers.
         """
-        found = check_state(state, self._fingerprint)
+        checked = check_state(state, self._fingerprint)
         worker, count = self._worker()
         if state.get("workers") != count:
             raise StateError(
@@ -182,8 +182,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
                 allowed="as many",
                 advice="Or count the batches of an epoch, and resume by set_epoch(epoch, start=COUNT)",
             )
-        self._reader.set_epoch(found["epoch"])
-        returned = found["position"]
+        self._reader.set_epoch(checked["epoch"])
+        returned = checked["position"]
         # the position is that of the worker's last batch; its next batch is `count` batches later
         self._start = returned if count == 1 else (returned - 1 - worker + count if returned else 0)
         self._returned = returned
@@ -287,10 +287,10 @@ class _Pass(Iterator[dict[str, Any]]):
             number = self._numbers[0]
             positions, _ = self._cut.positions(number * self._cut.batch_size)
             size = clips.size(epoch, positions)
-            held = sum(pending.size for pending in self._pending)
-            if self._pending and held + size > clips.limit_bytes:
+            pending_bytes = sum(pending.size for pending in self._pending)
+            if self._pending and pending_bytes + size > clips.limit_bytes:
                 return
-            made = partial(self._dataset._values, clips.begin(epoch, positions), epoch)
-            values = made if self._workers is None else self._workers.submit(made).result
+            compute = partial(self._dataset._values, clips.begin(epoch, positions), epoch)
+            values = compute if self._workers is None else self._workers.submit(compute).result
             self._numbers.popleft()
             self._pending.append(_Pending(number, size, self._engine, values))

@@ -34,8 +34,8 @@ class SharedChoice:
         self._seen += 1
         self._cells.copy_(torch.tensor([self._seen, epoch, start, -1]))
 
-    def news(self) -> tuple[int, int] | None:
-        """Return epoch and start if they were chosen since this copy was made, or last asked; else None."""
+    def changed(self) -> tuple[int, int] | None:
+        """Return epoch and start if they were chosen since the last call, or since this copy was created; else None."""
         number, epoch, start, _ = self._cells.tolist()
         if number == self._seen:
             return None

@@ -24,7 +24,7 @@ THREADS: Final = Param(
 )
 STREAM: Final = Param(
     name="stream",
-    doc="Which of the file's streams, by its number in the container; by default the best video stream",
+    doc="Stream to read, by its number in the container; by default the best video stream",
     lo=0,
     hi=2**31 - 1,
     optional=True,
@@ -56,8 +56,8 @@ def parse_device(name: str) -> Device:
         ParameterError: the name is not that of a device.
         BackendError: the GPU does not exist, or the software needed to use it is missing.
     """
-    found = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if found is None:
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
         raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
     if name == "cpu":
         return Device("cpu")
@@ -67,7 +67,7 @@ def parse_device(name: str) -> Device:
         except BackendError as error:
             _log.info("device='auto' is the CPU: %s", error)
             return Device("cpu")
-    return _usable(int(found[1] or 0))
+    return _usable(int(match[1] or 0))
 
 
 def parse_devices(name: str) -> tuple[Device, ...]:

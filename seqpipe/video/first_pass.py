@@ -60,8 +60,8 @@ def first_pass(source: Source, *, output: OutputSpec, threads: int = 1) -> Itera
     """
     with open_container(source) as container:
         with parsing(source):
-            found = FirstPass(source, Scan(source, container), output, threads)
-        yield found
+            video = FirstPass(source, Scan(source, container), output, threads)
+        yield video
 
 
 class FirstPass:

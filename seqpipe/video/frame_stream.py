@@ -187,10 +187,10 @@ class FrameStream:
             raise stalled(self._source, error) from error
         except (av.error.FFmpegError, ValueError) as error:
             self._check_interrupt()
-            found = unreadable(self._source, error)
+            unreadable_error = unreadable(self._source, error)
             if self._bytes is not None and data_before_index(self._bytes.peek()):
-                found.advice = f"It may be truncated: its index comes last. {INDEX_FIRST}"
-            raise found from error
+                unreadable_error.advice = f"It may be truncated: its index comes last. {INDEX_FIRST}"
+            raise unreadable_error from error
         self.info = stream_info(self._source, self._container, self._stream, picture)
         self._late = _REORDERED if self.info.has_b_frames else 0
         self._look_ahead = look_ahead + self._late if look_ahead else 0

@@ -228,8 +228,8 @@ class VideoReader(Closing):
             check_time_s(t)
             for t in check_list("seconds", seconds, "a list of times in seconds, such as [1.5]")
         ]
-        if self._indexed is None and (found := self._at_by_cues(times)) is not None:
-            return found
+        if self._indexed is None and (displayed := self._at_by_cues(times)) is not None:
+            return displayed
         return self.frames([self.frame_at(t) for t in times])
 
     def sequence(self, start: int, length: int, stride: int = 1) -> Sequence:
@@ -330,7 +330,7 @@ class VideoReader(Closing):
 
         video = open_by_cues(source)
         if video is not None:
-            source.held = None  # the video holds the blocks that it needs
+            source.blocks = None  # the video holds the blocks that it needs
         return video
 
     def _open(self) -> PlannedVideo:
@@ -495,8 +495,8 @@ class VideoReader(Closing):
         return self._single(number)
 
     def _single(self, number: int) -> Sequence:
-        found = self.frames([number])
-        return self._sequence(found.data[0], np.array([number]), self._output.frame_layout)
+        frames = self.frames([number])
+        return self._sequence(frames.data[0], np.array([number]), self._output.frame_layout)
 
     def _threads_for(self, video: PlannedVideo, wanted: IntArray) -> int:
         """Return the number of frame threads: 1 for short segments, as each thread delays one frame."""

@@ -125,9 +125,9 @@ def _sequences(
             assert rolling is not None
             pixels = np.empty((len(clip), *painter.shape), painter.dtype)
             for position, number in enumerate(clip.frames.tolist()):
-                pixels[position] = rolling.held[number][1] if number >= 0 else fill_value
+                pixels[position] = rolling.buffer[number][1] if number >= 0 else fill_value
             frames = clip.labeled()
-            times = np.array([rolling.held[n][0] if n >= 0 else np.nan for n in frames.tolist()])
+            times = np.array([rolling.buffer[n][0] if n >= 0 else np.nan for n in frames.tolist()])
             return Sequence(pixels, output.layout, opened.info.source, frames, times)
 
         for frame in opened.frames():
@@ -140,7 +140,7 @@ def _sequences(
             rolling = rolling or RollingWindows(windows, frame.number)
             if rolling.needs(frame.number):
                 pixels = painter.pixels(frame.number, frame.surface)
-                rolling.held[frame.number] = frame.seconds, pixels
+                rolling.buffer[frame.number] = frame.seconds, pixels
             yield from map(sequence, rolling.passed(frame.number))
         if rolling is not None:
             yield from map(sequence, rolling.rest())

@@ -231,13 +231,17 @@ class PanelBuilder:
 
     def _batch_panels(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
         shown = batch.sequences[:MOST_SAMPLES]
-        labels = label.sequences if isinstance(label, Batch) else [label] * len(shown)
+        if isinstance(label, Batch) and len(label) != len(batch):
+            raise ParameterError(
+                f"labels of {len(label)} samples for a batch of {len(batch)}", allowed="one for each sample"
+            )
+        labels = label.sequences[:MOST_SAMPLES] if isinstance(label, Batch) else [label] * len(shown)
         builder = replace(self, max_voxels=shared_voxels(self.max_voxels // len(shown), 1))
         return [
             builder._sequence_panel(
                 one, its, f"{title} {number}".strip() if title else one.source and f"{one.source} {number}"
             )
-            for number, (one, its) in enumerate(zip(shown, labels, strict=False))
+            for number, (one, its) in enumerate(zip(shown, labels, strict=True))
         ]
 
     def _sample_panels(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:

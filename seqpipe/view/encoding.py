@@ -62,17 +62,21 @@ def colors(frames: npt.NDArray[Any]) -> Pixels:
     if frames.shape[-1] == 2:
         wheel: Pixels = to_rgb(frames.astype(np.float32))
         return wheel
-    rgb = frames[..., :3] if frames.shape[-1] >= 3 else np.repeat(frames[..., :1], 3, axis=-1)
-    if rgb.dtype == np.uint8:
-        return rgb
-    rgb = as_real(rgb)
-    if rgb.dtype == np.uint16:
-        window = (0.0, 65535.0)
-    elif rgb.dtype.kind == "f" and rgb.size and np.nanmin(rgb) >= 0 and np.nanmax(rgb) <= 1:
-        window = (0.0, 1.0)
-    else:
-        window = window_of(rgb)
-    return windowed(rgb, window)
+    values = as_real(frames[..., :3] if frames.shape[-1] >= 3 else frames[..., :1])
+    if frames.dtype != np.uint8:
+        values = windowed(values, _range_of(values))
+    return np.broadcast_to(values, (*frames.shape[:-1], 3))
+
+
+def _range_of(values: npt.NDArray[Any]) -> tuple[float, float]:
+    """Return the values that are shown as black and as white."""
+    if values.dtype == np.uint16:
+        return 0.0, 65535.0
+    if values.dtype.kind == "f":
+        finite = values[np.isfinite(values)]
+        if finite.size and finite.min() >= 0 and finite.max() <= 1:
+            return 0.0, 1.0
+    return window_of(values)
 
 
 def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> FloatArray:
@@ -117,10 +121,10 @@ def quantize(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
     middles = ((levels[1:] + levels[:-1]) / 2).astype(
         np.float32 if values.dtype.itemsize <= 4 else np.float64
     )
-    found = np.searchsorted(middles, values.reshape(-1)).astype(np.uint8).reshape(values.shape)
+    indices = np.searchsorted(middles, values.reshape(-1)).astype(np.uint8).reshape(values.shape)
     if values.dtype.kind == "f":
-        found[np.isnan(values)] = 0
-    return found
+        indices[np.isnan(values)] = 0
+    return indices
 
 
 def downsample_mean(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:

@@ -72,28 +72,28 @@ class Legend:
                 allowed="the number of a class for each voxel",
                 advice="Show it as an image instead",
             )
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for part in labels if labels.ndim > 1 else labels[None]:
             for value, count in zip(*np.unique(part, return_counts=True), strict=True):
-                found[int(value)] = found.get(int(value), 0) + int(count)
-        found.pop(0, None)
-        if len(found) >= LEVELS:
+                counts[int(value)] = counts.get(int(value), 0) + int(count)
+        counts.pop(0, None)
+        if len(counts) >= LEVELS:
             raise ParameterError(
-                f"labels of {len(found):,} different values",
+                f"labels of {len(counts):,} different values",
                 source=source,
                 allowed=f"up to {LEVELS - 1} classes",
                 advice="Show it as an image instead",
             )
-        self._values = np.array(sorted(found), np.int64)
+        self._values = np.array(sorted(counts), np.int64)
         self.classes = [
             Class(
                 value,
                 _color(value),
-                found[value],
-                None if voxel_mm3 is None else found[value] * voxel_mm3 / 1000,
+                counts[value],
+                None if voxel_mm3 is None else counts[value] * voxel_mm3 / 1000,
                 (names or {}).get(value, ""),
             )
-            for value in sorted(found)
+            for value in sorted(counts)
         ]
 
     def indices(self, labels: npt.NDArray[Any]) -> Pixels:

@@ -69,11 +69,11 @@ class DiskCache:
             return make()
         digest = hashlib.blake2b(json.dumps([_VERSION, stamp]).encode(), digest_size=16).hexdigest()
         path = self._folder / f"{digest}{self._ending}"
-        found = self._read(path)
-        if found is None:
-            found = make()
-            self._write(path, found)
-        return found
+        entry = self._read(path)
+        if entry is None:
+            entry = make()
+            self._write(path, entry)
+        return entry
 
     def _read(self, path: Path) -> Sequence | None:
         """Return a cached volume; None if there is none, or it is damaged."""

@@ -210,8 +210,8 @@ class VolumeReader(Closing):
 
         It is None if unknown, as for bytes and Zarr arrays.
         """
-        found = stamp_of(self._origin, self._source)
-        return None if found is None else [found, self._chosen, *self._source.info.shape]
+        stamp = stamp_of(self._origin, self._source)
+        return None if stamp is None else [stamp, self._chosen, *self._source.info.shape]
 
     def on_own_grid(self) -> VolumeReader:
         """Return a reader of the same volume without resampling, in the orientation before resampling."""

@@ -147,8 +147,8 @@ def check_orientation(codes: Any) -> str:
     if not isinstance(codes, str):
         raise ParameterError(f"orientation={codes!r} is not valid", allowed=allowed)
     upper = codes.upper()
-    found = [next((n for n, pair in enumerate(_SIDES) if letter in pair), None) for letter in upper]
-    if len(upper) != 3 or sorted(found, key=str) != [0, 1, 2]:
+    axes = [next((n for n, pair in enumerate(_SIDES) if letter in pair), None) for letter in upper]
+    if len(upper) != 3 or sorted(axes, key=str) != [0, 1, 2]:
         raise ParameterError(f"orientation={codes!r} is not valid", allowed=allowed)
     return upper
 
@@ -204,10 +204,10 @@ class Turn:
             ranges: ranges of the result, along d, h and w.
             shape: D, H and W of the original.
         """
-        found = [(0, 0)] * 3
+        turned = [(0, 0)] * 3
         for (start, stop), old, flip in zip(ranges, self.axes, self.flips, strict=True):
-            found[old] = (shape[old] - stop, shape[old] - start) if flip else (start, stop)
-        return tuple(found)
+            turned[old] = (shape[old] - stop, shape[old] - start) if flip else (start, stop)
+        return tuple(turned)
 
 
 def turn_to(affine: Any, orientation: str) -> Turn:

@@ -102,12 +102,12 @@ def main() -> int:
     )
     for name in options.only or CONTESTANTS:
         words = ("tests.bench.augmented", "--device", options.device, "--measure", name)
-        found, why = run_measured(options, *words, str(listed), str(options.batches))
-        if found is None:
+        result, why = run_measured(options, *words, str(listed), str(options.batches))
+        if result is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
             continue
-        speed = f"{found['frames_per_s']:.0f} | {found['cpu_ms']:.2f}"
-        print(f"| {name} | {speed} | {found['gib']:.2f} | {found['frames']:.0f} |", flush=True)
+        speed = f"{result['frames_per_s']:.0f} | {result['cpu_ms']:.2f}"
+        print(f"| {name} | {speed} | {result['gib']:.2f} | {result['frames']:.0f} |", flush=True)
     return 0
 
 

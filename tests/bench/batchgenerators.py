@@ -8,7 +8,9 @@ fft-conv-pytorch), or lies in a folder that PYTHONPATH names.
 from __future__ import annotations
 
 import multiprocessing
+import queue
 import time
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from typing import Any
 
@@ -16,49 +18,76 @@ import numpy as np
 
 __all__ = ["seconds_a_sample"]
 
-_READY_S = 120
+_READY_S = 120  # for all processes to import torch and warm up
 
 
-def seconds_a_sample(workers: int, seconds: float, recipes: Seq[tuple[int, bool]]) -> list[float]:
-    """Seconds for a sample of 128³ with labels, of a volume of 160³, by all workers together, with each recipe.
+def seconds_a_sample(
+    workers: int, seconds: float, recipes: Seq[tuple[int, bool]]
+) -> Iterator[tuple[int, float]]:
+    """Yield each recipe's number, and the seconds for a sample of 128³ with labels, of a volume of 160³.
+
+    A result is yielded as soon as all workers have measured the recipe.
 
     Args:
         workers: number of processes.
-        seconds: how long they work with each.
+        seconds: duration of the measurement of each recipe; each worker finishes its last sample.
         recipes: channels of the image, and whether every transform is applied, instead of with its own probability.
 
     Raises:
         ImportError: the library is not installed.
+        RuntimeError: a worker failed, or did not answer in time.
     """
-    recipe(sure=True)  # tells of a missing library before processes start
+    recipe(sure=True)  # raises for a missing library before processes start
     context = multiprocessing.get_context("spawn")
-    ready, made = context.Barrier(workers), context.Queue()
+    ready, results = context.Barrier(workers), context.Queue()
     processes = [
-        context.Process(target=_work, args=(number, ready, made, seconds, recipes), daemon=True)
+        context.Process(target=_work, args=(number, ready, results, seconds, recipes), daemon=True)
         for number in range(workers)
     ]
     for process in processes:
         process.start()
+    rates: list[list[float]] = [[] for _ in recipes]
     try:
-        rates = np.zeros(len(recipes))
         for _ in range(workers * len(recipes)):
-            number, rate = made.get(timeout=_READY_S + seconds)
-            rates[number] += rate
+            number, rate = _next_result(results, _READY_S + seconds)
+            rates[number].append(rate)
+            if len(rates[number]) == workers:
+                yield number, 1 / sum(rates[number])
     finally:
         for process in processes:
-            process.join(1)
             process.kill()
-    return [1 / rate for rate in rates.tolist()]
+        for process in processes:
+            process.join()
+        results.close()
 
 
-def _work(number: int, ready: Any, made: Any, seconds: float, recipes: Seq[tuple[int, bool]]) -> None:
-    """Put the number of each recipe, and samples a second of this process, into a queue."""
+def _next_result(results: Any, limit_s: float) -> tuple[int, float]:
+    try:
+        number, rate, failure = results.get(timeout=limit_s)
+    except queue.Empty:
+        raise RuntimeError(f"no worker has answered within {limit_s:.0f} s") from None
+    if failure:
+        raise RuntimeError(f"a worker failed: {failure}")
+    return number, rate
+
+
+def _work(number: int, ready: Any, results: Any, seconds: float, recipes: Seq[tuple[int, bool]]) -> None:
+    """Put the number of each recipe, this process's samples per second, and a failure or "" into a queue."""
+    try:
+        for which, rate in enumerate(_rates(number, ready, seconds, recipes)):
+            results.put((which, rate, ""))
+    except Exception as error:  # whatever it is, the parent must not wait for this worker
+        results.put((0, 0.0, f"{type(error).__name__}: {error}"))
+
+
+def _rates(number: int, ready: Any, seconds: float, recipes: Seq[tuple[int, bool]]) -> Iterator[float]:
+    """Yield samples per second of this process with each recipe."""
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(number)
     np.random.seed(number)  # noqa: NPY002  what the library draws from
-    for which, (channels, sure) in enumerate(recipes):
+    for channels, sure in recipes:
         transform = recipe(sure=sure)
         image = torch.randn((channels, 160, 160, 160))
         labels = (torch.rand((1, 160, 160, 160)) > 0.9).to(torch.int16)
@@ -69,7 +98,7 @@ def _work(number: int, ready: Any, made: Any, seconds: float, recipes: Seq[tuple
             while (spent := time.perf_counter() - begin) < seconds or not count:
                 transform(image=image.clone(), segmentation=labels.clone())
                 count += 1
-        made.put((which, count / spent))
+        yield count / spent
 
 
 def recipe(*, sure: bool) -> Any:

@@ -20,7 +20,7 @@ __all__ = ["CONTESTANTS", "Contestant", "Take", "Task", "Window"]
 
 Pixels = NDArray[np.uint8]
 Take = Callable[[int, Pixels], None]
-"""DeferredCall with a running number, of the window or of the frame, and (frames, rows, columns, 3) or one frame."""
+"""Called with a running number, of the window or of the frame, and (frames, rows, columns, 3) or one frame."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Task:
 
     Attributes:
         threads: the budget of threads.
-        way: one of the contestant's ways to use them.
+        variant: the contestant's variant, see :meth:`Contestant.variants`.
         path: a file to be decoded whole, or "".
         windows: windows to be read, in any order.
         batch: how many windows a training loop would ask for at once.
     """
 
     threads: int
-    way: str
+    variant: str
     path: str = ""
     windows: tuple[Window, ...] = ()
     batch: int = 1
@@ -62,8 +62,8 @@ class Contestant(Protocol):
     def versions(self) -> dict[str, str]:
         """Of the library and of what decides its speed."""
 
-    def ways(self, threads: int) -> list[str]:
-        """Names of the ways to use this many threads; all are tried, the fastest counts."""
+    def variants(self, threads: int) -> list[str]:
+        """Names of the variants, which use this many threads differently; all are tried, the fastest counts."""
 
     def run(self, task: Task, take: Take) -> None:
         """Do it."""
@@ -79,7 +79,7 @@ class Seqpipe:
 
         return {"seqpipe": seqpipe.__version__, "av": av.__version__, "FFmpeg": str(av.ffmpeg_version_info)}
 
-    def ways(self, threads: int) -> list[str]:
+    def variants(self, threads: int) -> list[str]:
         return ["frames" if threads > 1 else "single"]
 
     def run(self, task: Task, take: Take) -> None:
@@ -124,7 +124,7 @@ class BarePyAV:
     def versions(self) -> dict[str, str]:
         return Seqpipe().versions()
 
-    def ways(self, threads: int) -> list[str]:
+    def variants(self, threads: int) -> list[str]:
         return ["FRAME", "AUTO"] if threads > 1 else ["FRAME"]
 
     def run(self, task: Task, take: Take) -> None:
@@ -139,7 +139,7 @@ class BarePyAV:
         convert = Converter(probe(task.path), OutputSpec())
         with av.open(task.path) as container:
             stream = container.streams.video[0]
-            stream.thread_type = task.way
+            stream.thread_type = task.variant
             stream.codec_context.thread_count = task.threads
             for number, frame in enumerate(container.decode(stream)):
                 out = np.empty(convert.shape, convert.dtype)
@@ -158,14 +158,14 @@ class Torchcodec:
         import_module("torchcodec.decoders")
         return {"torchcodec": torchcodec.__version__, "torch": torch.__version__}
 
-    def ways(self, threads: int) -> list[str]:
+    def variants(self, threads: int) -> list[str]:
         spread = ["clips", "frames"] if threads > 1 else ["clips"]
         return [f"{kind} {mode}" for kind in spread for mode in ("exact", "approximate")]
 
     def run(self, task: Task, take: Take) -> None:
         import_module("torch").set_num_threads(1)
         decoders = import_module("torchcodec.decoders")
-        kind, mode = task.way.split()
+        kind, mode = task.variant.split()
         inner = task.threads if kind == "frames" else 1
 
         def read(window: Window) -> Pixels:
@@ -179,7 +179,7 @@ class Torchcodec:
 
 
 class Decord:
-    """A reader for every window, with the same two ways to use threads."""
+    """A reader for every window, with the same two variants."""
 
     def versions(self) -> dict[str, str]:
         from importlib.metadata import version
@@ -187,18 +187,18 @@ class Decord:
         import_module("decord")
         return {"decord2": version("decord2")}
 
-    def ways(self, threads: int) -> list[str]:
+    def variants(self, threads: int) -> list[str]:
         return ["clips", "frames"] if threads > 1 else ["clips"]
 
     def run(self, task: Task, take: Take) -> None:
         import_module("torch").set_num_threads(1)
         decord = import_module("decord")
-        inner = task.threads if task.way == "frames" else 1
+        inner = task.threads if task.variant == "frames" else 1
 
         def read(window: Window) -> Pixels:
             decord.bridge.set_bridge(
                 "torch"
-            )  # the only way out without a copy; the choice belongs to the thread
+            )  # the only output without a copy; each thread has its own choice
             reader = decord.VideoReader(window.path, num_threads=inner)
             pixels: Pixels = reader.get_batch(list(window.frames)).numpy()
             return pixels

@@ -96,7 +96,7 @@ def _raced(arena: Arena, name: str, race: Race, threads: int, folder: Path, repe
 
 def _said(run: Runs) -> dict[str, Any]:
     return {
-        "way": run.way,
+        "variant": run.variant,
         "median_s": run.median_s,
         "min_s": min(run.wall_s),
         "min_cpu_s": min(run.cpu_s),
@@ -122,7 +122,7 @@ def _line(row: dict[str, Any]) -> str:
         note = f" ({row['note']})" if row["note"] else ""
         value, allowed = f"{row['value']:.4g} {row['unit']}", f"{row['allowed']:g} {row['unit']}"
         return f"| {row['job']}{note} | {value} | | | ≤ {allowed} | {passed} |"
-    peers = "; ".join(f"{name} ({run['way']}) {_times(run)}" for name, run in row["peers"].items())
+    peers = "; ".join(f"{name} ({run['variant']}) {_times(run)}" for name, run in row["peers"].items())
     ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
     cpu = min((run["min_cpu_s"] for run in row["peers"].values()), default=0) / row["ours"]["min_cpu_s"]
     required = f"≥ {row['required']:g}" if row["required"] else "–"

@@ -62,7 +62,7 @@ def _rate(work: Callable[[], int], seconds: float) -> float:
 
 
 def _bare(preset: str, frames: Any, seconds: float) -> float:
-    """The engine alone: frames lie in its buffers, and nobody reads its results."""
+    """The engine alone: frames are in its buffers, and results are not read."""
     import cupy
 
     from seqpipe.flow.nvofa.abi import INPUT, OUTPUT
@@ -118,7 +118,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
     import cupy
 
     films = options.video or [large(_FOLDER)]
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "files": [str(films[k % len(films)]) for k in range(_FILES * _PASSES)],
         "sequence_length": 33,
         "step": 32,
@@ -142,8 +142,8 @@ def _decode(options: argparse.Namespace) -> list[str]:
 
     bare = _bare("fast", cupy.asarray(_frames(33)), options.seconds)
     flow = ops.OpticalFlow(preset="fast", output_grid=_GRID)
-    both, wait = rate(Augmented(seqpipe.readers.Video(**given), flow))
-    alone = rate(seqpipe.readers.Video(**given, color="GRAY"))[0] * 32 / 33
+    both, wait = rate(Augmented(seqpipe.readers.Video(**arguments), flow))
+    alone = rate(seqpipe.readers.Video(**arguments, color="GRAY"))[0] * 32 / 33
     title = (
         f"decode + flow, 1080p, grid 4 fast (decoding alone {alone:.0f}; the first batch after {wait:.2f} s)"
     )
@@ -158,7 +158,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
             str(options.seconds),
             "--video",
         ]
-        done = subprocess.run(command + given["files"], capture_output=True, text=True, check=False)
+        done = subprocess.run(command + arguments["files"], capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"DALI failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
         else:

@@ -59,9 +59,9 @@ def main() -> int:
                 break
             wait([worker.pipe for worker in busy], timeout=1)
             for worker in busy:
-                if found := worker.finished():
-                    verdict.add(found)
-                    print(*found.faults, sep="\n", end="\n" * bool(found.faults), flush=True)
+                if finished := worker.finished():
+                    verdict.add(finished)
+                    print(*finished.faults, sep="\n", end="\n" * bool(finished.faults), flush=True)
             if time.monotonic() - reported > _REPORT_S:
                 reported = time.monotonic()
                 _say(verdict, began)
@@ -142,18 +142,18 @@ def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
 
 def _files(which: str, match: str) -> list[Path]:
     """The videos to damage; those that a manifest names, but that are not here, are counted and left out."""
-    found: list[Path] = []
+    files: list[Path] = []
     if which in ("made", "all"):
-        found += [MADE_DIR / entry.file for entry in made_all()]
+        files += [MADE_DIR / entry.file for entry in made_all()]
     if which in ("shared", "all"):
         try:
-            found += [shared_media() / row["file"] for row in shared_manifest()]
+            files += [shared_media() / row["file"] for row in shared_manifest()]
         except pytest.skip.Exception as reason:
             print(reason, flush=True)
-    found = [path for path in found if match in path.name]
-    here = [path for path in found if path.is_file()]
-    if len(here) < len(found):
-        print(f"{len(found) - len(here)} of {len(found)} files are not here, and are left out", flush=True)
+    files = [path for path in files if match in path.name]
+    here = [path for path in files if path.is_file()]
+    if len(here) < len(files):
+        print(f"{len(files) - len(here)} of {len(files)} files are not here, and are left out", flush=True)
     return [path for path in here if 0 < path.stat().st_size <= _LARGEST]
 
 

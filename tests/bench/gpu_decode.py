@@ -265,13 +265,13 @@ def main() -> int:
             continue
         _copy(videos, job, options.folder, whole=not options.first_epoch)
         for name in options.only or CONTESTANTS:
-            found, why = _run(name, job.name, options.folder, round(options.share * job.windows))
-            rows.append((job.title, name, found))
-            print(f"{job.title}, {name}: {found or why}", file=sys.stderr, flush=True)
+            result, why = _run(name, job.name, options.folder, round(options.share * job.windows))
+            rows.append((job.title, name, result))
+            print(f"{job.title}, {name}: {result or why}", file=sys.stderr, flush=True)
     print("| job | contestant | delivered frames/s | most memory |\n|---|---|---|---|")
-    for title, name, found in rows:
-        if found:
-            print(f"| {title} | {name} | {found['frames_per_s']:.0f} | {found['memory_gib']:.2f} GiB |")
+    for title, name, result in rows:
+        if result:
+            print(f"| {title} | {name} | {result['frames_per_s']:.0f} | {result['memory_gib']:.2f} GiB |")
     return 0
 
 

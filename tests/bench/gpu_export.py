@@ -1,8 +1,8 @@
 """How fast ``seqpipe export`` writes JPEG, encoded by the cores and by the GPU; wall clock, the whole command.
 
-    python -m tests.bench.gpu_export --large VIDEO... [--job NAME]... [--way NAME]... [--folder /dev/shm/export]
+    python -m tests.bench.gpu_export --large VIDEO... [--job NAME]... [--encoder NAME]... [--folder /dev/shm/export]
 
-``--large`` are 1080p videos of 300 frames or more; each is linked until there are 16 of them. Every way runs in a
+``--large`` are 1080p videos of 300 frames or more; each is linked until there are 16 of them. Every encoder runs in a
 process of its own, once to warm up and once that counts, with all indexes cached. Files are written to ``--folder``,
 and removed again; with a folder in memory it is not the disk that is measured.
 """
@@ -33,14 +33,14 @@ JOBS = {
         ("--end", f"{_FRAMES}f", "--short-side", "256"),
     ),
 }
-WAYS = {
+ENCODERS = {
     "cpu": ("CPU; simplejpeg", ("--device", "cpu")),
     "cores": ("GPU; simplejpeg", ("--device", "cuda", "--encode", "cpu")),
     "gpu": ("GPU; nvImageCodec", ("--device", "cuda", "--encode", "gpu")),
 }
 
 
-def _measure(job: str, way: str, options: argparse.Namespace) -> None:
+def _measure(job: str, encoder: str, options: argparse.Namespace) -> None:
     """Export twice, and say what came of it as JSON."""
     from seqpipe.cli import main as seqpipe
 
@@ -57,7 +57,7 @@ def _measure(job: str, way: str, options: argparse.Namespace) -> None:
             "--out",
             str(out),
             *chosen,
-            *WAYS[way][1],
+            *ENCODERS[encoder][1],
             "--quality",
             str(options.quality),
         ]
@@ -70,9 +70,9 @@ def _measure(job: str, way: str, options: argparse.Namespace) -> None:
     print(json.dumps({"first": seconds[0], "seconds": seconds[1], "files": len(sizes), "bytes": sum(sizes)}))
 
 
-def _run(job: str, way: str) -> dict[str, float] | str:
+def _run(job: str, encoder: str) -> dict[str, float] | str:
     """Measure in a process of its own; the figures, or why there are none."""
-    command = [sys.executable, "-m", "tests.bench.gpu_export", *sys.argv[1:], "--measure", job, way]
+    command = [sys.executable, "-m", "tests.bench.gpu_export", *sys.argv[1:], "--measure", job, encoder]
     try:
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=180)
     except subprocess.TimeoutExpired:
@@ -88,15 +88,17 @@ def _link(options: argparse.Namespace) -> None:
     videos = options.folder / "videos"
     shutil.rmtree(videos, ignore_errors=True)
     videos.mkdir(parents=True)
-    for place in range(_FILES):
-        (videos / f"{place:02d}.mp4").symlink_to(options.large[place % len(options.large)].resolve())
+    for index in range(_FILES):
+        (videos / f"{index:02d}.mp4").symlink_to(options.large[index % len(options.large)].resolve())
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--large", nargs="+", type=Path, required=True, help="1080p videos")
     parser.add_argument("--job", action="append", choices=list(JOBS), help="may be repeated; by default all")
-    parser.add_argument("--way", action="append", choices=list(WAYS), help="may be repeated; by default all")
+    parser.add_argument(
+        "--encoder", action="append", choices=list(ENCODERS), help="may be repeated; by default all"
+    )
     parser.add_argument("--quality", type=int, default=90)
     parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_export"), help="for the files")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
@@ -106,22 +108,22 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure each way for each job."""
+    """Measure each encoder for each job."""
     options = _options()
     if options.measure:
-        job, way = options.measure
-        _measure(job, way, options)
+        job, encoder = options.measure
+        _measure(job, encoder, options)
         return 0
     _link(options)
     print("| export of 1080p to JPEG | on | frames/s | first time, s | KB a file |\n|---|---|---|---|---|")
     for job in options.job or JOBS:
-        for way in options.way or WAYS:
-            found = _run(job, way)
-            if isinstance(found, str):
-                print(f"{job}, {way}: {found}", file=sys.stderr)
+        for encoder in options.encoder or ENCODERS:
+            result = _run(job, encoder)
+            if isinstance(result, str):
+                print(f"{job}, {encoder}: {result}", file=sys.stderr)
                 continue
-            rate, size = found["files"] / found["seconds"], found["bytes"] / found["files"] / 1000
-            row = (JOBS[job][0], WAYS[way][0], f"{rate:.0f}", f"{found['first']:.1f}", f"{size:.0f}")
+            rate, size = result["files"] / result["seconds"], result["bytes"] / result["files"] / 1000
+            row = (JOBS[job][0], ENCODERS[encoder][0], f"{rate:.0f}", f"{result['first']:.1f}", f"{size:.0f}")
             print(f"| {' | '.join(row)} |", flush=True)
     return 0
 

@@ -71,20 +71,20 @@ def _by_gpu() -> Encoder:
 
 
 def main() -> int:
-    """Time each way twice; the second time counts."""
+    """Time each encoder twice; the second time counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--frames", type=int, default=512)
     parser.add_argument("--quality", type=int, default=90)
     options = parser.parse_args()
     distinct = _frames()
     frames = [distinct[i % _DISTINCT] for i in range(options.frames)]
-    ways: dict[str, Callable[[], Encoder]] = {
+    encoders: dict[str, Callable[[], Encoder]] = {
         "simplejpeg, 1 thread": partial(_by_cores, 1),
         "simplejpeg, 16 threads": partial(_by_cores, 16),
         "nvImageCodec": _by_gpu,
     }
     print("| 1080p RGB in the GPU's memory to JPEG | frames/s | KB a file |\n|---|---|---|")
-    for name, make in ways.items():
+    for name, make in encoders.items():
         try:
             encode = make()
             list(encode(frames[:_BATCH], options.quality))

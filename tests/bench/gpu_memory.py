@@ -100,10 +100,10 @@ def _dali(reader: str) -> Callable[[list[str], str, int], Iterator[Any]]:
                 std=[255 * value for value in _STD],
             )
 
-        made = pipeline()
-        made.build()
+        built = pipeline()
+        built.build()
         for _ in range(count):
-            yield made.run()[0]
+            yield built.run()[0]
 
     return read
 
@@ -231,10 +231,10 @@ def _left_out(name: str, options: argparse.Namespace) -> str:
     if options.device == "cpu":
         return "it reads videos on a GPU only"
     try:
-        found = importlib.util.find_spec("nvidia.dali") is not None
+        is_installed = importlib.util.find_spec("nvidia.dali") is not None
     except ImportError:
-        found = False
-    return "" if found else "nvidia.dali is not installed"
+        is_installed = False
+    return "" if is_installed else "nvidia.dali is not installed"
 
 
 def _memory(options: argparse.Namespace) -> None:
@@ -246,22 +246,22 @@ def _memory(options: argparse.Namespace) -> None:
     rows = []
     for name in options.only or CONTESTANTS:
         why = _left_out(name, options)
-        found = None
+        result = None
         if not why:
             words = ("tests.bench.gpu_memory", "--device", options.device, "--measure", name)
-            found, why = run_measured(options, *words, str(listed), str(options.batches))
-        if found is None:
+            result, why = run_measured(options, *words, str(listed), str(options.batches))
+        if result is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
         else:
-            rows.append((name, found))
-    own = next((found["gib"] for name, found in rows if name == "seqpipe"), None)
+            rows.append((name, result))
+    own = next((result["gib"] for name, result in rows if name == "seqpipe"), None)
     print(
         "| contestant | most memory, GiB | seqpipe's share of it | frames | frames/s |\n|---|---|---|---|---|"
     )
-    for name, found in rows:
-        share = "" if own is None or not name.startswith("DALI") else f"{own / found['gib']:.2f}"
+    for name, result in rows:
+        share = "" if own is None or not name.startswith("DALI") else f"{own / result['gib']:.2f}"
         print(
-            f"| {name} | {found['gib']:.2f} | {share} | {found['frames']:.0f} | {found['frames_per_s']:.0f} |"
+            f"| {name} | {result['gib']:.2f} | {share} | {result['frames']:.0f} | {result['frames_per_s']:.0f} |"
         )
 
 
@@ -280,12 +280,12 @@ def _many(options: argparse.Namespace) -> None:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for run in range(options.runs):
         words = ("tests.bench.first_batch", options.device, str(listed))
-        found, why = run_measured(options, *words, timed=True, environment=environment)
-        if found is None:
+        result, why = run_measured(options, *words, timed=True, environment=environment)
+        if result is None:
             print(f"the first batch does not come: {why}", file=sys.stderr)
             return
         names = ("interpreter", "imports", "dataset", "first batch", "all")
-        print(f"| {run + 1} | {' | '.join(f'{found[name]:.2f}' for name in names)} |")
+        print(f"| {run + 1} | {' | '.join(f'{result[name]:.2f}' for name in names)} |")
 
 
 def main() -> int:

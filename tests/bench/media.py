@@ -127,7 +127,7 @@ def _encode(path: Path, size: Size, options: dict[str, str], pictures: Iterator[
 
 
 def _filmed(size: Size, content: int) -> Iterator[Picture]:
-    """300 frames of a real video, from frame 300 · content on; a shorter one runs to and fro."""
+    """300 frames of a real video, from frame 300 · content on; a shorter one is played forward and backward."""
     source = film_source(size)
     if source is None:
         raise FileNotFoundError(
@@ -140,13 +140,13 @@ def _filmed(size: Size, content: int) -> Iterator[Picture]:
                 frames.append(frame.reformat(*size, "rgb24").to_ndarray().astype(np.uint8, copy=False))
             if len(frames) == FRAMES:
                 break
-    way = [*range(len(frames)), *range(len(frames) - 2, 0, -1)]
+    order = [*range(len(frames)), *range(len(frames) - 2, 0, -1)]
     for number in range(FRAMES):
-        yield frames[way[number % len(way)]].copy()
+        yield frames[order[number % len(order)]].copy()
 
 
 def _generated(size: Size, content: int, frames: int, grain: float) -> Iterator[Picture]:
-    """A hand-held camera over a 1/f landscape, three textured things that cross it, and grain."""
+    """A hand-held camera over a 1/f landscape, three textured rectangles that cross it, and grain."""
     width, height = size
     random = np.random.Generator(np.random.Philox(content))
     scene = _landscape(random, (height * 3 // 2, width * 3 // 2))
@@ -160,9 +160,9 @@ def _generated(size: Size, content: int, frames: int, grain: float) -> Iterator[
         center = np.array([width, height]) * (
             0.75 + 0.08 * np.array([np.sin(0.9 * t + sway[2]), np.cos(0.6 * t)])
         )
-        way = np.column_stack([turn, center - turn @ (np.array([width, height]) / 2)])
+        matrix = np.column_stack([turn, center - turn @ (np.array([width, height]) / 2)])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-        picture = cv2.warpAffine(scene, way, size, flags=flags, borderMode=cv2.BORDER_REFLECT)
+        picture = cv2.warpAffine(scene, matrix, size, flags=flags, borderMode=cv2.BORDER_REFLECT)
         for k in range(3):
             x = int((width - thing.shape[1]) * (0.5 + 0.5 * np.sin((0.5 + 0.3 * k) * t + sway[3] + k)))
             y = int((height - thing.shape[0]) * (0.5 + 0.5 * np.cos((0.4 + 0.2 * k) * t + sway[4] + 2 * k)))

@@ -99,9 +99,9 @@ class Trace:
 
     def _display(self, _: int, display: Any) -> int:
         if display:
-            found = display.contents
-            print(f"  show surface {found.surface}, timestamp {found.timestamp}")
-            self.shown.append((found.surface, found.timestamp))
+            frame = display.contents
+            print(f"  show surface {frame.surface}, timestamp {frame.timestamp}")
+            self.shown.append((frame.surface, frame.timestamp))
         return 1
 
 
@@ -113,14 +113,14 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--delay", type=int, default=2)
     parser.add_argument("--packets", type=int, default=80)
-    given = parser.parse_args()
+    options = parser.parse_args()
     cupy.cuda.Device(0).use()
     stream = cupy.cuda.Stream(non_blocking=True)
-    index = open_index(given.file)
+    index = open_index(options.file)
     elementary = ElementaryStream(index.info.codec, index.extradata)
-    numbers = np.arange(min(given.packets, len(index.packets)))
-    reader = open_packets(open_source(given.file), index)
-    trace, due = Trace(index.info.codec, given.delay, stream.ptr), []
+    numbers = np.arange(min(options.packets, len(index.packets)))
+    reader = open_packets(open_source(options.file), index)
+    trace, due = Trace(index.info.codec, options.delay, stream.ptr), []
     for number, data in zip(numbers.tolist(), reader.read(numbers), strict=True):
         role = elementary.roles([data])[0] & (SHOWS_LAST | SHOWS_EARLIER)
         trace.parse(number, elementary.packet(data, first=not number), _ROLES[role])

@@ -68,10 +68,10 @@ def main(arguments: list[str]) -> None:
         (f"open {_CLIPS} clips, each", {"seqpipe": _alike(clips, options.rounds)}),
         *_programs(films[0], options.rounds),
     ]
-    names = list(dict.fromkeys(name for _, found in rows for name in found))
+    names = list(dict.fromkeys(name for _, costs in rows for name in costs))
     sys.stdout.write("| job (ms) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n")
-    for job, found in rows:
-        cells = (f"{found[n][0]:.2f} ({found[n][1]:.2f})" if n in found else "" for n in names)
+    for job, costs in rows:
+        cells = (f"{costs[n][0]:.2f} ({costs[n][1]:.2f})" if n in costs else "" for n in names)
         sys.stdout.write(f"| {job} | {' | '.join(cells)} |\n")
 
 
@@ -94,11 +94,11 @@ def _cpu_s() -> float:
 def _timed(path: str, rounds: int) -> dict[str, Cost]:
     """What each contestant needs to open a file, turn by turn."""
     contestants = dict(_contestants())
-    found: dict[str, list[Cost]] = {name: [] for name in contestants}
+    measured: dict[str, list[Cost]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, use in contestants.items():
-            found[name].append(_least(partial(use, path), 1))
-    return {name: (min(c[0] for c in costs), min(c[1] for c in costs)) for name, costs in found.items()}
+            measured[name].append(_least(partial(use, path), 1))
+    return {name: (min(c[0] for c in costs), min(c[1] for c in costs)) for name, costs in measured.items()}
 
 
 def _contestants() -> Iterator[tuple[str, Open]]:
@@ -279,18 +279,18 @@ def _s3() -> Iterator[Callable[[Path], str]]:
 def _films(folder: Path, minutes: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"film_{minutes}_min"
-    made = [folder / file for file in (f"{name}.mp4", f"{name}.mkv", f"{name}.ts", f"{name}_fragmented.mp4")]
-    if not all(path.exists() for path in made):
+    paths = [folder / file for file in (f"{name}.mp4", f"{name}.mkv", f"{name}.ts", f"{name}_fragmented.mp4")]
+    if not all(path.exists() for path in paths):
         piece, listed = folder / "piece.mp4", folder / "pieces.txt"
         _ffmpeg(
             "-f", "lavfi", "-i", "testsrc2=s=1920x1080:r=25", "-t", str(_PIECE_S), "-crf", "36", *_X264, piece
         )
         listed.write_text(f"file '{piece.name}'\n" * (minutes * 60 // _PIECE_S))
-        _ffmpeg("-f", "concat", "-safe", "0", "-i", listed, "-c", "copy", made[0])
-        for other in made[1:3]:
-            _ffmpeg("-i", made[0], "-c", "copy", other)
-        _ffmpeg("-i", made[0], "-c", "copy", "-movflags", "frag_keyframe+empty_moov", made[3])
-    return made
+        _ffmpeg("-f", "concat", "-safe", "0", "-i", listed, "-c", "copy", paths[0])
+        for other in paths[1:3]:
+            _ffmpeg("-i", paths[0], "-c", "copy", other)
+        _ffmpeg("-i", paths[0], "-c", "copy", "-movflags", "frag_keyframe+empty_moov", paths[3])
+    return paths
 
 
 _X264 = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "107", "-pix_fmt", "yuv420p")

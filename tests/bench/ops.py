@@ -51,16 +51,16 @@ def _all(device: Cpu, only: list[str]) -> Iterator[Row]:
     for name, cls in _operators(only):
         if cls.traits.takes in ("boxes", "points") or "uint8" not in cls.traits.dtypes:
             continue
-        given = others.get(name, x if not cls.traits.channels or 3 in cls.traits.channels else x[..., :1])
+        images = others.get(name, x if not cls.traits.channels or 3 in cls.traits.channels else x[..., :1])
         try:
             op = cls(**_for_large(cls.traits.examples[0] if cls.traits.examples else {}))
-            moved = given.nbytes + max(given.nbytes, _bytes_of(op(given)))
+            moved = images.nbytes + max(images.nbytes, _bytes_of(op(images)))
             once = copy.ms * moved / (2 * x.nbytes)
-            found = device.measure(partial(op, given))
+            cost = device.measure(partial(op, images))
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
-        yield repr(op), *found, f"{found.ms / once:.1f}"
+        yield repr(op), *cost, f"{cost.ms / once:.1f}"
 
 
 def _bytes_of(result: Any) -> int:
@@ -101,8 +101,8 @@ def _resize(device: Cpu, _only: list[str]) -> Iterator[Row]:
         functional = torch.nn.functional
         planes = torch.as_tensor(x, device=device.name).permute(0, 3, 1, 2)
         size = {"size": (_SIDE, _SIDE), "mode": "bilinear", "antialias": True}
-        given = planes if device.name == "cpu" else planes.float()
-        yield "torch interpolate", *device.measure(lambda: functional.interpolate(given, **size)), ""
+        pixels = planes if device.name == "cpu" else planes.float()
+        yield "torch interpolate", *device.measure(lambda: functional.interpolate(pixels, **size)), ""
 
 
 def _chain(device: Cpu, _only: list[str]) -> Iterator[Row]:
@@ -198,13 +198,13 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
             else slice(cls.traits.channels[0])
         )
         small, batch = tiny.astype(dtype)[..., own], frames.astype(dtype)[..., own]
-        given = small if op.traits.keeps_frames else np.stack([small] * 3)
+        pixels = small if op.traits.keeps_frames else np.stack([small] * 3)
         if cls.traits.takes == "batches":
-            given = np.stack([small, small])[:, None]
+            pixels = np.stack([small, small])[:, None]
         elif cls.traits.takes in ("boxes", "points"):
-            given = np.array([[0.1, 0.2, 0.3, 0.4]])[:, : 4 if cls.traits.takes == "boxes" else 2]
+            pixels = np.array([[0.1, 0.2, 0.3, 0.4]])[:, : 4 if cls.traits.takes == "boxes" else 2]
         try:
-            here = _quickest(partial(op, given))
+            here = _quickest(partial(op, pixels))
             there = ""
             if cls.traits.takes == "batches":
                 there = _quickest(partial(op.mixed, batch, backend="cuda", device=nothing))
@@ -219,8 +219,8 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
 def _quickest(call: Callable[[], Any]) -> str:
     """Microseconds for a call."""
     call()
-    found = timeit.repeat(call, number=_CALLS, repeat=9, timer=time.process_time)
-    return f"{1e6 * min(found) / _CALLS:.1f}"
+    times = timeit.repeat(call, number=_CALLS, repeat=9, timer=time.process_time)
+    return f"{1e6 * min(times) / _CALLS:.1f}"
 
 
 _MS = ("ms", "ms of the host", "")

@@ -50,12 +50,12 @@ class Cpu:
 
     def measure(self, work: Callable[[], Any]) -> Cost:
         """What a call costs: the median of some, after two that do not count."""
-        found = []
+        times = []
         for _ in range(_WARM_UP + _ROUNDS):
             begin = time.perf_counter()
             work()
-            found.append(1e3 * (time.perf_counter() - begin))
-        median = statistics.median(found[_WARM_UP:])
+            times.append(1e3 * (time.perf_counter() - begin))
+        median = statistics.median(times[_WARM_UP:])
         return Cost(median, median)
 
     def copy(self, x: Any) -> Callable[[], Any]:
@@ -118,7 +118,7 @@ class NoDevice:
 
     argument_bytes = 32764
 
-    def launch(self, *given: Any) -> None:
+    def launch(self, *arguments: Any) -> None:
         """Nothing."""
 
 

@@ -70,18 +70,19 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
     rates: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, make in contestants.items():
-            with make() as found:
+            with make() as source:
                 spent, begin = time.process_time(), time.perf_counter()
-                count = sum(1 for _ in found)  # a whole epoch: nothing is read ahead at its end
+                count = sum(1 for _ in source)  # a whole epoch: nothing is read ahead at its end
                 rate = count / (time.perf_counter() - begin)
                 rates[name].append((rate, (time.process_time() - spent) / count))
     middle = {
-        name: [statistics.median(one) for one in zip(*found, strict=True)] for name, found in rates.items()
+        name: [statistics.median(one) for one in zip(*measured, strict=True)]
+        for name, measured in rates.items()
     }
     base, work = middle["the reader"]
     for name, (rate, spent) in middle.items():
-        told = f"{8 * 16 * rate:8.0f} frames/s {base / rate - 1:+7.1%}"
-        print(f"{name:18s} {told}, {1e3 * spent:7.1f} ms of the processor {spent / work - 1:+7.1%}")
+        row = f"{8 * 16 * rate:8.0f} frames/s {base / rate - 1:+7.1%}"
+        print(f"{name:18s} {row}, {1e3 * spent:7.1f} ms of the processor {spent / work - 1:+7.1%}")
 
 
 def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
@@ -97,46 +98,46 @@ def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
 def _external(name: str, device: str, images: int, batches: int) -> dict[str, Any]:
     """Let one contestant run in this process."""
     rng = np.random.default_rng(0)
-    given = [rng.random((images, _SIDE, _SIDE, 3), dtype=np.float32) for _ in range(2)]
-    call, version = (_torchvision if name == "torchvision" else _dali(_CONTESTANTS[name]))(given, device)
+    inputs = [rng.random((images, _SIDE, _SIDE, 3), dtype=np.float32) for _ in range(2)]
+    call, version = (_torchvision if name == "torchvision" else _dali(_CONTESTANTS[name]))(inputs, device)
     return {"images/s": images * _rate(call, batches, warm=3), "version": version}
 
 
 def _dali(package: str) -> Callable[[list[Any], str], tuple[Callable[[], Any], str]]:
-    def made(given: list[Any], device: str) -> tuple[Callable[[], Any], str]:
+    def build(batches: list[Any], device: str) -> tuple[Callable[[], Any], str]:
         fn, types = (importlib.import_module(f"{package}.{part}") for part in ("fn", "types"))
         pipeline_def = importlib.import_module(f"{package}.pipeline").pipeline_def
-        there = device != "cpu"
+        on_gpu = device != "cpu"
 
-        @pipeline_def(batch_size=len(given[0]), num_threads=4, device_id=0 if there else None)  # type: ignore[untyped-decorator]  # DALI is not typed
+        @pipeline_def(batch_size=len(batches[0]), num_threads=4, device_id=0 if on_gpu else None)  # type: ignore[untyped-decorator]  # DALI is not typed
         def program() -> Any:
             x = fn.external_source(
-                source=lambda number: given[number % 2], device="gpu" if there else "cpu", layout="HWC"
+                source=lambda number: batches[number % 2], device="gpu" if on_gpu else "cpu", layout="HWC"
             )
             x = fn.crop(x, crop=(_CROP, _CROP))
             return fn.rotate(x, angle=_ANGLE, keep_size=True, fill_value=0, interp_type=types.INTERP_LINEAR)
 
         pipe = program()
         pipe.build()
-        found = importlib.import_module(package.partition(".dali")[0] if package[0] == "s" else package)
-        return pipe.run, str(getattr(found, "__version__", ""))
+        library = importlib.import_module(package.partition(".dali")[0] if package[0] == "s" else package)
+        return pipe.run, str(getattr(library, "__version__", ""))
 
-    return made
+    return build
 
 
-def _torchvision(given: list[Any], device: str) -> tuple[Callable[[], Any], str]:
+def _torchvision(batches: list[Any], device: str) -> tuple[Callable[[], Any], str]:
     torch, vision = importlib.import_module("torch"), importlib.import_module("torchvision")
     functional = importlib.import_module("torchvision.transforms.v2.functional")
     bilinear = importlib.import_module("torchvision.transforms").InterpolationMode.BILINEAR
     numbers = iter(range(10**9))
 
     def call() -> Any:
-        batch = torch.from_numpy(given[next(numbers) % 2])
+        batch = torch.from_numpy(batches[next(numbers) % 2])
         planes = (batch.pin_memory().to(device) if device != "cpu" else batch).permute(0, 3, 1, 2)
-        made = functional.rotate(functional.center_crop(planes, [_CROP, _CROP]), _ANGLE, bilinear)
+        rotated = functional.rotate(functional.center_crop(planes, [_CROP, _CROP]), _ANGLE, bilinear)
         if device != "cpu":
             torch.cuda.synchronize()
-        return made
+        return rotated
 
     return call, f"{vision.__version__}, torch {torch.__version__}"
 
@@ -151,26 +152,33 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=512)
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--only", choices=_CONTESTANTS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.job == "overhead":
-        _overhead(given.device, given.batches, given.rounds)
+    options = parser.parse_args()
+    if options.job == "overhead":
+        _overhead(options.device, options.batches, options.rounds)
         return
-    if given.only:
-        print(json.dumps(_external(given.only, given.device, given.images, given.batches)))
+    if options.only:
+        print(json.dumps(_external(options.only, options.device, options.images, options.batches)))
         return
-    pythons = dict(one.split("=", 1) for one in given.python)
+    pythons = dict(one.split("=", 1) for one in options.python)
     base = 0.0
     for name in _CONTESTANTS:
-        options = ["--device", given.device, "--images", str(given.images), "--batches", str(given.batches)]
-        words = [pythons.get(name, sys.executable), __file__, "external", "--only", name, *options]
+        arguments = [
+            "--device",
+            options.device,
+            "--images",
+            str(options.images),
+            "--batches",
+            str(options.batches),
+        ]
+        words = [pythons.get(name, sys.executable), __file__, "external", "--only", name, *arguments]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"{name}: not run: {done.stderr.strip().splitlines()[-1]}")
             continue
-        found = json.loads(done.stdout.splitlines()[-1])
-        base = base or found["images/s"]
-        rate = found["images/s"]
-        print(f"{name:12s} {rate:8.0f} images/s, seqpipe {base / rate:.2f} × ({found['version']})")
+        result = json.loads(done.stdout.splitlines()[-1])
+        base = base or result["images/s"]
+        rate = result["images/s"]
+        print(f"{name:12s} {rate:8.0f} images/s, seqpipe {base / rate:.2f} × ({result['version']})")
 
 
 if __name__ == "__main__":

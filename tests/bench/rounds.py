@@ -28,10 +28,10 @@ _FAR_SLOWER = 1.4
 
 @dataclass
 class Runs:
-    """What one contestant did one way: wall and processor seconds of each repetition."""
+    """The measurements of one variant of a contestant: wall and processor seconds of each repetition."""
 
     name: str
-    way: str
+    variant: str
     wall_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     frames: int = 0
@@ -78,10 +78,10 @@ class Arena:
         """Those of the contestants that run here."""
         return [name for name in names if name in self._processes and name not in self.absent]
 
-    def ways(self, name: str, threads: int) -> list[str]:
-        """A contestant's ways to use this many threads."""
-        ways: list[str] = self._ask(name, {"do": "ways", "threads": threads})["ways"]
-        return ways
+    def variants(self, name: str, threads: int) -> list[str]:
+        """A contestant's variants for this many threads."""
+        variants: list[str] = self._ask(name, {"do": "variants", "threads": threads})["variants"]
+        return variants
 
     def run(self, name: str, task: Task, *, look: bool = False) -> dict[str, Any]:
         """Have one contestant do a task, timed, or looking at the frames.
@@ -91,16 +91,20 @@ class Arena:
         """
         answer = self._ask(name, {"do": "look" if look else "time", "task": asdict(task)})
         if "error" in answer:
-            raise RuntimeError(f"{name} ({task.way}): {answer['error']}")
+            raise RuntimeError(f"{name} ({task.variant}): {answer['error']}")
         return answer
 
     def race(self, task: Task, names: Iterable[str], repeat: int) -> list[Runs]:
-        """Each contestant in each of its ways once per round.
+        """Each variant of each contestant once per round.
 
         A round that is not counted comes before; what took a contestant far longer then than its best is left out.
         """
-        starters = [Runs(name, way) for name in self.present(names) for way in self.ways(name, task.threads)]
-        first = [self.run(runs.name, replace(task, way=runs.way))["wall_s"] for runs in starters]
+        starters = [
+            Runs(name, variant)
+            for name in self.present(names)
+            for variant in self.variants(name, task.threads)
+        ]
+        first = [self.run(runs.name, replace(task, variant=runs.variant))["wall_s"] for runs in starters]
         best: dict[str, float] = {}
         for runs, seconds in zip(starters, first, strict=True):
             best[runs.name] = min(seconds, best.get(runs.name, seconds))
@@ -111,7 +115,7 @@ class Arena:
         ]
         for _ in range(repeat):
             for runs in starters:
-                answer = self.run(runs.name, replace(task, way=runs.way))
+                answer = self.run(runs.name, replace(task, variant=runs.variant))
                 runs.wall_s.append(answer["wall_s"])
                 runs.cpu_s.append(answer["cpu_s"])
                 runs.frames = answer["frames"]
@@ -155,18 +159,18 @@ def compare_frames(arena: Arena, task: Task, names: Iterable[str]) -> dict[str, 
     """
     task = replace(task, windows=task.windows[:_LOOKED_AT])
     seen = {
-        name: arena.run(name, replace(task, way=arena.ways(name, task.threads)[0]), look=True)["seen"]
+        name: arena.run(name, replace(task, variant=arena.variants(name, task.threads)[0]), look=True)["seen"]
         for name in arena.present(names)
     }
-    asked = [list(window.frames) for window in task.windows]
+    expected = [list(window.frames) for window in task.windows]
     farthest = {}
     for name, windows in seen.items():
         numbers = [[number for number, _ in window] for window in windows]
-        if numbers != (asked or [[number] for number in range(len(numbers))]):
+        if numbers != (expected or [[number] for number in range(len(numbers))]):
             raise RuntimeError(f"{name} gave other frames than asked for")
         theirs, ours = (
-            np.array([blocks for window in found for _, blocks in window])
-            for found in (windows, seen["seqpipe"])
+            np.array([blocks for window in read for _, blocks in window])
+            for read in (windows, seen["seqpipe"])
         )
         farthest[name] = float(np.abs(theirs - ours).max())
         if farthest[name] > _FARTHEST:

@@ -33,9 +33,9 @@ def main() -> int:
     """Run it; returns the exit code."""
     options = _options()
     until = time.monotonic() + (options.seconds or float("inf"))
-    given = {name: getattr(options, name) for name in ("device", "decode", "seed")}
-    given["threads"] = options.threads or max(1, available_cores() // options.processes)
-    with Crowd(options.processes, options.askers, options.files, **given) as crowd:
+    chosen = {name: getattr(options, name) for name in ("device", "decode", "seed")}
+    chosen["threads"] = options.threads or max(1, available_cores() // options.processes)
+    with Crowd(options.processes, options.askers, options.files, **chosen) as crowd:
         print(f"{len(crowd.refused)} files refused: {', '.join(crowd.refused)}")
         _run(crowd, options, until)
         print("decoded in batches:", crowd.decoded)
@@ -51,14 +51,14 @@ def _run(crowd: Crowd, options: argparse.Namespace, until: float) -> None:
     began = time.monotonic()
     span = until - began
     while crowd.requests < options.requests and time.monotonic() < until and not crowd.faults:
-        held = crowd.run(-(-options.requests // _PARTS), until=min(until, time.monotonic() + span / _PARTS))
+        passed = crowd.run(-(-options.requests // _PARTS), until=min(until, time.monotonic() + span / _PARTS))
         spent = time.monotonic() - began
         warm = crowd.requests > _WARM_UP * options.requests or spent > _WARM_UP_TIME * span
         if warm:
             crowd.sample()
         rates = f"{crowd.requests / spent:.0f} requests/s, {crowd.frames / spent:.0f} frames/s"
         print(
-            f"{spent:5.0f} s, {crowd.requests} requests, {rates}; {held}{'' if warm else ' (warm-up)'}",
+            f"{spent:5.0f} s, {crowd.requests} requests, {rates}; {passed}{'' if warm else ' (warm-up)'}",
             flush=True,
         )
 

@@ -8,10 +8,10 @@ own, which first trains on one batch that is already there: that is the model's 
 the loader is 1 - rate / own rate. The row of a contestant that fails says why, or how far it came within ``--limit``
 seconds; its messages, with the stacks of all threads at the limit, are kept in the folder of the benchmark's files.
 
-``--videos`` are videos of 300 frames or more, by default four of 340×256 made here, or with ``--large`` four of 1080p
-with a key frame every 30; 320 hard links of them are read, so that no two windows of a batch share their decoding.
-Random windows of them are decoded and resized to 112×112 by whatever the library has for it; torchcodec's by torch, on
-the device.
+``--videos`` are videos of 300 frames or more, by default four of 340×256 made here, or with ``--large`` those named
+``large_30_*.mp4`` in ``--folder``: 1080p with a key frame every 30 frames; if there are none, two are made, which takes
+about a minute. 320 hard links of them are read, so that no two windows of a batch share their decoding. Random windows
+of them are decoded and resized to 112×112 by whatever the library has for it; torchcodec's by torch, on the device.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import faulthandler
 import importlib
 import itertools
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -32,8 +33,9 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,21 +102,21 @@ def _torchcodec(on_gpu: bool, threads: int) -> Callable[[list[str], str], Clips]
         def one(path: str, start: int) -> Any:
             where = device if on_gpu else "cpu"
             decoder = VideoDecoder(path, device=where, seek_mode="approximate", num_ffmpeg_threads=1)
-            found = decoder.get_frames_at([start + _STRIDE * n for n in range(_FRAMES)]).data
-            frames = found.to(device).to(torch.float32)  # resizing on a GPU does not take whole numbers
+            decoded = decoder.get_frames_at([start + _STRIDE * n for n in range(_FRAMES)]).data
+            frames = decoded.to(device).to(torch.float32)  # resizing on a GPU does not take whole numbers
             scaled = torch.nn.functional.interpolate(frames, (_SIDE, _SIDE), mode="bilinear", antialias=True)
             return scaled.round_().clamp_(0, 255).to(torch.uint8)
 
         count = _batch_size(device)
         with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[list[Any]] = deque()
+            pending: deque[list[Any]] = deque()
             while True:
-                while len(waiting) < 3:
+                while len(pending) < 3:
                     chosen = random.integers(0, len(paths), count)
                     starts = random.integers(0, _LENGTH - (_FRAMES - 1) * _STRIDE, count)
                     pairs = zip(chosen.tolist(), starts.tolist(), strict=True)
-                    waiting.append([pool.submit(one, paths[n], start) for n, start in pairs])
-                yield torch.stack([future.result() for future in waiting.popleft()]).transpose(1, 2)
+                    pending.append([pool.submit(one, paths[n], start) for n, start in pairs])
+                yield torch.stack([future.result() for future in pending.popleft()]).transpose(1, 2)
 
     return clips
 
@@ -234,13 +236,13 @@ class _Training:
         """
         formats = {"first": self._torch.contiguous_format, "last": self._torch.channels_last_3d}
         names = [chosen] if chosen else ["first"] if self._device == "cpu" else list(formats)
-        found = {}
+        rates = {}
         for name in names:
             self._lay_out(formats[name])
-            found[name] = self.rate(itertools.repeat(self.resident), seconds)
-        fastest = max(found, key=lambda name: found[name])
+            rates[name] = self.rate(itertools.repeat(self.resident), seconds)
+        fastest = max(rates, key=lambda name: rates[name])
         self._lay_out(formats[fastest])
-        return found[fastest], fastest
+        return rates[fastest], fastest
 
     def _lay_out(self, memory_format: Any) -> None:
         self._format = memory_format
@@ -263,7 +265,7 @@ def _tiny(torch: Any) -> Any:
 
 
 def _stage(what: str) -> None:
-    """Tell on stderr how far this process came; the last line of these is in the row of one that does not end."""
+    """Print a stage that this process reached to stderr; the row of a process that does not end shows the last one."""
     print(f"{_STAGE} {what} after {time.perf_counter() - _BEGIN:.1f} s", file=sys.stderr, flush=True)
 
 
@@ -272,9 +274,9 @@ def _measure(
 ) -> dict[str, Any]:
     """One contestant in this process."""
     contestant = CONTESTANTS[name]
-    importlib.import_module(contestant.needs)  # what is missing is known before the model is made
+    importlib.import_module(contestant.needs)  # fails before the model is built
     training = _Training(device)
-    _stage("made the model")
+    _stage("built the model")
     # before the loader begins: it would read ahead meanwhile, and its threads find the device set up
     own, channels = training.own_rate(min(1.5, seconds), channels)
     _stage("measured the model alone")
@@ -291,27 +293,39 @@ def _measure(
 
 def main() -> int:
     """Run the contestants, each in a process of its own; print one table."""
-    given = _options()
-    device = "cuda:0" if given.device == "cuda" else given.device
-    if given.measure:
-        faulthandler.dump_traceback_later(given.limit, exit=True)
-        found = _measure(given.measure, json.load(sys.stdin), device, given.seconds, given.channels)
+    options = _options()
+    device = "cuda:0" if options.device == "cuda" else options.device
+    if options.measure:
+        faulthandler.dump_traceback_later(options.limit, exit=True)
+        result = _measure(options.measure, json.load(sys.stdin), device, options.seconds, options.channels)
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps(found), flush=True)
+        print(json.dumps(result), flush=True)
         return 0
-    if given.large:
-        sources = [media.large(given.folder, number, key_every=30) for number in range(4)]
-    else:
-        sources = given.videos or [media.small(given.folder, number) for number in range(4)]
+    sources = _sources(options)
     with tempfile.TemporaryDirectory(prefix="seqpipe-training-") as folder:
         os.environ["SEQPIPE_CACHE_DIR"] = str(Path(folder, "cache"))
         copies = [
             Path(shutil.copy(path, Path(folder, f"{n}{path.suffix}"))) for n, path in enumerate(sources)
         ]
         paths = list(map(str, media.named(copies, Path(folder), _FILES if device != "cpu" else 16)))
-        names = given.only or (_ON_CPU if device == "cpu" else CONTESTANTS)
-        _compare(names, paths, device, given)
+        names = options.only or (_ON_CPU if device == "cpu" else CONTESTANTS)
+        _compare(names, paths, device, options)
     return 0
+
+
+def _sources(options: argparse.Namespace) -> list[Path]:
+    """Return the videos to read; made in parallel processes if they are not there."""
+    if options.videos:
+        return list(options.videos)
+    if options.large and (existing := sorted(options.folder.glob("large_30_*.mp4"))):
+        print(f"read {len(existing)} videos of 1080p in {options.folder}", file=sys.stderr, flush=True)
+        return existing
+    count = 2 if options.large else 4
+    size = "1080p" if options.large else "340×256"
+    print(f"make up to {count} videos of {size} in {options.folder}", file=sys.stderr, flush=True)
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        make = partial(media.large, key_every=30) if options.large else media.small
+        return list(pool.map(make, [options.folder] * count, range(count)))
 
 
 def _options() -> argparse.Namespace:
@@ -319,7 +333,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--videos", nargs="+", type=Path, help="of 300 frames or more; made if there are none"
     )
-    parser.add_argument("--large", action="store_true", help="videos of 1080p, made here")
+    parser.add_argument("--large", action="store_true", help="videos of 1080p, in --folder or made there")
     parser.add_argument("--device", default="cuda:0", help="cpu, or cuda:N")
     parser.add_argument("--seconds", type=float, default=5.0, help="that each contestant is measured for")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that each contestant may take")
@@ -330,28 +344,28 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _compare(names: Iterable[str], paths: list[str], device: str, given: argparse.Namespace) -> None:
+def _compare(names: Iterable[str], paths: list[str], device: str, options: argparse.Namespace) -> None:
     print(
         "| contestant | frames/s | the model alone | share lost to the loader |\n|---|---|---|---|",
         flush=True,
     )
     channels: list[str] = []  # known after the first contestant, whose model is that of all
     for name in names:
-        words = ["--measure", name, "--device", device, "--seconds", str(given.seconds)]
-        words += ["--limit", str(given.limit), *channels]
+        words = ["--measure", name, "--device", device, "--seconds", str(options.seconds)]
+        words += ["--limit", str(options.limit), *channels]
         command = [sys.executable, "-m", "tests.bench.training", *words]
-        log = given.folder / f"training_{re.sub('[^a-z0-9]+', '_', name.lower())}.log"
-        found, why = run_limited(command, json.dumps(paths), given.limit + _GRACE_S, log)
-        if found is None:
+        log = options.folder / f"training_{re.sub('[^a-z0-9]+', '_', name.lower())}.log"
+        result, why = run_limited(command, json.dumps(paths), options.limit + _GRACE_S, log)
+        if result is None:
             print(f"| {name} | not run: {why} ({log}) | | |", flush=True)
             continue
-        channels = ["--channels", found["channels"]]
-        share = 1 - found["rate"] / found["own"]
-        print(f"| {name} | {found['rate']:.0f} | {found['own']:.0f} | {share:.1%} |", flush=True)
+        channels = ["--channels", result["channels"]]
+        share = 1 - result["rate"] / result["own"]
+        print(f"| {name} | {result['rate']:.0f} | {result['own']:.0f} | {share:.1%} |", flush=True)
 
 
 def run_limited(
-    command: list[str], given: str, limit_s: float, log: Path
+    command: list[str], stdin: str, limit_s: float, log: Path
 ) -> tuple[dict[str, Any] | None, str]:
     """Run a command, and end it and its children after a time.
 
@@ -359,7 +373,7 @@ def run_limited(
 
     Args:
         command: prints one line of JSON last.
-        given: its standard input.
+        stdin: its standard input.
         limit_s: seconds after which it is ended.
         log: receives its standard error.
 
@@ -367,11 +381,11 @@ def run_limited(
         The parsed line, or None and the reason, in one line.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile("w+") as into, tempfile.TemporaryFile("w+") as out, log.open("w+") as told:
-        into.write(given)
+    with tempfile.TemporaryFile("w+") as into, tempfile.TemporaryFile("w+") as out, log.open("w+") as err:
+        into.write(stdin)
         into.seek(0)
         child = subprocess.Popen(
-            command, cwd=_ROOT, stdin=into, stdout=out, stderr=told, text=True, start_new_session=True
+            command, cwd=_ROOT, stdin=into, stdout=out, stderr=err, text=True, start_new_session=True
         )
         try:
             code: int | None = child.wait(limit_s)
@@ -382,8 +396,8 @@ def run_limited(
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         out.seek(0)
-        told.seek(0)
-        printed, lines = out.read().splitlines(), told.read().splitlines()
+        err.seek(0)
+        printed, lines = out.read().splitlines(), err.read().splitlines()
     if code == 0 and printed:
         return json.loads(printed[-1]), ""
     return None, _reason(code, lines)

@@ -40,29 +40,29 @@ def main() -> None:
     parser.add_argument(
         "--threads", type=int, default=2, help="threads of seqpipe, processes of MONAI's loader"
     )
-    asked = parser.parse_args()
-    ops.set_threads(asked.threads)
+    options = parser.parse_args()
+    ops.set_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
-        files = _written(Path(folder), asked.volumes)
-        feeds = {"seqpipe": _seqpipe(files, asked, "cpu")}
-        if asked.device == "cuda":
-            feeds["seqpipe, volumes on the GPU"] = _seqpipe(files, asked, "cuda")
-        feeds |= _monai(files, asked)
-        print(f"| {asked.device}, {asked.threads} threads | ms a batch of 2, median | least |\n|-|-|-|")
+        files = _written(Path(folder), options.volumes)
+        feeds = {"seqpipe": _seqpipe(files, options, "cpu")}
+        if options.device == "cuda":
+            feeds["seqpipe, volumes on the GPU"] = _seqpipe(files, options, "cuda")
+        feeds |= _monai(files, options)
+        print(f"| {options.device}, {options.threads} threads | ms a batch of 2, median | least |\n|-|-|-|")
         for name, feed in feeds.items():
-            taken = _taken(feed, asked.epochs)
+            taken = _taken(feed, options.epochs)
             print(f"| {name} | {statistics.median(taken):.1f} | {min(taken):.1f} |", flush=True)
 
 
 def _taken(feed: Callable[[int], Iterator[Any]], epochs: int) -> list[float]:
     """Milliseconds for a batch, of each epoch but the first one."""
-    found = []
+    times = []
     for epoch in range(epochs + 1):
         begin, count = time.perf_counter(), 0
         for _ in feed(epoch):
             count += 1
-        found.append((time.perf_counter() - begin) * 1e3 / count)
-    return found[1:]
+        times.append((time.perf_counter() - begin) * 1e3 / count)
+    return times[1:]
 
 
 def _written(folder: Path, count: int) -> list[dict[str, Path]]:
@@ -80,7 +80,7 @@ def _written(folder: Path, count: int) -> list[dict[str, Path]]:
 
 
 def _seqpipe(
-    files: list[dict[str, Path]], asked: argparse.Namespace, cache_device: CacheDevice
+    files: list[dict[str, Path]], options: argparse.Namespace, cache_device: CacheDevice
 ) -> Callable[[int], Iterator[Any]]:
     recipe = recipes.nnunet()
     crop = ops.Crop3d(size=PATCH, place=(0.0, 1.0), label_fill=-1)
@@ -91,15 +91,15 @@ def _seqpipe(
         shuffle=True,
         cache_gib=4,
         cache_device=cache_device,
-        device=asked.device,
-        threads=asked.threads,
+        device=options.device,
+        threads=options.threads,
     )
 
     def feed(epoch: int) -> Iterator[Any]:
         volumes.set_epoch(epoch)
         for batch in volumes.batches(2):
             yield chain({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
-        _finished(asked.device)
+        _finished(options.device)
 
     return feed
 
@@ -112,7 +112,7 @@ def _finished(device: str) -> None:
 
 
 def _monai(
-    files: list[dict[str, Path]], asked: argparse.Namespace
+    files: list[dict[str, Path]], options: argparse.Namespace
 ) -> dict[str, Callable[[int], Iterator[Any]]]:
     try:
         from monai import transforms as of
@@ -136,7 +136,7 @@ def _monai(
     ])  # fmt: skip
     dataset = CacheDataset([{name: str(path) for name, path in pair.items()} for pair in files], steps)
     loader = DataLoader(
-        dataset, batch_size=2, shuffle=True, num_workers=asked.threads, persistent_workers=True
+        dataset, batch_size=2, shuffle=True, num_workers=options.threads, persistent_workers=True
     )
     return {"MONAI CacheDataset": lambda _: iter(loader)}
 

@@ -3,14 +3,17 @@
 ``--device cuda`` measures a GPU. Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a
 GPU 8 of them. Then the recipe of nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them
 at 1, and what the host does for a batch of it while kernels are queued. Peers that are not installed are left out.
-``--peer batchgeneratorsv2`` measures nothing but that library's form of the recipe, by ``--threads`` processes.
+``--peer batchgeneratorsv2`` measures nothing but that library's form of the recipe, by ``--threads`` processes; beyond
+``--seconds``, starting them and warming up take about half a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -45,45 +48,49 @@ def main() -> None:
         "--no-recipes", action="store_true", help="leave out the recipe of nnU-Net on the device"
     )
     parser.add_argument("--peer", choices=("batchgeneratorsv2",), help="measure a peer's recipe alone")
-    parser.add_argument("--seconds", type=float, default=5, help="for which a peer works on each recipe")
-    asked = parser.parse_args()
-    if asked.peer:
-        _peer(asked.threads, asked.seconds)
+    parser.add_argument(
+        "--seconds", type=float, default=15, help="that a peer is measured for, spread over its recipes"
+    )
+    options = parser.parse_args()
+    if options.peer:
+        _peer(options.threads, options.seconds)
         return
-    ops.set_threads(asked.threads)
-    jobs = _gathers(asked.device, asked.size, 8 if asked.device == "cuda" else 2, asked.threads)
-    if asked.device == "cpu":
-        jobs |= _peers(asked.size, 2)
-    jobs |= {} if asked.no_recipes else _recipes(asked.device)
+    ops.set_threads(options.threads)
+    jobs = _gathers(options.device, options.size, 8 if options.device == "cuda" else 2, options.threads)
+    if options.device == "cpu":
+        jobs |= _peers(options.size, 2)
+    jobs |= {} if options.no_recipes else _recipes(options.device)
     jobs |= _planning()
-    wait = _wait(asked.device)
-    print(f"| {asked.device}, {asked.threads} threads | ms, median | least |\n|-|-|-|")
+    wait = _wait(options.device)
+    print(f"| {options.device}, {options.threads} threads | ms, median | least |\n|-|-|-|")
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
         job()
-    for _ in range(asked.rounds):
+    for _ in range(options.rounds):
         for name, job in jobs.items():
             wait()
             begin = time.perf_counter()
             job()
             wait()
             taken[name].append((time.perf_counter() - begin) * 1e3)
-    for name, found in taken.items():
-        print(f"| {name} | {statistics.median(found):.3f} | {min(found):.3f} |", flush=True)
-    if asked.device == "cuda":
+    for name, times in taken.items():
+        print(f"| {name} | {statistics.median(times):.3f} | {min(times):.3f} |", flush=True)
+    if options.device == "cuda":
         _profile(jobs)
 
 
 def _peer(workers: int, seconds: float) -> None:
-    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net."""
+    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net, row by row as results arrive."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(1)
+    )  # as by ``timeout``: workers and semaphores are released
+    print(f"| batchgeneratorsv2, {workers} processes | ms a batch of 2 |\n|-|-|", flush=True)
     try:
-        taken = seconds_a_sample(workers, seconds, _RECIPES)
-    except ImportError as error:
+        for number, sample_s in seconds_a_sample(workers, seconds / len(_RECIPES), _RECIPES):
+            channels, sure = _RECIPES[number]
+            print(f"| {_recipe_title(channels, sure=sure)} | {sample_s * 2e3:.1f} |", flush=True)
+    except (ImportError, RuntimeError) as error:
         print(f"batchgeneratorsv2 is left out: {error}")
-        return
-    print(f"| batchgeneratorsv2, {workers} processes | ms a batch of 2 |\n|-|-|")
-    for (channels, sure), one in zip(_RECIPES, taken, strict=True):
-        print(f"| {_recipe_title(channels, sure=sure)} | {one * 2e3:.1f} |", flush=True)
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
@@ -113,7 +120,7 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
     print("| operator, 4 × 128³ float32 | GPU, ms | host, ms |\n|-|-|-|")
     volume = cupy.random.random((4, 128, 128, 128), dtype=cupy.float32)
     for name, op in _each_operator().items():
-        found = []
+        costs = []
         for _ in range(5):
             begin, end = cupy.cuda.Event(), cupy.cuda.Event()
             cupy.cuda.Device().synchronize()
@@ -123,8 +130,8 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
             end.record()
             host = (time.perf_counter() - started) * 1e3
             end.synchronize()
-            found.append((cupy.cuda.get_elapsed_time(begin, end), host))
-        gpu, host = (statistics.median(one[n] for one in found[1:]) for n in range(2))
+            costs.append((cupy.cuda.get_elapsed_time(begin, end), host))
+        gpu, host = (statistics.median(one[n] for one in costs[1:]) for n in range(2))
         print(f"| {name} | {gpu:.3f} | {host:.3f} |", flush=True)
 
 
@@ -208,11 +215,11 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
 
 def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
     """The same jobs by MONAI and TorchIO, volume by volume, as their data loaders do them."""
-    found: dict[str, Callable[[], Any]] = {}
+    jobs: dict[str, Callable[[], Any]] = {}
     try:
         import torch
     except ImportError:
-        return found
+        return jobs
     tensors = torch.rand((samples, 1, size, size, size))
     with contextlib.suppress(ImportError):
         from monai.transforms import Affine, Rand3DElastic
@@ -223,16 +230,16 @@ def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
         bend = Rand3DElastic(
             (5, 7), (100, 200), prob=1.0, rotate_range=(0.2, 0.16, 0.35), padding_mode="zeros"
         )
-        found[f"{samples} × {size}³ affine, MONAI"] = lambda: [turn(one) for one in tensors]
-        found[f"{samples} × {size}³ affine + elastic, MONAI"] = lambda: [bend(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine, MONAI"] = lambda: [turn(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine + elastic, MONAI"] = lambda: [bend(one) for one in tensors]
     with contextlib.suppress(ImportError):
         import torchio
 
         move = torchio.RandomAffine(scales=(1.1, 1.1), degrees=(12, 12, -9, -9, 20, 20))
         field = torchio.Compose([move, torchio.RandomElasticDeformation(num_control_points=10)])
-        found[f"{samples} × {size}³ affine, TorchIO"] = lambda: [move(one) for one in tensors]
-        found[f"{samples} × {size}³ affine + elastic, TorchIO"] = lambda: [field(one) for one in tensors]
-    return found
+        jobs[f"{samples} × {size}³ affine, TorchIO"] = lambda: [move(one) for one in tensors]
+        jobs[f"{samples} × {size}³ affine + elastic, TorchIO"] = lambda: [field(one) for one in tensors]
+    return jobs
 
 
 class _Queue:
@@ -261,7 +268,7 @@ def _planning() -> dict[str, Callable[[], Any]]:
 def _recipes(device: str) -> dict[str, Callable[[], Any]]:
     """The recipe of nnU-Net for two samples of 128³ with labels, from volumes of 160³."""
     rng = np.random.default_rng(1)
-    found: dict[str, Callable[[], Any]] = {}
+    jobs: dict[str, Callable[[], Any]] = {}
     for channels, sure in _RECIPES:
         chain = recipes.nnunet((128, 128, 128))
         if sure:
@@ -274,8 +281,8 @@ def _recipes(device: str) -> dict[str, Callable[[], Any]]:
         def job(chain: Any = chain, sample: Any = sample, numbers: Any = numbers) -> Any:
             return chain([sample, sample], layout="CDHW", index=2 * next(numbers))
 
-        found[_recipe_title(channels, sure=sure)] = job
-    return found
+        jobs[_recipe_title(channels, sure=sure)] = job
+    return jobs
 
 
 def _recipe_title(channels: int, *, sure: bool) -> str:

@@ -86,13 +86,13 @@ def measured(calls, rounds):
             begin = time.perf_counter()
             call()
             times[name].append(1e3 * (time.perf_counter() - begin))
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
-def table(title, found):
+def table(title, rows):
     print(f"\n{title}")
-    best = found["seqpipe"]
-    for name, ms in found.items():
+    best = rows["seqpipe"]
+    for name, ms in rows.items():
         print(f"  {name:24}{ms:9.1f} ms{ms / best:8.2f} ×")
 
 
@@ -103,16 +103,16 @@ def main():
     parser.add_argument("--job", choices=("read", "ct", "cache"), action="append", help="all by default")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.case:
-        work_case(given.case, given.contestant)
+    options = parser.parse_args()
+    if options.case:
+        work_case(options.case, options.contestant)
         return
-    if "read" in (given.job or ["read"]):
-        reading(given)
-    if "ct" in (given.job or ["ct"]):
-        ct_case(given.rounds)
-    if "cache" in (given.job or ["cache"]):
-        cached(given.rounds)
+    if "read" in (options.job or ["read"]):
+        reading(options)
+    if "ct" in (options.job or ["ct"]):
+        ct_case(options.rounds)
+    if "cache" in (options.job or ["cache"]):
+        cached(options.rounds)
 
 
 def cached(rounds):
@@ -145,17 +145,18 @@ def cached(rounds):
             "from main memory": lambda: [None for _ in kept.batches(1)],
             "copying into new memory": copies,
         }
-        found = measured(calls, rounds)
-        held = sum(path.stat().st_size for path in Path(folder, "kept").iterdir()) / 1e6
+        medians = measured(calls, rounds)
+        cache_mb = sum(path.stat().st_size for path in Path(folder, "kept").iterdir()) / 1e6
         table(
-            f"16 patches of 128³ int16 of 4 volumes, {held:.0f} MB in the cache's folder, one thread", found
+            f"16 patches of 128³ int16 of 4 volumes, {cache_mb:.0f} MB in the cache's folder, one thread",
+            medians,
         )
         kept.close()
 
 
-def reading(given):
+def reading(options):
     """Whole files, by each library that is installed."""
-    shape = tuple(map(int, given.size.split("x")))
+    shape = tuple(map(int, options.size.split("x")))
     here = {name: call for name, (module, call) in READERS.items() if importlib.util.find_spec(module)}
     with tempfile.TemporaryDirectory() as folder:
         volume = seqpipe.Sequence(phantom(shape)[..., None], "DHWC", affine=np.eye(4)[:, [2, 1, 0, 3]])
@@ -164,7 +165,7 @@ def reading(given):
             save(volume, path)
             size = Path(path).stat().st_size / 1e6
             calls = {name: lambda call=call, path=path: call(path) for name, call in here.items()}
-            table(f"read {given.size} int16 {ending} ({size:.1f} MB)", measured(calls, given.rounds))
+            table(f"read {options.size} int16 {ending} ({size:.1f} MB)", measured(calls, options.rounds))
 
 
 def ct_case(rounds):
@@ -176,9 +177,9 @@ def ct_case(rounds):
     affine = np.diag([-0.8, -0.8, 2.5, 1.0])[:, [2, 1, 0, 3]]
     image = phantom(shape)
     image[image == 0] = -1000  # air
-    places = np.indices((4, 4, 4)).reshape(3, -1).T[::5]
+    offsets = np.indices((4, 4, 4)).reshape(3, -1).T[::5]
     label = np.zeros(shape, np.uint8)
-    for number, (d, h, w) in enumerate(places, 1):
+    for number, (d, h, w) in enumerate(offsets, 1):
         cut = tuple(
             slice(n // 8 + n * p // 6, n // 8 + n * p // 6 + n // 12)
             for n, p in zip(shape, (d, h, w), strict=True)
@@ -193,16 +194,16 @@ def ct_case(rounds):
             save(seqpipe.Sequence(data[..., None], "DHWC", affine=affine), Path(folder) / f"{name}.nii.gz")
         here = [name for name, (module, _) in CASES.items() if importlib.util.find_spec(module)]
         workers = {name: _worker(name, folder) for name in here}
-        told = {name: [] for name in here}
+        answers = {name: [] for name in here}
         for _ in range(rounds + 1):
             for name, worker in workers.items():
-                told[name].append(_turn(worker))
+                answers[name].append(_turn(worker))
         for worker in workers.values():
             worker.stdin.close()
             worker.wait()
-    first = _medians(told["seqpipe"])
-    for name, found in told.items():
-        ms, cpu_ms, mib = _medians(found)
+    first = _medians(answers["seqpipe"])
+    for name, answer in answers.items():
+        ms, cpu_ms, mib = _medians(answer)
         print(
             f"  {name:10}{ms:9.1f} ms{ms / first[0]:8.2f} ×{cpu_ms:9.1f} ms of the cores{cpu_ms / first[1]:8.2f} ×"
             f"{mib:8.0f} MiB at most"
@@ -220,9 +221,9 @@ def _turn(worker):
     return json.loads(worker.stdout.readline())
 
 
-def _medians(told):
+def _medians(answers):
     """Of milliseconds and of the processor's milliseconds, without the first turn, and the last one's memory."""
-    return *(statistics.median(one[place] for one in told[1:]) for place in (0, 1)), told[-1][2]
+    return *(statistics.median(one[column] for one in answers[1:]) for column in (0, 1)), answers[-1][2]
 
 
 def work_case(folder, name):

@@ -31,8 +31,8 @@ def _answer(contestant: Contestant, order: dict[str, Any]) -> dict[str, Any]:
     try:
         if order["do"] == "versions":
             return {"versions": contestant.versions()}
-        if order["do"] == "ways":
-            return {"ways": contestant.ways(order["threads"])}
+        if order["do"] == "variants":
+            return {"variants": contestant.variants(order["threads"])}
         task = order["task"] | {"windows": tuple(Window(*fields) for fields in order["task"]["windows"])}
         return _timed(contestant, Task(**task), look=order["do"] == "look")
     except Exception as error:

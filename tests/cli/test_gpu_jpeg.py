@@ -37,7 +37,7 @@ FRAMES = 48
 @pytest.fixture
 def forgotten():
     """What was found out about the machine is forgotten, before and after."""
-    kept = (gpu_jpeg._made, images._note)
+    kept = (gpu_jpeg._new_encoder, images._note)
     for found in kept:
         found.cache_clear()
     yield

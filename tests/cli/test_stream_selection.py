@@ -164,14 +164,14 @@ def test_rolling_windows_are_those_of_the_whole_span(length, stride, step, first
 
     def take(clips):
         for clip in clips:
-            assert {n for n in clip.frames.tolist() if n >= 0} <= rolling.held.keys()
+            assert {n for n in clip.frames.tolist() if n >= 0} <= rolling.buffer.keys()
             got.append(clip.frames.tolist())
 
     for number in range(first, first + count):
         if rolling.needs(number):
-            rolling.held[number] = number
+            rolling.buffer[number] = number
         take(rolling.passed(number))
-        assert len(rolling.held) <= (length - 1) * stride + 1
+        assert len(rolling.buffer) <= (length - 1) * stride + 1
     take(rolling.rest())
     span = Span(first, first + count)
     assert got == [windows.clip(span, k).frames.tolist() for k in range(windows.count(span))]

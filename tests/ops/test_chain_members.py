@@ -226,8 +226,8 @@ def test_a_chain_is_a_value_with_members_by_number():
     assert Chain.from_json(Chain(chain, Chain(TURN, fuse="compose")).to_json())[-1].fuse == "compose"
     with pytest.raises(ParameterError, match="there is no 'blur' in the chain; allowed: flip, flip3d"):
         chain.without("blur")
-    with pytest.raises(ParameterError, match=r"Serialize a seqpipe\.pipeline\.Graph"):
-        Chain(OneOf([FLIP, None])).to_json()
+    with pytest.raises(ParameterError, match=r"Chain: .*factor.* is a node among the parameters"):
+        Chain(ops.Brightness(brightness=Input("factor"))).to_json()
     for text in (
         "{",
         '{"op": "chain"}',
@@ -242,6 +242,21 @@ def test_a_chain_is_a_value_with_members_by_number():
         Chain.from_json(Chain(FLIP).to_json().replace('"flip"', '"flop"'))
     with pytest.raises(TypeError, match="unsupported operand"):
         Chain(FLIP) + INVERT
+
+
+def test_choices_and_members_for_some_images_are_json_too():
+    """With their occurrences, so that they sample the same values."""
+    chain = Chain(closed(), closed(), ops.Only(["t1"], [OneOf([INVERT, None], p=0.5), BRIGHT]))
+    again = Chain.from_json(chain.to_json())
+    assert again == chain
+    assert again.to_json() == chain.to_json()
+    first, second = (Chain(*one.ops[:-1])(images(), np.arange(8), index=INDICES) for one in (chain, again))
+    np.testing.assert_array_equal(first.data, second.data)
+    for wrong in ('"images": []', '"images": [7]'):
+        with pytest.raises(ParameterError, match="only: images="):
+            Chain.from_json(chain.to_json().replace('"images": ["t1"]', wrong))
+    with pytest.raises(ParameterError, match=r"is no chain"):
+        Chain.from_json(chain.to_json().replace('"n": [1, 1]', '"n": 1'))
 
 
 def test_named_tuples_stay_what_they_are_where_samples_choose():

@@ -14,7 +14,9 @@ from seqpipe.ops import (
     Chain,
     Choice,
     CoordTransform,
+    Elastic3d,
     Flip,
+    Ghosting,
     Mixup,
     Normal,
     RandAugment,
@@ -24,6 +26,7 @@ from seqpipe.ops import (
     TemporalJitter,
     Uniform,
     apply,
+    param,
     per_frame,
 )
 from seqpipe.ops.core.blocks import resolve, values_of, values_of_all, values_of_each
@@ -98,6 +101,34 @@ def test_whether_an_operator_acts_is_drawn_last():
     ):
         np.testing.assert_array_equal(drawn(op, name), np.array(column).astype(drawn(op, name).dtype))
     assert 0 < drawn(op, "acts").sum() < SAMPLES
+
+
+@pytest.mark.parametrize("op", [Elastic3d(p=0.4), Elastic3d(amplitude=(0.1, 0.3)), Ghosting(p=0.4)], ids=repr)
+def test_a_key_is_drawn_after_the_parameters_and_before_whether_an_operator_acts(op):
+    """Whether its other numbers are drawn in C (none, or a range) or not (whole numbers)."""
+
+    def numbers(rng):
+        before = op.distributions
+        values = [value.draw(rng, (), whole=q.param.kind is int) for q, value, _ in before]
+        return (*values, rng.integers(1 << 24), rng.integers(1 << 24), op.p == 1 or rng.random() < op.p)
+
+    wanted = np.array(numpys(op, numbers), np.float32)
+    found = drawn(op, "key")
+    np.testing.assert_array_equal(found, wanted[:, -3:-1])
+    np.testing.assert_array_equal(drawn(op, "acts"), wanted[:, -1])
+    for column, (q, _, _) in enumerate(op.distributions):
+        np.testing.assert_array_equal(drawn(op, q.name), wanted[:, column])
+    assert len(np.unique(found)) == found.size
+    assert found.max() > 1 << 23
+
+
+def test_a_parameter_of_an_operator_with_a_key_may_not_have_its_name():
+    with pytest.raises(ParameterError, match=re.escape("Locked.key has the name of another attribute")):
+
+        class Locked(Ghosting, register=False):
+            """With a parameter for the key."""
+
+            key: int = param(0, "a key")
 
 
 DERIVED = [

@@ -71,7 +71,7 @@ def test_traits_are_inherited_over_all_bases_and_stated_anew_with_methods():
         dtypes = ("uint8",)
         pointwise = True
         samples_together = True
-        converted = ("levels",)
+        converted = ("values",)
 
     class Mixed(Base, register=False):
         """Still more."""
@@ -92,7 +92,7 @@ def test_traits_are_inherited_over_all_bases_and_stated_anew_with_methods():
         True,
         (1.0, 0.5),
     )
-    assert Base.traits.converted == ("levels",)
+    assert Base.traits.converted == ("values",)
     assert Mixed.traits.converted == ()
     assert (Other.traits.dtypes, Other.traits.pointwise, Other.traits.samples_together) == (
         ("uint8",),

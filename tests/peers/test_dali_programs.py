@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import json
 import os
 import pickle
@@ -19,7 +21,7 @@ from tests.peers import dali
 from tests.programs.conftest import WRITTEN, picture
 
 pytestmark = pytest.mark.peers
-STRANGERS = WRITTEN / "strangers.py"
+STRANGERS = [WRITTEN / name for name in ("strangers.py", "newcomers.py")]
 
 
 def _video(path: Path) -> None:
@@ -73,31 +75,34 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(data: Path, tmp_path_factory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The results of all programs by their names: seqpipe's and DALI's."""
     python = os.environ.get(dali.PYTHON)
     if not python:
         pytest.skip(dali.ADVICE)
+    mine: dict[str, Any] = {}
+    yours: dict[str, Any] = {}
     path = tmp_path_factory.mktemp("results") / "theirs.pickle"
-    subprocess.run([python, "-W", "ignore", str(STRANGERS), str(data), str(path)], check=True, timeout=300)
-    space: dict[str, Any] = {"__name__": "strangers", "__file__": str(STRANGERS)}
-    text = STRANGERS.read_text(encoding="utf-8").replace("nvidia.dali", "seqpipe.dali")
-    exec(compile(text, str(STRANGERS), "exec"), space)
-    return space["run"](str(data)), pickle.loads(path.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(WRITTEN)
+        for script in STRANGERS:
+            subprocess.run(
+                [python, "-W", "ignore", str(script), str(data), str(path)], check=True, timeout=300
+            )
+            yours |= pickle.loads(path.read_bytes())
+            space: dict[str, Any] = {"__name__": script.stem, "__file__": str(script)}
+            text = script.read_text(encoding="utf-8").replace("nvidia.dali", "seqpipe.dali")
+            exec(compile(text, str(script), "exec"), space)
+            mine |= importlib.import_module("program_results").run_all(space["programs"], str(data))
+    return mine, yours
 
 
+_LINES = [line for script in STRANGERS for line in script.read_text(encoding="utf-8").splitlines()]
 NAMES = [
     line.split("(")[0].removeprefix("def ")
-    for before, line in zip(
-        STRANGERS.read_text(encoding="utf-8").splitlines(),
-        STRANGERS.read_text(encoding="utf-8").splitlines()[1:],
-        strict=False,
-    )
+    for before, line in itertools.pairwise(_LINES)
     if before == "@program"
 ]
-FAILING = [
-    line.split('"')[1]
-    for line in STRANGERS.read_text(encoding="utf-8").splitlines()
-    if line.startswith("@_error(")
-]
+FAILING = [line.split('"')[1] for line in _LINES if line.startswith("@_error(")]
 
 
 def _compare(mine: Any, yours: Any, where: str) -> None:

@@ -40,7 +40,7 @@ def without_conditionals():
 
 
 def different_sizes():
-    nodes = [external_source(lambda n=n: np.zeros((n, 3)), batch_size=n, name=f"s{n}") for n in (2, 3)]
+    nodes = [external_source(lambda *, n=n: np.zeros((n, 3)), batch_size=n, name=f"s{n}") for n in (2, 3)]
     next(Pipeline(*nodes))
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import time
+
 import numpy as np
 import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
 from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline.external import BatchInfo, SampleInfo, StarvedError
+from seqpipe.pipeline.external import BatchInfo, Feed, SampleInfo, StarvedError
+from seqpipe.pipeline.nodes import nodes_of
+from seqpipe.pipeline.pipeline import external_spec
 
 
 def made(source, batch_size=3, **options):
@@ -48,7 +53,23 @@ def test_a_callable_of_nothing_of_a_number_of_a_batch_and_of_a_sample():
     assert infos[3] == SampleInfo(3, 0, 1, 0)
 
 
-def test_arguments_with_defaults_are_left_to_the_callable():
+def test_a_single_argument_is_passed_even_if_it_has_a_default():
+    """As in DALI, which refuses all the other callables with defaults."""
+
+    class Called:
+        def __call__(self, number=7):
+            return [np.int32(number)] * 3
+
+    for source in (lambda number=7: [np.int32(number)] * 3, Called(), Called().__call__):
+        assert batches(made(source), 2) == [[0] * 3, [1] * 3]
+    sample = lambda info=None: np.int32(info.idx_in_epoch)  # noqa: E731  with a default
+    assert batches(made(sample, batch=False), 2) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_several_arguments_with_defaults_are_left_to_the_callable():
+    two = lambda a=3, b=4: [np.int32(a + b)] * 3  # noqa: E731  with defaults
+    for source in (two, functools.partial(two, b=4), functools.partial(two, 3)):
+        assert batches(made(source), 2) == [[7] * 3, [7] * 3]
     assert batches(made(lambda number, more=3: [np.int32(number + more)] * 3), 2) == [[3] * 3, [4] * 3]
     with pytest.raises(
         TypeError, match="the source takes 2 arguments; a callable takes none, the number of the batch"
@@ -267,6 +288,49 @@ def test_states():
     batches(pipe, 2)
     with pytest.raises(StateError, match="a function cannot continue from batch 2 of epoch 0"):
         made(generator).load_state_dict(pipe.state_dict())
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
+    """What had been read ahead was lost."""
+    made_again = {
+        "callable": lambda number: np.full((3, 1), number + 1),
+        "own state": Counting(),
+        "list": [np.full((3, 1), number) for number in range(1, 9)],
+    }
+    for name, source in made_again.items():
+        pipe = Pipeline(external_source(source, batch_size=3), prefetch=prefetch)
+        first = [int(next(pipe)[0][0, 0]) for _ in range(2)]
+        state = pipe.state_dict()
+        pipe.close()
+        assert pipe.state_dict() == state
+        if name == "list" and prefetch:
+            with pytest.raises(StateError, match="a list cannot continue from batch 2 of epoch 0"):
+                next(pipe)
+        else:
+            assert [*first, *(int(next(pipe)[0][0, 0]) for _ in range(2))] == [1, 2, 3, 4]
+        pipe.close()
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_fed_batches_that_were_read_ahead_stay_in_the_queue(repeat):
+    """They were lost where another epoch began, a state was loaded, or the pipeline was closed."""
+    spec = external_spec("fed", None, None, None, None)
+    (node,) = nodes_of(Feed(spec, 2, name="fed", repeat_last=repeat))
+    with Pipeline(node, prefetch=3) as pipe:
+        for number in range(4):
+            pipe.feed("fed", np.full((2, 1), number))
+        found = []
+        for change in (
+            lambda: pipe.set_epoch(1),
+            lambda: pipe.load_state_dict(pipe.state_dict()),
+            pipe.close,
+            lambda: pipe.feed("fed", np.full((2, 1), 4)),
+        ):
+            found.append(int(next(iter(pipe))[0][0, 0]))
+            time.sleep(0.01)  # what is read ahead is finished
+            change()
+        assert [*found, int(next(pipe)[0][0, 0])] == [0, 1, 2, 3, 3 if repeat else 4]
 
 
 def _of_two(one, other):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import threading
 
 import numpy as np
@@ -70,6 +71,9 @@ def test_a_state_of_another_pipeline_is_refused():
     pipe, other = clips(), clips(seed=9, shuffle=True)
     with pytest.raises(StateError, match="does not belong to this pipeline: sources differs"):
         other.load_state_dict(pipe.state_dict())
+    for sources in (None, []):
+        with pytest.raises(StateError, match="the state has no position for each source"):
+            pipe.load_state_dict({**pipe.state_dict(), "sources": sources})
     pipe.close()
     other.close()
 
@@ -202,15 +206,26 @@ def test_threads_end_and_epochs_do_not_grow():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_goes_on_by_itself():
-    with numbers(lambda number: np.full((1, 1), number), 1) as pipe:
+    parent, asked = os.getpid(), threading.Event()
+
+    def source(number):
+        if number == 1 and os.getpid() == parent:
+            asked.wait(60)  # batch 1 is being made when the process is forked
+        return np.full((1, 1), number)
+
+    with numbers(source, 1) as pipe:
         assert next(pipe)[0].tolist() == [[0]]
         back, out = os.pipe()
         child = os.fork()
         if not child:
-            os.write(out, bytes([int(next(pipe)[0][0, 0])]))
+            signal.alarm(60)  # a child that waits for its parent's threads ends
+            os.write(out, bytes([int(next(pipe)[0][0, 0]), int(next(pipe)[0][0, 0])]))
             os._exit(0)
         os.waitpid(child, 0)
-        assert os.read(back, 1) == b"\x01"
+        os.close(out)
+        assert os.read(back, 2) == b"\x01\x02"
+        os.close(back)
+        asked.set()
         assert next(pipe)[0].tolist() == [[1]]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.context
 import os
 import signal
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -90,6 +93,28 @@ def test_batches_keep_their_order_and_a_state_goes_on():
         assert first_values(pipe, 2) == [[0, 0], [1, 1]]
         other.load_state_dict(pipe.state_dict())
         assert first_values(other) == first_values(pipe) == [[n, n] for n in range(2, 6)]
+
+
+def test_processes_begin_before_threads_and_end_with_the_pipeline():
+    """A process that is forked beside a thread can inherit a lock that nobody releases."""
+    began, threads = [], set(threading.enumerate())
+    children = set(multiprocessing.active_children())
+
+    class Context(multiprocessing.context.ForkContext):
+        def Process(self, *args, **kwargs):
+            began.append({one.name for one in set(threading.enumerate()) - threads})
+            return super().Process(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda _: Context())
+        pipe = made(lambda number: np.full((2, *BIG), number, np.uint8), 2, workers=2)
+        assert first_values(pipe, 2) == [[0, 0], [1, 1]]
+    assert not any(name.startswith("seqpipe-") for name in began[0])
+    assert set(multiprocessing.active_children()) - children
+    pipe.close()
+    assert not set(multiprocessing.active_children()) - children
+    assert first_values(pipe, 2) == [[2, 2], [3, 3]], "it goes on where it was"
+    pipe.close()
 
 
 def test_an_iterable_lives_in_one_process():

@@ -84,6 +84,14 @@ def test_segments_take_one_frame_of_each_part(mode):
         assert (frames_of(dataset, 0) == frames_of(dataset, 1)) == (mode == "center")
 
 
+def test_linspace_takes_the_first_and_the_last_frame():
+    with Video(files=files("h264", "h264_ts_second"), segments=5, segment_mode="linspace") as dataset:
+        for sequence, count in zip(dataset, (48, 24), strict=True):
+            wanted = np.floor(np.linspace(0, count - 1, 5) + 0.5).astype(int)
+            assert sequence.frames.tolist() == wanted.tolist()
+            assert_true_frames(sequence)
+
+
 def test_frame_rate_goes_by_the_clock_of_uneven_videos():
     names = ("vfr", "h264", "ntsc_mkv", "start_10s_ts")
     with Video(files=files(*names), sequence_length=6, fps=10, step=6) as dataset:

@@ -74,6 +74,15 @@ def test_centers_in_figures(frames, segments, expected):
     assert uniform(Span(0, frames), segments).tolist() == expected
 
 
+@given(spans.filter(len), st.integers(1, 30))
+def test_linspace_goes_from_the_first_to_the_last_frame(span, count):
+    clip = UniformSegments(segments=count, mode="linspace").clip(span, 0)
+    places = [Fraction(i * (len(span) - 1), max(count - 1, 1)) + Fraction(1, 2) for i in range(count)]
+    assert clip.frames.tolist() == [span.first + floor(place) for place in places]
+    assert not clip.padding.any()
+    assert not UniformSegments(segments=count, mode="linspace").is_random
+
+
 def test_every_frame_of_every_part_is_reached_equally_often():
     sampler, span, draws = UniformSegments(segments=4), Span(3, 17), 4000
     table = np.array([sampler.clip(span, 0, stream(0, "clips", 0, n)).frames for n in range(draws)])
@@ -106,7 +115,10 @@ def test_the_mode_says_whether_it_draws():
             lambda: UniformSegments(segments=0),
             r"segments=0 is not valid; allowed: a whole number from 1 to 10000000",
         ),
-        (lambda: UniformSegments(segments=2, mode="middle"), r"segment_mode='middle' .* 'random', 'center'"),
+        (
+            lambda: UniformSegments(segments=2, mode="middle"),
+            r"segment_mode='middle' .* 'random', 'center', 'linspace'",
+        ),
         (lambda: uniform(Span(0, 9), 0), r"num=0 is not valid"),
         (lambda: every(Span(0, 9), 0), r"every=0 is not valid"),
         (lambda: UniformSegments(segments=2).clip(Span(4, 4), 0), r"the range is too short"),

@@ -84,11 +84,11 @@ def tap_surfaces(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paint, "Converter", _Tap)
 
 
-def digests(found: seqpipe.Sequence) -> list[Frame]:
+def digests(sequence: seqpipe.Sequence) -> list[Frame]:
     """The frames of a sequence that a tapped reader or engine gave."""
-    pixels = found.numpy().reshape(-1, 16)
-    assert found.frames is not None
-    return [(int(number), bytes(row).hex()) for number, row in zip(found.frames, pixels, strict=True)]
+    pixels = sequence.numpy().reshape(-1, 16)
+    assert sequence.frames is not None
+    return [(int(number), bytes(row).hex()) for number, row in zip(sequence.frames, pixels, strict=True)]
 
 
 def shared_names(*folders: str) -> list[Any]:
@@ -134,17 +134,17 @@ def decode(
     pool: DecoderPool | None = None,
 ) -> Delivery:
     """Decode some frames of a video below the reader; damage loses frames, and is not raised."""
-    found = Delivery()
+    delivery = Delivery()
     wanted = np.fromiter(frames, dtype=np.int64)
     with closing(open_packets(open_source(origin), index)) as packets:
         for item in Decoding(index, packets, pool or DecoderPool(), wanted, threads=threads):
-            assert item.number not in found.frames, f"frame {item.number} came twice"
-            assert item.number not in found.lost, f"frame {item.number} came after it was lost"
+            assert item.number not in delivery.frames, f"frame {item.number} came twice"
+            assert item.number not in delivery.lost, f"frame {item.number} came after it was lost"
             if isinstance(item, Lost):
-                found.lost[item.number] = item.reason
+                delivery.lost[item.number] = item.reason
             else:
-                found.frames[item.number] = plane_hash(item.planes, index.info.pixel_format)
-    return found
+                delivery.frames[item.number] = plane_hash(item.planes, index.info.pixel_format)
+    return delivery
 
 
 def _sequential(path: Path) -> Iterator[Frame]:
@@ -165,18 +165,18 @@ def _demuxed(path: Path) -> Iterator[Frame]:
     assert not index.by_offset
     pool = DecoderPool()
     for wanted in _affordable(index, [np.arange(min(len(index), _room(index))), *_anywhere(index, path)]):
-        found = decode(path, index, wanted, pool=pool)
-        assert not found.lost
-        yield from found.frames.items()
+        delivery = decode(path, index, wanted, pool=pool)
+        assert not delivery.lost
+        yield from delivery.frames.items()
 
 
 def _at_random(path: Path) -> Iterator[Frame]:
     """A few frames here and there, in the order asked for, and single ones."""
     with VideoReader(path, threads=1) as video:
         for wanted in _affordable(video.index, _anywhere(video.index, path)):
-            found = digests(video.frames(wanted))
-            assert [number for number, _ in found] == wanted.tolist()
-            yield from found
+            frames = digests(video.frames(wanted))
+            assert [number for number, _ in frames] == wanted.tolist()
+            yield from frames
             yield from digests(video[int(wanted[0]) - len(video)])
 
 
@@ -185,9 +185,9 @@ def _reversed(path: Path) -> Iterator[Frame]:
     with VideoReader(path, threads=1) as video:
         last = int(_generator(path).integers(len(video)))
         first = max(0, last - _room(video.index))
-        found = digests(video[last : first - 1 if first else None : -1])
-        assert [number for number, _ in found] == list(range(last, first - 1, -1))
-        yield from found
+        frames = digests(video[last : first - 1 if first else None : -1])
+        assert [number for number, _ in frames] == list(range(last, first - 1, -1))
+        yield from frames
         for number in range(last, max(last - 3, -1), -1):
             yield from digests(video[number])
 
@@ -197,9 +197,9 @@ def _repeated(path: Path) -> Iterator[Frame]:
     with VideoReader(path, threads=1) as video:
         for wanted in _affordable(video.index, _anywhere(video.index, path)):
             twice = np.concatenate([wanted, wanted[::-1], wanted[:1]])
-            found = digests(video.frames(twice))
-            assert [number for number, _ in found] == twice.tolist()
-            yield from found
+            frames = digests(video.frames(twice))
+            assert [number for number, _ in frames] == twice.tolist()
+            yield from frames
 
 
 def _strided(path: Path) -> Iterator[Frame]:
@@ -207,9 +207,9 @@ def _strided(path: Path) -> Iterator[Frame]:
     with VideoReader(path, threads=1) as video:
         for wanted in _affordable(video.index, _windows(video.index, path)):
             stride = int(wanted[1] - wanted[0]) if len(wanted) > 1 else 1
-            found = digests(video.sequence(int(wanted[0]), len(wanted), stride))
-            assert [number for number, _ in found] == wanted.tolist()
-            yield from found
+            frames = digests(video.sequence(int(wanted[0]), len(wanted), stride))
+            assert [number for number, _ in frames] == wanted.tolist()
+            yield from frames
         for frame in video.stream(range(0, min(len(video), _room(video.index)), 2)):
             yield from digests(frame)
 
@@ -248,10 +248,10 @@ WAYS: dict[str, Way] = {
 
 
 def _run(path: Path, index: PacketIndex, count: int, threads: int = 1) -> Iterator[Frame]:
-    found = decode(path, index, range(count), threads=threads)
-    assert not found.lost
-    assert list(found.frames) == list(range(count)), "the frames did not come in presentation order"
-    yield from found.frames.items()
+    delivery = decode(path, index, range(count), threads=threads)
+    assert not delivery.lost
+    assert list(delivery.frames) == list(range(count)), "the frames did not come in presentation order"
+    yield from delivery.frames.items()
 
 
 def _some_of(origin: Origin, path: Path) -> Iterator[Frame]:

@@ -52,30 +52,30 @@ class Module:
     @cached_property
     def imported(self) -> list[tuple[int, str]]:
         """(line, absolute dotted name) of everything that is imported anywhere in the file."""
-        found = []
+        names = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
-                found += [(node.lineno, alias.name) for alias in node.names]
+                names += [(node.lineno, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 base = self._base(node)
-                found += [
+                names += [
                     (node.lineno, f"{base}.{alias.name}" if base else alias.name) for alias in node.names
                 ]
             elif isinstance(node, ast.Call) and _last_name(node.func).endswith("import_module"):
-                found += [(node.lineno, a.value) for a in node.args[:1] if isinstance(a, ast.Constant)]
-        return found
+                names += [(node.lineno, a.value) for a in node.args[:1] if isinstance(a, ast.Constant)]
+        return names
 
     @cached_property
     def used(self) -> list[tuple[int, str]]:
         """(line, absolute dotted name) of every attribute that is taken of an imported module."""
         imports = [node for node in self.nodes if isinstance(node, ast.Import)]
         modules = {a.asname or a.name: a.name for node in imports for a in node.names}
-        found = []
+        names = []
         for node in self.nodes if modules else ():
             if isinstance(node, ast.Attribute):
                 head, _, rest = ast.unparse(node).partition(".")
-                found += [(node.lineno, f"{modules[head]}.{rest}")] if head in modules else []
-        return found
+                names += [(node.lineno, f"{modules[head]}.{rest}")] if head in modules else []
+        return names
 
     def _base(self, node: ast.ImportFrom) -> str:
         if node.level == 0:

@@ -58,8 +58,8 @@ class Readers:
     def reader(self, known: Known) -> Iterator[VideoReader]:
         """One that someone has used before, or a new one."""
         with self._lock:
-            found = self._idle.get(known)
-            reader = found.pop() if found else None
+            idle = self._idle.get(known)
+            reader = idle.pop() if idle else None
         reader = reader or seqpipe.open(known.path, **self._options)
         yield reader  # after an error nothing goes on, and it may be in use
         with self._lock:

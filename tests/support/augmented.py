@@ -35,25 +35,25 @@ TRAIN = Chain(ops.RandomResizedCrop(size=(40, 48), seed=3), ops.Flip(p=0.5), NOR
 LEVEL: Final = 1.001  # of 8 bits, and what float32 has rounded of values that are normalized
 
 
-def reader(place: str, *names: str, **changes: Any) -> Video:
+def reader(folder: str, *names: str, **changes: Any) -> Video:
     """Some sequences of several files, in a new order in every epoch."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "sequence_length": 4,
         "stride": 2,
         "shuffle": True,
         "seed": 5,
-        "device": place,
+        "device": folder,
         "threads": 2,
     }
-    given |= {"files": files(*names), "labels": list(range(len(names))), "prefetch_gib": 0.5}
-    return Video(**{**given, **changes})
+    options |= {"files": files(*names), "labels": list(range(len(names))), "prefetch_gib": 0.5}
+    return Video(**{**options, **changes})
 
 
 def unfused(
-    chain: Chain, place: str, *names: str, epoch: int = 2, size: int = 3, **changes: Any
+    chain: Chain, folder: str, *names: str, epoch: int = 2, size: int = 3, **changes: Any
 ) -> list[Batch]:
     """What the references of a chain's operators give for the reader's batches."""
-    with reader(place, *names, **changes) as dataset:
+    with reader(folder, *names, **changes) as dataset:
         dataset.set_epoch(epoch)
         host = [in_main_memory(batch) for batch in dataset.batches(size)]
     return [chain(batch, epoch=epoch, backend="reference") for batch in host]
@@ -64,16 +64,16 @@ def in_main_memory(batch: Batch) -> Batch:
     return Batch.of(sequences, labels=batch.labels, indices=batch.indices)
 
 
-def fused(chain: Chain, place: str, *names: str, fuse: Any = "surface", **changes: Any) -> list[Batch]:
-    with Augmented(reader(place, *names, **changes), chain, fuse=fuse) as dataset:
+def fused(chain: Chain, folder: str, *names: str, fuse: Any = "surface", **changes: Any) -> list[Batch]:
+    with Augmented(reader(folder, *names, **changes), chain, fuse=fuse) as dataset:
         dataset.set_epoch(2)
         return list(dataset.batches(3))
 
 
-def assert_same_samples(found: list[Batch], wanted: list[Batch]) -> None:
+def assert_same_samples(batches: list[Batch], wanted: list[Batch]) -> None:
     """All that a batch tells beside its pixels."""
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    assert len(batches) == len(wanted)
+    for one, other in zip(batches, wanted, strict=True):
         assert one.indices.tolist() == other.indices.tolist()
         assert one.labels.tolist() == other.labels.tolist()
         assert one.sources == other.sources
@@ -83,16 +83,16 @@ def assert_same_samples(found: list[Batch], wanted: list[Batch]) -> None:
         np.testing.assert_array_equal(one.timestamps, other.timestamps)
 
 
-def levels_apart(found: list[Batch], wanted: list[Batch], unit: Any = STD) -> NDArray[np.float64]:
+def levels_apart(batches: list[Batch], wanted: list[Batch], unit: Any = STD) -> NDArray[np.float64]:
     """How far values are apart, in levels.
 
     Args:
-        found: one.
+        batches: one.
         wanted: the other.
         unit: what a value of 1 is in levels, for each channel.
     """
     parts = []
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(batches, wanted, strict=True):
         for left, right in zip(one, other, strict=True):
             apart = np.abs(left.numpy().astype(float) - right.numpy().astype(float))
             apart = np.moveaxis(apart, 1, -1) if left.layout == "FCHW" else apart

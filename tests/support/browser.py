@@ -73,9 +73,9 @@ class Browser:
 
     def run(self, script: str):
         """The value of an expression on the page."""
-        found = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def mouse(self, kind: str, x: float, y: float, **more) -> None:
         """What a mouse does, such as ``mousePressed``."""

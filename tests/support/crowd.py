@@ -53,8 +53,8 @@ class Crowd:
         self._samples: list[list[Usage]] = []
         for number in range(min(processes, askers)):
             ours, theirs = context.Pipe()
-            given = {**options, "device": device, "askers": range(number, askers, processes)}
-            process = context.Process(target=_serve, args=(theirs, files, given))
+            settings = {**options, "device": device, "askers": range(number, askers, processes)}
+            process = context.Process(target=_serve, args=(theirs, files, settings))
             process.start()
             theirs.close()
             self._processes.append((process, ours))
@@ -117,13 +117,13 @@ class Crowd:
         """What has grown: in any of the processes, or on the device, which they share."""
         if not self._samples:
             return ["it did not get beyond its warm-up: allow more seconds"]
-        found = []
+        rows = []
         for number, samples in enumerate(zip(*self._samples, strict=True)):
             own = [replace(sample, device_mib=0) for sample in samples]
-            found += [f"process {number}: {line}" for line in growth(own, LIMITS)]
+            rows += [f"process {number}: {line}" for line in growth(own, LIMITS)]
         many = len(self._processes)
         limits = replace(LIMITS, device_mib=many * LIMITS.device_mib, sessions=many * LIMITS.sessions)
-        return found + growth([_on_device(samples) for samples in self._samples], limits)
+        return rows + growth([_on_device(samples) for samples in self._samples], limits)
 
     def _end(self, within_s: float) -> list[int | None]:
         """Let all end; returns their exit codes."""

@@ -55,17 +55,19 @@ def assert_resumes(make: Callable[[], Video], *, batch_size: int, epoch: int = 1
     dataset = make()
     dataset.set_epoch(epoch)
     batches = dataset.batches(batch_size, **options)
-    states, given = [batches.state_dict()], []
+    states, delivered = [batches.state_dict()], []
     for batch in batches:
-        given.append(gist(batch))
+        delivered.append(gist(batch))
         states.append(batches.state_dict())
     dataset.close()
-    assert len(given) == len(batches) > 1
+    assert len(delivered) == len(batches) > 1
     with make() as other:
         rest = other.batches(batch_size, **options)
         for step, state in enumerate(states):
             rest.load_state_dict(json.loads(json.dumps(state)))
-            assert [gist(batch) for batch in rest] == given[step:], f"resumed at step {step} of {len(given)}"
+            assert [gist(batch) for batch in rest] == delivered[step:], (
+                f"resumed at step {step} of {len(delivered)}"
+            )
 
 
 def _by_file() -> dict[str, Any]:

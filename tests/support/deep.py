@@ -31,11 +31,11 @@ def deep_but(usual: Collection[Any], every: Iterable[Any]) -> list[Any]:
 def combined(*axes: Sequence[Any]) -> list[Any]:
     """Every combination of values; by default as few as have each value once, the others are deep."""
     usual = {tuple(n % len(axis) for axis in axes) for n in range(max(map(len, axes)))}
-    places = itertools.product(*(range(len(axis)) for axis in axes))
+    indices = itertools.product(*(range(len(axis)) for axis in axes))
     return [
         pytest.param(
             *(axis[n] for axis, n in zip(axes, where, strict=True)),
             marks=() if where in usual else pytest.mark.deep,
         )
-        for where in places
+        for where in indices
     ]

@@ -61,9 +61,9 @@ def assert_all_frames_alike(path: Path, cpu: Engine, gpu: Engine, *, single: int
     spec = OutputSpec(**output)
     count = len(open_index(str(path)))
     order = np.arange(count)
-    found = cpu.read([Request(str(path), order, output=spec)])[0]
-    assert isinstance(found, Sequence), found
-    wanted = np.asarray(found.data)
+    sequence = cpu.read([Request(str(path), order, output=spec)])[0]
+    assert isinstance(sequence, Sequence), sequence
+    wanted = np.asarray(sequence.data)
     random = np.random.default_rng(0)
     shuffled = random.permutation(count)
     strides = [
@@ -90,8 +90,8 @@ def compare(
     most: int,
 ) -> None:
     """What a GPU gives for some runs of frames is within so many levels of all frames that are wanted."""
-    asked = [Request(str(path), frames, output=spec) for frames in runs]
-    for frames, got in zip(runs, gpu.read(asked), strict=True):
+    requests = [Request(str(path), frames, output=spec) for frames in runs]
+    for frames, got in zip(runs, gpu.read(requests), strict=True):
         what = f"{path.name}, asked for {frames.tolist()}"
         assert isinstance(got, Sequence), f"{what}: {got}"
         assert_alike(what, frames, wanted, got, most)
@@ -106,8 +106,8 @@ def assert_alike(what: str, frames: np.ndarray, wanted: np.ndarray, got: Sequenc
     wrong = np.flatnonzero(apart.max(axis=(1, 2, 3)) > most)
     if wrong.size:
         came = {
-            int(frames[place]): int(np.abs(wanted - data[place]).mean(axis=(1, 2, 3)).argmin())
-            for place in wrong[:12]
+            int(frames[index]): int(np.abs(wanted - data[index]).mean(axis=(1, 2, 3)).argmin())
+            for index in wrong[:12]
         }
         raise AssertionError(
             f"{what}: {wrong.size} of {len(frames)} frames are wrong by up to {apart.max()}; "

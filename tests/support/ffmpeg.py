@@ -133,8 +133,8 @@ def surfaces(path: Path, *, pix_fmt: str | None = None, limit: int | None = None
         limit: number of frames from the first on; None for all. Mind the memory.
     """
     count = count_frames(path) if limit is None else min(limit, count_frames(path))
-    given = ["-pix_fmt", pix_fmt] if pix_fmt else []
-    done = _run(*_decode(str(path)), *given, "-frames:v", str(count), "-f", "rawvideo", "-")
+    options = ["-pix_fmt", pix_fmt] if pix_fmt else []
+    done = _run(*_decode(str(path)), *options, "-frames:v", str(count), "-f", "rawvideo", "-")
     size = len(done.stdout) // count
     return [done.stdout[start : start + size] for start in range(0, size * count, size)]
 
@@ -220,13 +220,15 @@ def _judge(path: str, planar: bool, *version: int) -> Judgment:
     judged = _judge(path, False, *version) if planar else None
     if judged is not None and judged.pix_fmt not in _PLANAR:
         return judged
-    given = ["-pix_fmt", _PLANAR[judged.pix_fmt]] if judged is not None else []
-    listing, told = said(*_decode(path), *given, "-f", "framemd5", "-")
+    options = ["-pix_fmt", _PLANAR[judged.pix_fmt]] if judged is not None else []
+    listing, messages = said(*_decode(path), *options, "-f", "framemd5", "-")
     frames = _frames(listing.decode())
-    form = re.search(r"Output #0.*?Video: rawvideo(?: \([^)]*\))?, (\w+).*?, (\d+)x(\d+)", told, re.DOTALL)
+    form = re.search(
+        r"Output #0.*?Video: rawvideo(?: \([^)]*\))?, (\w+).*?, (\d+)x(\d+)", messages, re.DOTALL
+    )
     if not frames or form is None:
-        raise FFmpegError(f"ffmpeg gives no frame of {path}: {told[-400:]}")
-    complaints = tuple(line for line in told.splitlines() if re.search(r"\[(error|fatal|panic)\]", line))
+        raise FFmpegError(f"ffmpeg gives no frame of {path}: {messages[-400:]}")
+    complaints = tuple(line for line in messages.splitlines() if re.search(r"\[(error|fatal|panic)\]", line))
     return Judgment(frames, form[1], int(form[2]), int(form[3]), complaints)
 
 
@@ -245,8 +247,8 @@ def _frames(listing: str) -> tuple[JudgedFrame, ...]:
 
 
 def _chroma_shifts(pix_fmt: str) -> tuple[int, int]:
-    found = re.match(r"yuvj?a?(\d{3})p", pix_fmt)
-    return _SUBSAMPLING[found[1]] if found else (0, 0)
+    match = re.match(r"yuvj?a?(\d{3})p", pix_fmt)
+    return _SUBSAMPLING[match[1]] if match else (0, 0)
 
 
 def said(*arguments: str, stdin: bytes = b"") -> tuple[bytes, str]:
@@ -266,11 +268,11 @@ def said(*arguments: str, stdin: bytes = b"") -> tuple[bytes, str]:
     try:
         answer = kept("ffmpeg", (_by_content(arguments), _digest(stdin)), ".answer", make).read_bytes()
     except _FailedError as failure:
-        out, told = failure.args
+        out, messages = failure.args
     else:
         length, _, rest = answer.partition(b"\n")
-        out, told = rest[: int(length)], rest[int(length) :]
-    return out, told.decode(errors="replace")
+        out, messages = rest[: int(length)], rest[int(length) :]
+    return out, messages.decode(errors="replace")
 
 
 def write(path: Path, *arguments: str) -> None:

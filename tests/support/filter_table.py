@@ -45,9 +45,9 @@ def _triangle(count: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.fl
     scale = count / size
     reach = max(1.0, scale)
     center = (np.arange(size)[:, None] + 0.5) * scale - 0.5
-    places = np.ceil(center - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
-    weights = np.maximum(0.0, 1 - np.abs(places - center) / reach)
-    return np.clip(places, 0, count - 1), weights / weights.sum(axis=1, keepdims=True)
+    positions = np.ceil(center - reach) + np.arange(int(np.ceil(2 * reach)) + 1)
+    weights = np.maximum(0.0, 1 - np.abs(positions - center) / reach)
+    return np.clip(positions, 0, count - 1), weights / weights.sum(axis=1, keepdims=True)
 
 
 def window_table(axis: ChromaAxis, stretch: Stretch) -> NDArray[np.float32]:
@@ -64,9 +64,9 @@ def window_table(axis: ChromaAxis, stretch: Stretch) -> NDArray[np.float32]:
         weights = np.maximum(0.0, 1 - np.abs(np.arange(axis.length) - center) / max(1.0, scale))
         weights[weights < 1e-12] = 0  # what rounding leaves
         for luma in np.flatnonzero(weights):
-            place = (axis.start + int(luma) - axis.offset) / (1 << axis.shift)
-            near = int(np.floor(place))
-            for sample, part in ((near, near + 1 - place), (near + 1, place - near)):
+            position = (axis.start + int(luma) - axis.offset) / (1 << axis.shift)
+            near = int(np.floor(position))
+            for sample, part in ((near, near + 1 - position), (near + 1, position - near)):
                 line[min(max(sample, 0), axis.samples - 1)] += weights[luma] * part
         line /= weights.sum()
     return table.astype(np.float32)

@@ -67,8 +67,8 @@ def _flip_many(data: bytearray, rng: random.Random) -> None:
 
 
 def _extreme(data: bytearray, rng: random.Random) -> None:
-    place = _place(data, rng)
-    data[place : place + 4] = rng.choice(_EXTREMES)[: len(data) - place]
+    offset = _place(data, rng)
+    data[offset : offset + 4] = rng.choice(_EXTREMES)[: len(data) - offset]
 
 
 def _blank(data: bytearray, rng: random.Random) -> None:
@@ -98,8 +98,8 @@ def _move(data: bytearray, rng: random.Random) -> None:
     span, part = _span(data, rng), b""
     part = bytes(data[span])
     del data[span]
-    place = rng.randrange(len(data) + 1)
-    data[place:place] = part
+    offset = rng.randrange(len(data) + 1)
+    data[offset:offset] = part
 
 
 MUTATIONS: dict[str, Callable[[bytearray, random.Random], None]] = {
@@ -212,40 +212,40 @@ def _read(path: Path, options: Any, rng: random.Random, verdict: Verdict, *, aga
         if not count:
             verdict.counts["without frames"] += 1
             return
-        asked = sorted({rng.randrange(count) for _ in range(_ASKED)})
+        numbers = sorted({rng.randrange(count) for _ in range(_ASKED)})
         others = [rng.randrange(count) for _ in range(_ASKED)]
-        first = {n: _outcome(reader, [n]) for n in asked}
-        together, between = _outcome(reader, asked), _outcome(reader, others)
+        first = {n: _outcome(reader, [n]) for n in numbers}
+        together, between = _outcome(reader, numbers), _outcome(reader, others)
         if not again and any(REOPEN in outcome[1] for outcome in (together, between, *first.values())):
-            _refute(data, options, (asked, others, range(count)))
+            _refute(data, options, (numbers, others, range(count)))
             _read(path, options, rng, verdict, again=True)
             return
-        if [_outcome(reader, [n]) for n in reversed(asked)] != [first[n] for n in reversed(asked)]:
-            verdict.faults.append(f"frames {asked} differ after others were read")
-        if _outcome(reader, asked) != together:
-            verdict.faults.append(f"frames {asked}, asked for together, differ after others were read")
+        if [_outcome(reader, [n]) for n in reversed(numbers)] != [first[n] for n in reversed(numbers)]:
+            verdict.faults.append(f"frames {numbers} differ after others were read")
+        if _outcome(reader, numbers) != together:
+            verdict.faults.append(f"frames {numbers}, asked for together, differ after others were read")
     with VideoReader(data, **options) as anew:
-        if _outcome(anew, asked) != together:
-            verdict.faults.append(f"frames {asked} differ between two readers")
+        if _outcome(anew, numbers) != together:
+            verdict.faults.append(f"frames {numbers} differ between two readers")
     device = parse_device(options["device"])
     cache = {"threads": options["threads"], "cache_dir": options["cache_dir"]}
     with engine_for(device, decode="auto", **cache) as engine:
-        (answer,) = engine.read([Request(str(path), np.array(asked))])
+        (answer,) = engine.read([Request(str(path), np.array(numbers))])
         if isinstance(answer, Exception) != (together[0] == "lost"):
-            verdict.faults.append(f"frames {asked}: a reader says {together[:2]}, an engine {answer}")
+            verdict.faults.append(f"frames {numbers}: a reader says {together[:2]}, an engine {answer}")
     verdict.counts["lost frames" if together[0] == "lost" else "read"] += 1
     alone = [outcome[0] == "lost" for outcome in first.values()]
     if together[0] == "lost":
-        if [n for n, lost in zip(asked, alone, strict=True) if lost] != together[1]:
-            verdict.faults.append(f"frames {asked}: lost alone {alone}, together {together[1]}")
+        if [n for n, lost in zip(numbers, alone, strict=True) if lost] != together[1]:
+            verdict.faults.append(f"frames {numbers}: lost alone {alone}, together {together[1]}")
     elif any(alone):
-        verdict.faults.append(f"frames {asked}: lost alone {alone}, read together")
-    elif differ := [n for n, digest in zip(asked, together[1], strict=True) if first[n][1] != [digest]]:
+        verdict.faults.append(f"frames {numbers}: lost alone {alone}, read together")
+    elif differ := [n for n, digest in zip(numbers, together[1], strict=True) if first[n][1] != [digest]]:
         if _shows_memory(path, differ):
             verdict.counts["memory"] += 1
         else:
             verdict.faults.append(
-                f"frames {differ} of {asked} differ between being asked for alone and together"
+                f"frames {differ} of {numbers} differ between being asked for alone and together"
             )
 
 
@@ -261,7 +261,7 @@ def _shows_memory(path: Path, numbers: Seq[int]) -> bool:
 
 def _decoded(path: Path, *, hold: bool) -> dict[int | None, str]:
     """A digest of each picture, by its pts; those that are held leave no memory for others to come into."""
-    digests, held = {}, []
+    digests, frames = {}, []
     with av.open(str(path)) as container:
         container.streams.video[0].thread_type = "NONE"
         for packet in container.demux(container.streams.video[0]):
@@ -270,13 +270,13 @@ def _decoded(path: Path, *, hold: bool) -> dict[int | None, str]:
                     digests[frame.pts] = hashlib.md5(
                         b"".join(bytes(plane) for plane in frame.planes)
                     ).hexdigest()
-                    held += [frame] * hold
+                    frames += [frame] * hold
     return digests
 
 
 def _dataset(path: Path, options: Any, rng: random.Random, verdict: Verdict) -> None:
-    given = {"sequence_length": 3, "pad_mode": "edge", "on_error": "skip", "seed": rng.randrange(99)}
-    with Video(files=[path], shuffle=True, **given, **options) as dataset:
+    arguments = {"sequence_length": 3, "pad_mode": "edge", "on_error": "skip", "seed": rng.randrange(99)}
+    with Video(files=[path], shuffle=True, **arguments, **options) as dataset:
         for _ in _first(dataset.batches(2), 2):
             pass
 

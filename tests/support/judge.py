@@ -49,24 +49,24 @@ class Judge:
     device: str
     decode: Decode
 
-    def wrong(self, asked: Asked, found: Sequence | SeqpipeError) -> str:
+    def wrong(self, asked: Asked, result: Sequence | SeqpipeError) -> str:
         """What is wrong with an answer; "" if it is right."""
         known = asked.known
         if known is None or asked.frames.max() >= len(known):
             expected = SourceNotFoundError if known is None else FrameRangeError
             return (
-                "" if isinstance(found, expected) else f"it ends in {found!r}, not in a {expected.__name__}"
+                "" if isinstance(result, expected) else f"it ends in {result!r}, not in a {expected.__name__}"
             )
         lost = known.lost.intersection(asked.frames.tolist())
-        if isinstance(found, DamagedSourceError):
+        if isinstance(result, DamagedSourceError):
             alone = self.decode == "nvdec"
-            sound = set(found.lost) - lost
-            return f"{found}" if lost - set(found.lost) or (sound and not (alone and known.lost)) else ""
-        if isinstance(found, SeqpipeError):
-            return f"{type(found).__name__}: {found}"
+            sound = set(result.lost) - lost
+            return f"{result}" if lost - set(result.lost) or (sound and not (alone and known.lost)) else ""
+        if isinstance(result, SeqpipeError):
+            return f"{type(result).__name__}: {result}"
         if lost:
             return f"frames {sorted(lost)} came, which cannot be decoded"
-        return unlike(found, asked.frames, asked.output, known, self._tolerance(known))
+        return unlike(result, asked.frames, asked.output, known, self._tolerance(known))
 
     def _tolerance(self, known: Known) -> float:
         if self.device == "cpu":

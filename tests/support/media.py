@@ -72,24 +72,22 @@ def made(name: str) -> Path:
 def entry(name: str) -> Entry:
     """What is known of a made item; skips as :func:`made`."""
     ITEMS[name]
-    found = entries()[name]
-    if found.state == "skipped":
-        pytest.skip(f"the item {name} cannot be made here: {found.note}")
-    return found
+    item = entries()[name]
+    if item.state == "skipped":
+        pytest.skip(f"the item {name} cannot be made here: {item.note}")
+    return item
 
 
 def made_all(state: State | None = None) -> list[Entry]:
     """All items that could be made, or those of one state."""
-    return [
-        found for found in entries().values() if found.state != "skipped" and state in (None, found.state)
-    ]
+    return [item for item in entries().values() if item.state != "skipped" and state in (None, item.state)]
 
 
 @functools.cache
 def entries() -> dict[str, Entry]:
     """Every item of the table, made once; processes wait for each other."""
     with _lock(MADE_DIR / ".lock"):
-        return {found.name: found for found in make(MADE_DIR)}
+        return {item.name: item for item in make(MADE_DIR)}
 
 
 def sampled(size: tuple[int, int] = (640, 360)) -> Path:

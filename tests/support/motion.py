@@ -74,9 +74,9 @@ def inner(field: NDArray[np.float32], border: int = 16) -> NDArray[np.float32]:
     return field[..., border:-border, border:-border, :]
 
 
-def epe(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> float:
+def epe(flow: NDArray[np.float32], wanted: NDArray[np.float32]) -> float:
     """The mean end-point error in pixels."""
-    return float(np.linalg.norm(found.astype(np.float64) - wanted, axis=-1).mean())
+    return float(np.linalg.norm(flow.astype(np.float64) - wanted, axis=-1).mean())
 
 
 def shifted_video(path: Path, shifts: Sequence[int]) -> str:

@@ -58,8 +58,8 @@ def _compile(text: str, name: str, flags: Seq[str]) -> tuple[bytes, bytes]:
     program = ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None))
     try:
-        given = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
-        status = library.nvrtcCompileProgram(program, len(flags), given)
+        options = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        status = library.nvrtcCompileProgram(program, len(flags), options)
         log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).rstrip(b"\0")
         assert status == 0, f"{name} with {' '.join(flags)}:\n{log.decode()}"
         return log, _text(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program)
@@ -107,5 +107,5 @@ def _library_path() -> str:
         files = metadata.files(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return ""
-    found = [file for file in files if file.name.startswith("libnvrtc.so.")]
-    return str(found[0].locate()) if found else ""
+    libraries = [file for file in files if file.name.startswith("libnvrtc.so.")]
+    return str(libraries[0].locate()) if libraries else ""

@@ -131,35 +131,35 @@ def _flat(layout: str) -> str:
 def unfive(array: NDArray[Any], layout: str) -> NDArray[Any]:
     """What :func:`five` was given."""
     letters = _flat(layout)
-    for place in reversed(range(5)):
-        if "NFHWC"[place] not in letters:
-            array = array.take(0, axis=place)
+    for axis in reversed(range(5)):
+        if "NFHWC"[axis] not in letters:
+            array = array.take(0, axis=axis)
     rest = [letter for letter in "NFHWC" if letter in letters]
     return np.transpose(array, [rest.index(letter) for letter in letters])
 
 
-def compare(found: Any, wanted: NDArray[Any], tolerance: tuple[float, float] = (0, 0)) -> None:
+def compare(actual: Any, wanted: NDArray[Any], tolerance: tuple[float, float] = (0, 0)) -> None:
     """Raise unless arrays agree: by the worst element, in levels or rounding steps, and by the share that differs."""
     if isinstance(wanted, tuple):
-        assert isinstance(found, tuple)
-        for one, other in zip(found, wanted, strict=True):
+        assert isinstance(actual, tuple)
+        for one, other in zip(actual, wanted, strict=True):
             compare(one, other, tolerance)
         return
-    found = np.asarray(found)
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    steps = distance(found, wanted)
+    actual = np.asarray(actual)
+    assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
+    steps = distance(actual, wanted)
     worst, share = float(steps.max(initial=0)), float((steps > 0).mean())
     assert worst <= tolerance[0], f"the worst element is {worst:g} steps off, {share:.2%} differ"
     assert share <= tolerance[1], f"{share:.2%} differ, by at most {worst:g} steps"
 
 
-def distance(found: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
+def distance(actual: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.float64]:
     """Of each element: levels for whole numbers, rounding steps for floats; infinite between NaN and a number."""
     if wanted.dtype.kind != "f":
-        return np.abs(found.astype(np.float64) - wanted.astype(np.float64))
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        return np.abs(actual.astype(np.float64) - wanted.astype(np.float64))
+    same = (actual == wanted) | (np.isnan(actual) & np.isnan(wanted))
     with np.errstate(invalid="ignore", over="ignore"):
-        steps = np.abs(found.astype(np.float64) - wanted.astype(np.float64)) / np.spacing(
+        steps = np.abs(actual.astype(np.float64) - wanted.astype(np.float64)) / np.spacing(
             np.abs(wanted)
         ).astype(np.float64)
     return np.where(same, 0, np.where(np.isfinite(steps), np.maximum(steps, 1e-9), np.inf))

@@ -22,19 +22,19 @@ def outcome(call: Callable[[], Any]) -> Any:
         return str(error)
 
 
-def same(found: Any, wanted: Any) -> None:
+def same(actual: Any, wanted: Any) -> None:
     """Raise unless two values are of one kind and have the same bits, in all that they consist of."""
-    assert type(found) is type(wanted), f"{found!r} instead of {wanted!r}"
+    assert type(actual) is type(wanted), f"{actual!r} instead of {wanted!r}"
     if isinstance(wanted, (list, tuple)):
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
+        assert len(actual) == len(wanted)
+        for one, other in zip(actual, wanted, strict=True):
             same(one, other)
     elif isinstance(wanted, (Sequence, Batch)):
         for field in fields(wanted):
-            same(getattr(found, field.name), getattr(wanted, field.name))
+            same(getattr(actual, field.name), getattr(wanted, field.name))
     elif hasattr(wanted, "dtype"):
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-        one, other = (np.ascontiguousarray(v.get() if hasattr(v, "get") else v) for v in (found, wanted))
+        assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
+        one, other = (np.ascontiguousarray(v.get() if hasattr(v, "get") else v) for v in (actual, wanted))
         assert one.tobytes() == other.tobytes()
     else:
-        assert found == wanted
+        assert actual == wanted

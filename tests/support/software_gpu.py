@@ -88,8 +88,8 @@ class _Handles:
         self._device, self._lock = device, threading.Lock()
         self._kernels: list[Any] = []
 
-    def launch(self, *given: Any) -> None:
-        self._device.launch(*given)
+    def launch(self, *arguments: Any) -> None:
+        self._device.launch(*arguments)
 
     def handle(self, *kernel: Any) -> int:
         with self._lock:
@@ -127,8 +127,8 @@ class SoftwareDriver:
         try:
             source, function, defines = self._device.kernel(kernel)
             address = ctypes.c_void_p.from_address(arguments).value or 0
-            held = (ctypes.c_uint8 * defines["JOB_BYTES"]).from_address(address)
-            argument = np.ndarray((), np.dtype((np.void, len(held))), held)
+            job = (ctypes.c_uint8 * defines["JOB_BYTES"]).from_address(address)
+            argument = np.ndarray((), np.dtype((np.void, len(job))), job)
             self._device.launch(source, function, defines, (x, y, z), threads, argument, stream)
         except BaseException as error:  # it would be printed and forgotten by ctypes
             self.faults.append(error)

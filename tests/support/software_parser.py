@@ -154,7 +154,7 @@ class SoftwareParser:
         self._end()
         self._form = form
         chroma, bits = CHROMA[context.pix_fmt.replace("yuvj", "yuv")]
-        told = VideoFormat(
+        announced = VideoFormat(
             codec=CODECS[self._codec],
             chroma=chroma,
             luma_bits_minus_8=bits - 8,
@@ -163,8 +163,8 @@ class SoftwareParser:
             coded_width=-(-context.width // 16) * 16,
             coded_height=-(-context.height // 16) * 16,
         )
-        told.display_area.right, told.display_area.bottom = context.width, context.height
-        self._surfaces = self._on_sequence(self._user, ctypes.pointer(told))
+        announced.display_area.right, announced.display_area.bottom = context.width, context.height
+        self._surfaces = self._on_sequence(self._user, ctypes.pointer(announced))
 
     def _show(self, frames: list[Any]) -> None:
         for frame in frames:
@@ -218,11 +218,11 @@ def laid_down(frame: Any) -> NDArray[np.uint8]:
 
 def _planes(frame: Any) -> list[NDArray[Any]]:
     wide = frame.format.name.endswith("10le")
-    found = []
+    planes = []
     for plane in frame.planes:
         rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height]
         if wide:
-            found.append(np.ascontiguousarray(rows[:, : 2 * plane.width]).view("<u2") << 6)
+            planes.append(np.ascontiguousarray(rows[:, : 2 * plane.width]).view("<u2") << 6)
         else:
-            found.append(np.ascontiguousarray(rows[:, : plane.width]))
-    return found
+            planes.append(np.ascontiguousarray(rows[:, : plane.width]))
+    return planes

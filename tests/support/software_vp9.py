@@ -134,7 +134,7 @@ class SoftwareVp9Parser:
         self._show(0)
         self._form = form
         chroma, bits = CHROMA[frame.format.name]
-        told = VideoFormat(
+        announced = VideoFormat(
             codec=CODECS["vp9"],
             chroma=chroma,
             luma_bits_minus_8=bits - 8,
@@ -143,5 +143,5 @@ class SoftwareVp9Parser:
             coded_width=-(-frame.width // 16) * 16,
             coded_height=-(-frame.height // 16) * 16,
         )
-        told.display_area.right, told.display_area.bottom = frame.width, frame.height
-        self._surfaces = self._on_sequence(self._user, ctypes.pointer(told))
+        announced.display_area.right, announced.display_area.bottom = frame.width, frame.height
+        self._surfaces = self._on_sequence(self._user, ctypes.pointer(announced))

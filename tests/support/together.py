@@ -36,7 +36,7 @@ def together(op: Any) -> Any:
             if (value := options.pop(name, None)) is not None:
                 sample[name] = kind(value)
         moved = apply(op, sample, **options) if {"backend", "device"} & {*options} else op(sample, **options)
-        found = {name: one if name == "image" else one.data for name, one in moved.items()}
-        return Moved(**found)
+        values = {name: one if name == "image" else one.data for name, one in moved.items()}
+        return Moved(**values)
 
     return call

@@ -68,8 +68,8 @@ class Known:
 def known_files(count: int = 0) -> list[Known]:
     """So many of the made files that are whole, of all kinds, or all of them; then the damaged ones."""
     whole = [*made_all("sound"), *made_all("mixed")]
-    places = np.linspace(0, len(whole) - 1, min(count or len(whole), len(whole))).round().astype(int)
-    return [known_file(name) for name in (*(whole[i].name for i in places), *DAMAGED)]
+    indices = np.linspace(0, len(whole) - 1, min(count or len(whole), len(whole))).round().astype(int)
+    return [known_file(name) for name in (*(whole[i].name for i in indices), *DAMAGED)]
 
 
 def known_file(name: str) -> Known:
@@ -92,21 +92,21 @@ def known_file(name: str) -> Known:
     return known
 
 
-def unlike(found: Sequence, frames: IntArray, output: OutputSpec, known: Known, tolerance: float) -> str:
+def unlike(sequence: Sequence, frames: IntArray, output: OutputSpec, known: Known, tolerance: float) -> str:
     """What is wrong with a sequence that was to be of these frames of a file; "" if it is right.
 
     Args:
-        found: what came.
+        sequence: what came.
         frames: what was asked for.
         output: how it was asked for; pictures of PLAIN are held against the CPU's as a whole.
         known: the file.
         tolerance: the most that the values of a picture may be from the CPU's on average, in levels.
     """
-    if found.frames is None or found.frames.tolist() != frames.tolist():
-        return f"frames {found.frames} came"
-    if found.source != known.path:
-        return f"it is said to be of {found.source}"
-    pixels = found.numpy()
+    if sequence.frames is None or sequence.frames.tolist() != frames.tolist():
+        return f"frames {sequence.frames} came"
+    if sequence.source != known.path:
+        return f"it is said to be of {sequence.source}"
+    pixels = sequence.numpy()
     pixels = pixels if pixels.ndim == 4 else pixels[None]
     if output.layout == "FCHW":
         pixels = pixels.transpose(0, 2, 3, 1)
@@ -114,16 +114,16 @@ def unlike(found: Sequence, frames: IntArray, output: OutputSpec, known: Known, 
         pixels = pixels[:, :, ::-1]
     if output == PLAIN:
         apart = [_apart(picture, known.pictures[i]) for i, picture in zip(frames, pixels, strict=True)]
-        wrong = [place for place, levels in enumerate(apart) if levels > tolerance]
+        wrong = [index for index, levels in enumerate(apart) if levels > tolerance]
     else:
         apart = []
         wrong = np.flatnonzero(
             (_cells(pixels, known) != _cells(known.pictures[frames], known)).any(1)
         ).tolist()
-    for place in wrong:
-        frame = int(frames[place])
-        levels = f", {apart[place]:.2f} levels from it" if apart else ""
-        return f"frame {frame} should show {known.numbers[frame]}{levels}: {_shown(pixels[place], known)}"
+    for index in wrong:
+        frame = int(frames[index])
+        levels = f", {apart[index]:.2f} levels from it" if apart else ""
+        return f"frame {frame} should show {known.numbers[frame]}{levels}: {_shown(pixels[index], known)}"
     return ""
 
 
@@ -145,8 +145,8 @@ def _cells(pictures: NDArray[Any], known: Known) -> NDArray[np.bool_]:
 @cache
 def _middles(cells: int, length: int) -> NDArray[np.float32]:
     """(cells, length): what the middle half of each of so many cells weighs."""
-    places = (np.arange(length) + 0.5) * cells / length - np.arange(cells)[:, None]
-    weights = ((places > 0.25) & (places < 0.75)).astype(np.float32)
+    positions = (np.arange(length) + 0.5) * cells / length - np.arange(cells)[:, None]
+    weights = ((positions > 0.25) & (positions < 0.75)).astype(np.float32)
     weights /= weights.sum(1, keepdims=True)
     return weights
 

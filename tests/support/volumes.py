@@ -81,13 +81,13 @@ def shared_volume(name: str) -> str:
 
 def centers(array, affine) -> dict[int, np.ndarray]:
     """The center of mass in mm of each of the phantom's balls in an array DHW."""
-    found = {}
+    result = {}
     for value in BALLS:
-        places = np.argwhere(array == value)
-        found[value] = (
-            (affine @ np.append(places.mean(axis=0), 1.0))[:3] if len(places) else np.full(3, np.nan)
+        indices = np.argwhere(array == value)
+        result[value] = (
+            (affine @ np.append(indices.mean(axis=0), 1.0))[:3] if len(indices) else np.full(3, np.nan)
         )
-    return found
+    return result
 
 
 def assert_places(array, affine, tolerance_mm: float = 0.8) -> None:

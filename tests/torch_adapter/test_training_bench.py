@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import textwrap
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from tests.bench.training import run_limited
+from tests.bench.training import _sources, run_limited
 
 
 def run(tmp_path, program, limit_s=30.0):
@@ -45,6 +46,16 @@ def test_the_reason_of_a_failure(tmp_path, program, why):
     found, said = run(tmp_path, program)
     assert found is None
     assert re.fullmatch(why, said), said
+
+
+def test_large_videos_of_the_folder_are_read_again(tmp_path, capfd):
+    videos = [tmp_path / f"large_30_film_{number}.mp4" for number in range(2)]
+    for path in [*videos, tmp_path / "large_cheap.mp4"]:
+        path.touch()
+    options = argparse.Namespace(videos=None, large=True, folder=tmp_path)
+    assert _sources(options) == videos
+    assert capfd.readouterr().err == f"read 2 videos of 1080p in {tmp_path}\n"
+    assert _sources(argparse.Namespace(videos=["a.mp4"], large=True, folder=tmp_path)) == ["a.mp4"]
 
 
 def test_a_process_that_hangs_is_ended_with_its_children(tmp_path):

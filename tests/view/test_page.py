@@ -16,7 +16,7 @@ from seqpipe.errors import OutputError, ParameterError
 from seqpipe.ops import Chain, Flip3d, GaussianNoise3d
 from seqpipe.parts import Boxes, Labels, Points
 from seqpipe.view import compare, show
-from seqpipe.view.encoding import downsample_mean, downsample_nearest, level_values, mosaic, quantize
+from seqpipe.view.encoding import colors, downsample_mean, downsample_nearest, level_values, mosaic, quantize
 from seqpipe.volume import reorient
 from tests.support.media import made
 from tests.support.volumes import phantom_path
@@ -218,8 +218,87 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
         page.save(place / "under.html")
 
 
+def test_no_name_ends_the_script_that_holds_it():
+    hostile = "</script><img src=x onerror=alert(1)>"
+    labels = volume().with_pixels(np.ones((5, 6, 7, 1), np.uint8), "DHWC")
+    sample = {hostile: volume(), "label": Labels(labels), f"{hostile} tip": Points([[1.0, 2.0, 3.0]])}
+    page = Read(show(sample, names={1: hostile}, title=hostile).html)
+    assert page.all("img") == []
+    assert [text for _, _, text in page.all("h2")] == [hostile]
+    assert [mark["name"] for mark in page.volumes[0]["marks"]] == [f"{hostile} tip"]
+
+
+def test_frames_of_any_type_are_shown_in_their_range():
+    rng = np.random.default_rng(0)
+    for frames, judge in (
+        (gray := rng.integers(0, 256, (2, 16, 16, 1), np.uint8), gray),
+        (deep := rng.integers(0, 65536, (2, 16, 16, 3), np.uint16), deep / 257),
+        (share := rng.random((2, 16, 16, 3)), share * 255),
+        (rng.random((2, 16, 16, 3)) < 0.5, None),
+        (
+            wide := rng.normal(0, 9, (2, 16, 16, 1)),
+            np.interp(wide, np.percentile(wide, (0.5, 99.5)), (0, 255)),
+        ),
+        (np.full((2, 16, 16, 3), np.nan), np.zeros((2, 16, 16, 3))),
+    ):
+        shown = colors(frames)
+        assert (shown.shape, shown.dtype) == ((2, 16, 16, 3), np.uint8)
+        np.testing.assert_allclose(
+            shown, np.broadcast_to(frames * 255 if judge is None else judge, shown.shape), atol=0.6
+        )
+    assert np.array_equal(colors(np.zeros((2, 4, 4, 2))), np.full((2, 4, 4, 3), 255)), (
+        "flow of nothing is white"
+    )
+
+
+def test_wide_clips_are_made_smaller_with_their_masks():
+    clip = seqpipe.Sequence(np.zeros((2, 500, 1000, 3), np.uint8), "FHWC")
+    clip.data[:, :, 500:] = 200
+    mask = np.zeros((500, 1000, 1), np.uint8)
+    mask[250:] = 3
+    page = Read(show(clip, label=seqpipe.Sequence(mask, "HWC"), frames=1).html)
+    (picture,), (over,) = (
+        [picture_of(a["src"]) for _, a, _ in page.all("img", class_=k)] for k in (None, "mask")
+    )
+    assert picture.shape == (160, 320, 3)
+    assert np.abs(picture[:, ::319].astype(int) - [[[0] * 3, [200] * 3]]).max() < 3
+    assert over.shape == (160, 320, 4)
+    assert np.array_equal(over[..., 3] > 0, np.arange(160)[:, None].repeat(320, 1) >= 80)
+    assert any(text == "1 of 2 frames are shown" for _, _, text in page.all("li"))
+
+
+def test_one_volume_of_a_series_and_one_sample_of_an_array_are_shown(tmp_path):
+    series = seqpipe.Sequence(
+        np.stack([np.full((3, 4, 5, 1), n, np.int16) for n in range(3)]), "FDHWC", affine=np.eye(4)
+    )
+    seqpipe.volume.save(series, tmp_path / "s.nii.gz")
+    read = Read(show(tmp_path / "s.nii.gz", time=2).html)
+    assert (values_of(read.volumes[0]) == 2).all()
+    assert any("shown is volume 2 of 3" in text for _, _, text in read.all("li"))
+    assert len(show(np.zeros((1, 2, 8, 8, 3), np.uint8)).panels) == 1
+    with pytest.raises(ParameterError, match="an array NFHWC of 2 samples; allowed: one sample"):
+        show(np.zeros((2, 2, 8, 8, 3), np.uint8))
+
+
+def test_labels_of_a_batch_belong_to_its_samples():
+    batch = seqpipe.Batch.of(
+        [
+            volume((2, 2, 2), np.uint8).with_pixels(np.full((2, 2, 2, 1), n, np.uint8), "DHWC")
+            for n in range(9)
+        ]
+    )
+    panels = show(batch, label=batch).panels
+    assert [sorted(one.value for one in panel.classes) for panel in panels] == [
+        [n] * bool(n) for n in range(8)
+    ]
+    with pytest.raises(ParameterError, match="labels of 3 samples for a batch of 9"):
+        show(batch, label=seqpipe.Batch.of(batch.sequences[:3]))
+
+
 def test_what_cannot_be_shown_is_refused():
     image = volume()
+    with pytest.raises(ParameterError, match=r"label='mask' is no part of the sample; allowed: 'image'"):
+        show({"image": image}, label="mask")
     with pytest.raises(ParameterError, match="there is nothing to show"):
         show()
     with pytest.raises(ParameterError, match="2 labels for 1 to show"):

@@ -15,7 +15,6 @@ import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError, SourceNotFoundError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
-from seqpipe.readers.volumes.listing import in_fold
 from seqpipe.sampling import EpochOrder
 from seqpipe.sampling.blocks import BlockOrder
 from seqpipe.volume import save
@@ -348,7 +347,7 @@ def test_orientation_and_spacing_are_applied_first(folder):
         sample = dataset.sample(0)
         assert sample["image"].orientation == sample["label"].orientation == "LPS"
         assert sample["image"].spacing_mm == pytest.approx((3, 4, 2), abs=1e-5)
-        assert sample["image"].dtype == np.float32
+        assert (sample["image"].dtype, sample["label"].dtype) == (np.float32, np.uint8), "labels keep theirs"
         assert set(np.unique(sample["label"].data)) <= {0, 1, 2}
 
 
@@ -365,11 +364,6 @@ def test_folds_split_subjects_and_nobody_twice(folder):
         with Volume(file_root=folder, fold=(number, 3)) as training:
             assert {case.key for case in training.cases} == whole - keys
     assert sorted(held_out) == sorted(whole)
-
-
-def test_a_subject_stays_in_its_fold_from_version_to_version():
-    folds = [[k for k in range(5) if in_fold(f"subject{number}", (k, 5))] for number in range(12)]
-    assert folds == [[1], [2], [3], [4], [1], [2], [4], [1], [4], [1], [4], [2]]
 
 
 def test_images_of_one_label_are_parts_as_in_folders_of_nnunet(folder, tmp_path):
@@ -391,6 +385,33 @@ def test_images_of_one_label_are_parts_as_in_folders_of_nnunet(folder, tmp_path)
     (tmp_path / "labelsTr/ct_1.nii.gz").unlink()
     with pytest.raises(SourceNotFoundError, match="there is no label for the image 'ct_1_0000'"):
         make(tmp_path)
+
+
+@pytest.mark.parametrize("fold", [(0, 3, 1), (3, 3), (-1, 3), (0.5, 3), [0, 3], 3])
+def test_folds_that_are_none(folder, fold):
+    with pytest.raises(
+        ParameterError, match=r"fold=.* is not valid; allowed: .number, count. with 0 ≤ number"
+    ):
+        Volume(file_root=folder, fold=fold)
+    with pytest.raises(ParameterError, match="validation needs a fold"):
+        Volume(file_root=folder, validation=True)
+
+
+@pytest.mark.parametrize("weights", [{}, {-1: 1.0}, {0: -0.5}, {1: 0.0}, {1: float("nan")}])
+def test_class_weights_that_are_none(folder, weights):
+    with pytest.raises(
+        ParameterError, match=r"class_weights=.* is not valid; allowed: classes of at least 0"
+    ):
+        make(folder, sampler="classes", class_weights=weights)
+
+
+def test_a_map_of_no_weight_is_reported_and_patches_are_cut_anywhere(folder, tmp_path):
+    image = seqpipe.open(folder / "images/case0.nii.gz").sequence()
+    save(image.with_pixels(np.zeros(image.shape, np.float32), "DHWC"), tmp_path / "w.nii.gz")
+    files = [{"image": str(folder / "images/case0.nii.gz"), "map": str(tmp_path / "w.nii.gz")}]
+    with Volume(files=files, patch_size=6, sampler="weighted", weights="map") as dataset:
+        assert dataset.sample(0)["image"].shape[:3] == (6, 6, 6)
+        assert "all weights are 0: patches are cut anywhere" in str(dataset.report())
 
 
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):

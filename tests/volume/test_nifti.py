@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -206,6 +207,9 @@ def test_what_is_written_is_where_it_was_for_nibabel_and_itk(affine):
         assert volume.orientation == "".join(nibabel.aff2axcodes(image.affine))
         canonical = to_canonical(volume.sequence())
         assert canonical.orientation == "RAS"
+    with seqpipe.open(data[:254] + b"\0\0" + data[256:]) as volume:  # without sform_code
+        assert volume.info.space == "qform"
+        np.testing.assert_allclose(volume.affine, affine, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("qfac", "sign"), [(1.0, 1), (0.0, 1), (-1.0, -1)])
@@ -228,6 +232,91 @@ def test_long_axes_are_written_as_nifti_2():
     assert nibabel.Nifti2Image.from_bytes(data).shape == (40000, 1, 1)
     with seqpipe.open(data) as volume:
         assert volume.shape == (1, 1, 40000, 1)
+
+
+WRITTEN = [np.dtype(code) for code, channels in TYPES.values() if channels == 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["DHW", "DHWC", "FDHWC"]),
+    st.integers(1, 5),
+    st.sampled_from(
+        [*WRITTEN, *(kind.newbyteorder(">") for kind in WRITTEN), np.dtype(bool), np.dtype("f2")]
+    ),
+    st.sampled_from([None, (2.0, -3.0)]),
+    st.sampled_from([None, 2.5]),
+)
+def test_every_layout_and_type_is_written_as_nibabel_reads_it(layout, channels, kind, scale, step):
+    nibabel = needs("nibabel")
+    sizes = {"F": 2, "D": 3, "H": 4, "W": 5, "C": channels}
+    array = np.random.default_rng(channels).integers(
+        0, 2 if kind.kind == "b" else 100, [sizes[x] for x in layout]
+    )
+    sequence = Sequence(array.astype(kind), layout, affine=np.diag([2.0, 3.0, 4.0, 1.0]), scale=scale)
+    data = nifti_bytes(sequence, time_step_s=step)
+    full = sequence.data if "C" in layout else sequence.data[..., None]
+    full = full if "F" in layout else full[None]
+
+    image = nibabel.Nifti1Image.from_bytes(data)
+    raw = np.asarray(image.dataobj.get_unscaled())
+    if colors := kind in (np.uint8, np.bool_) and full.shape[-1] in (3, 4):
+        raw = np.stack([raw[name] for name in "RGBA"[: full.shape[-1]]], axis=-1)
+        raw = raw.reshape(*raw.shape[:3], -1, raw.shape[-1])
+    else:
+        raw = raw.reshape(*raw.shape, *[1] * (5 - raw.ndim))
+    assert np.array_equal(raw.transpose(3, 2, 1, 0, 4), full)
+    assert image.header["sform_code"] == image.header["qform_code"] == 1
+    assert image.header.get_xyzt_units() == ("mm", "sec")
+    assert image.header.get_intent()[0] == ("vector" if full.shape[-1] > 1 and not colors else "none")
+    assert colors or (image.dataobj.slope, image.dataobj.inter) == (scale or (1.0, 0.0))
+    if image.ndim > 3:
+        assert image.header.get_zooms()[3] == (step or 1.0)
+
+    with seqpipe.open(data) as volume:
+        found = volume.sequence()
+        assert found.layout == ("FDHWC" if layout == "FDHWC" else "DHWC")
+        assert np.array_equal(found.data, full if layout == "FDHWC" else full[0])
+        assert found.scale == (None if colors else scale)
+        assert volume.info.time_step_s == ((step or 1.0) if layout == "FDHWC" else None)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 5, 2), (2, 3, 4, 5, 1)])
+def test_arrays_are_written_as_numpy_reads_them(ending, shape, tmp_path):
+    array = np.arange(np.prod(shape), dtype=np.int16).reshape(shape)
+    layout = {3: "DHW", 4: "DHWC", 5: "FDHWC"}[len(shape)]
+    save(Sequence(array, layout, affine=np.diag([2.0, 3, 4, 1]), scale=(2.0, 1.0)), tmp_path / f"v{ending}")
+    found = np.load(tmp_path / f"v{ending}")
+    assert np.array_equal(
+        found if ending == ".npy" else found["image"], array if ending == ".npy" else array * 2 + 1
+    )
+    with seqpipe.open(tmp_path / f"v{ending}") as volume:
+        assert volume.info.layout == ("FDHWC" if layout == "FDHWC" else "DHWC")
+        assert volume.spacing_mm == ((1, 1, 1) if ending == ".npy" else (2, 3, 4))
+
+
+def test_types_that_nifti_does_not_have_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match=r"NIfTI has no type for .*; allowed: complex128, .*uint8"):
+        save(Sequence(np.zeros(SHAPE, np.longdouble), "DHW", affine=np.eye(4)), tmp_path / "v.nii")
+
+
+def test_without_libdeflate_zlib_packs_the_same(tmp_path, monkeypatch):
+    volume = Sequence(np.arange(210, dtype=np.int16).reshape(*SHAPE, 1), "DHWC", affine=np.eye(4))
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    save(volume, tmp_path / "v.nii.gz")
+    assert gzip.decompress((tmp_path / "v.nii.gz").read_bytes()) == nifti_bytes(volume)
+
+
+def test_a_long_quaternion_is_said_and_colors_of_vectors_are_refused():
+    data = bytearray(image_of(np.zeros((7, 6, 5), np.int16), sform=0).to_bytes())
+    data[256:264] = np.array([0.9, 0.9], "<f4").tobytes()
+    with seqpipe.open(bytes(data)) as volume:
+        assert "the quaternion of the qform is longer than 1" in volume.info.notes
+    data = bytearray(image_of(np.zeros((7, 6, 5, 1, 2), np.uint8)).to_bytes())
+    data[70:74] = np.array([128, 24], "<i2").tobytes()
+    with pytest.raises(UnreadableSourceError, match="voxels are both colors and vectors"):
+        seqpipe.open(bytes(data))
 
 
 def test_parts_of_a_sample_are_written_and_arrays_without_a_space_refused(tmp_path):

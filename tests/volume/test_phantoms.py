@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import seqpipe
 from data_scripts.make_volumes import AFFINE, ITEMS, phantom
@@ -117,6 +118,37 @@ def test_the_array_of_an_archive_is_the_only_the_usual_or_the_named_one(tmp_path
         return
     with seqpipe.open(tmp_path / "v.npz", **options) as volume:
         assert (volume.sequence().data == names.index(chosen)).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("shape", "letters"),
+    [
+        ((4, 5), "HW"),
+        ((3, 4, 5), "DHW"),
+        ((3, 4, 5, 4), "DHWC"),
+        ((3, 4, 5, 6), "FDHW"),
+        ((2, 3, 4, 5, 6), "FDHWC"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_arrays_in_either_order_have_the_layout_of_their_shape(tmp_path, order, shape, letters, ending):
+    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 251 - 7, "i2", order=order)
+    path = tmp_path / f"v.{ending}"
+    np.save(path, array) if ending == "npy" else np.savez_compressed(path, array)
+    full = array.reshape([shape[letters.index(x)] if x in letters else 1 for x in "FDHWC"])
+    with seqpipe.open(path) as volume:
+        assert volume.info.layout == ("FDHWC" if "F" in letters else "DHWC")
+        assert np.array_equal(volume.sequence().data, full if "F" in letters else full[0])
+        window = full[:, :1, 1:3]
+        assert np.array_equal(volume[:1, 1:3].data, window if "F" in letters else window[0])
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 1, 1, 1, 1, 2)])
+def test_arrays_of_too_few_or_too_many_axes_are_refused(shape):
+    np.save(file := io.BytesIO(), np.zeros(shape))
+    with pytest.raises(UnreadableSourceError, match=f"the array has {len(shape)} axes; allowed: HW, DHW"):
+        seqpipe.open(file.getvalue())
 
 
 def test_what_is_made_of_a_pickle_reads_the_same():
@@ -298,6 +330,60 @@ def test_a_picture_of_another_size_in_a_stack_is_named(tmp_path):
     with (
         seqpipe.open(tmp_path) as volume,
         pytest.raises(UnreadableSourceError, match=r"s2\.png: the image is 9×8"),
+    ):
+        volume.sequence()
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "I;16"])
+@pytest.mark.parametrize("ending", ["png", "tif", "pages"])
+def test_stacks_have_the_channels_of_their_pictures(tmp_path, mode, ending):
+    """OpenCV decodes to BGR."""
+    rng = np.random.default_rng(len(mode))
+    if mode == "I;16":
+        array = rng.integers(0, 65536, (4, 5, 6, 1), dtype=np.uint16)
+    else:
+        array = rng.integers(0, 256, (4, 5, 6, len(mode)), dtype=np.uint8)
+    if mode == "RGBA" and ending != "png":
+        array[..., 3] = 255  # OpenCV multiplies the colors of a TIFF by their alpha
+    pictures = [Image.fromarray(one.squeeze(-1) if one.shape[-1] == 1 else one) for one in array]
+    path = tmp_path / "pages.tif"
+    if ending == "pages":
+        pictures[0].save(path, save_all=True, append_images=pictures[1:])
+    else:
+        path = tmp_path / "folder"
+        path.mkdir()
+        for number, picture in enumerate(pictures, 8):
+            picture.save(path / f"s{number}.{ending}")
+    with seqpipe.open(path) as volume:
+        assert np.array_equal(volume.sequence().data, array)
+        assert np.array_equal(volume[1:3, 2:4, 5:6].data, array[1:3, 2:4, 5:6])
+        volume.close()
+        assert np.array_equal(volume[2].data, array[2])  # opened again
+    if ending != "pages":
+        files = sorted(path.iterdir(), reverse=True)
+        with seqpipe.open(files) as volume:  # in the order that is given
+            assert volume.shape == array.shape
+            by_name = {
+                file: number for number, file in enumerate(sorted(files, key=lambda f: int(f.stem[1:])))
+            }
+            assert np.array_equal(volume.sequence().data, array[[by_name[file] for file in files]])
+
+
+def test_pages_that_differ_and_files_that_are_no_pictures_are_named(tmp_path):
+    pictures = [Image.fromarray(np.zeros((5, 6 + n), np.uint8)) for n in range(2)]
+    pictures[0].save(tmp_path / "pages.tif", save_all=True, append_images=pictures[1:])
+    with pytest.raises(UnreadableSourceError, match="the pages differ: 5×6 uint8, 5×7 uint8"):
+        seqpipe.open(tmp_path / "pages.tif")
+    with pytest.raises(UnreadableSourceError, match="the whole file is a gzip stream"):
+        seqpipe.open(gzip.compress((tmp_path / "pages.tif").read_bytes()))
+    with pytest.raises(UnreadableSourceError, match="OpenCV cannot decode this TIFF file"):
+        seqpipe.open((tmp_path / "pages.tif").read_bytes()[:40])
+    (tmp_path / "folder").mkdir()
+    pictures[0].save(tmp_path / "folder" / "a.png")
+    (tmp_path / "folder" / "b.png").write_bytes(b"no picture")
+    with (
+        seqpipe.open(tmp_path / "folder") as volume,
+        pytest.raises(UnreadableSourceError, match=r"b\.png: the image cannot be decoded"),
     ):
         volume.sequence()
 

@@ -27,6 +27,7 @@ from seqpipe.volume import (
     to_sitk,
     to_torchio,
 )
+from seqpipe.volume.patches import cutting
 from seqpipe.volume.patches.cutting import WeightIndex, cut_patch
 from seqpipe.volume.patches.grid import grid_starts, window_weights
 from seqpipe.volume.resampling.gather import gather
@@ -138,7 +139,7 @@ def test_interpolation_is_scipys(diagonal, fill, interp):
 
 @pytest.mark.parametrize("interp", ["linear", "nearest", "vote"])
 @pytest.mark.parametrize("fill", [None, 0.0, 3.0])
-@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8"])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "u4", "i4", "i8", "f4", "f8"])
 def test_c_and_numpy_give_the_same(interp, fill, kind, monkeypatch):
     if module._functions() is None:
         pytest.skip("no C compiler here")
@@ -208,6 +209,8 @@ def test_a_coarser_grid_is_smoothed_first():
     assert smooth < plain / 2
     flat = Sequence(np.full((20, 20, 20, 1), 7, np.int16), "DHWC", affine=np.eye(4))
     assert (resample(flat, 3.0).data == 7).all()
+    large = flat.with_pixels(np.full((20, 20, 20, 1), 2**30 + 1, np.int32), "DHWC")
+    assert (resample(large, 3.0).data == 2**30 + 1).all(), "32-bit integers are not rounded to 32-bit floats"
 
 
 def test_other_libraries_get_the_same_places():
@@ -260,6 +263,21 @@ def test_series_and_vectors_go_to_other_libraries():
     assert to_nibabel(series).shape == (5, 4, 3, 2, 2) if needs("nibabel") else None
     assert to_sitk(series).GetSize() == (5, 4, 3, 2) if needs("SimpleITK") else None
     assert to_torchio(series)["tensor"].shape == (4, 5, 4, 3)
+    for layout, cut in (("DHWC", data[0]), ("DHW", data[0, ..., 0]), ("FDHWC", data[..., :1])):
+        one = Sequence(cut, layout, affine=AFFINE, scale=(2.0, 1.0))
+        full = np.reshape(cut, (-1, 3, 4, 5, 2 if layout == "DHWC" else 1)) * 2 + 1
+        image = np.asarray(to_nibabel(one).dataobj)
+        assert np.array_equal(np.reshape(image, (5, 4, 3, *full.shape[::4])).transpose(3, 2, 1, 0, 4), full)
+        assert image.ndim == {"DHWC": 5, "DHW": 3, "FDHWC": 4}[layout]
+        itk = to_sitk(one)
+        assert np.array_equal(needs("SimpleITK").GetArrayFromImage(itk).reshape(full.shape), full)
+        assert itk.GetOrigin()[3:] == (0,) * (layout == "FDHWC")
+        assert itk.GetSpacing()[3:] == (1,) * (layout == "FDHWC")
+    for wrong in (Sequence(data[0], "DHWC"), Sequence(data[0], "FHWC", affine=np.eye(4))):
+        with pytest.raises(
+            ParameterError, match=r"an affine is not a volume; allowed: DHW, DHWC or FDHWC with"
+        ):
+            to_torchio(wrong)
 
 
 def test_grids_are_the_same_up_to_a_hundredth_of_a_voxel():
@@ -390,3 +408,45 @@ def test_more_channels_than_went_in_come_out():
     for number, patch in enumerate(sampler):
         together.add(number, np.concatenate([patch.data, patch.data * 2, patch.data * 3], axis=-1))
     assert together.result().shape == (18, 26, 32, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 6)] * 3),
+    st.sampled_from([(2, "u1"), (2, "?"), (40, "i8"), (256, "i2"), (257, "u2"), (4096, "i4")]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_draws_count_through_the_voxels_of_a_class_and_of_a_map_in_order(shape, classes, channel, in_c):
+    most, kind = classes
+    rng = np.random.default_rng(shape)
+    labels = (rng.integers(0, most, shape) * (rng.random(shape) < 0.5)).astype(kind)
+    labels.flat[-1] = most - 1
+    with pytest.MonkeyPatch.context() as patch:
+        if not in_c:
+            patch.setattr(cutting, "_functions", lambda: None)
+        index = cutting.ClassIndex.of(labels[..., None] if channel else labels)
+    numbers, counts = np.unique(labels, return_counts=True)
+    assert index.present == dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    assert index.labels.dtype == (np.uint8 if most <= 256 else np.uint16)
+    for number, count in index.present.items():
+        found = [index.voxel(number, (n + 0.5) / count) for n in range(count)]
+        assert found == [tuple(place) for place in np.argwhere(labels == number).tolist()]
+    assert index.voxel(most - 1, np.nextafter(1, 0)) == tuple(n - 1 for n in shape)
+
+    weights = labels.astype(np.float32)
+    drawn = cutting.WeightIndex.of(weights[..., None] if channel else weights)
+    ends = np.cumsum(weights.ravel(), dtype=np.float64)
+    for draw in (0.0, *rng.random(5), np.nextafter(1, 0)):
+        place = np.unravel_index(min(np.searchsorted(ends, draw * ends[-1], "right"), ends.size - 1), shape)
+        assert drawn.voxel(draw) == tuple(map(int, place))
+    assert cutting.WeightIndex.of(np.zeros(shape)).voxel(0.5) is None
+
+
+@pytest.mark.parametrize("labels", [np.full((2, 2, 2), 4096), np.full((2, 2, 2), -1)])
+def test_classes_are_numbers_of_a_table(labels):
+    said = (
+        rf"labels range from {labels.min()} to {max(0, labels.max())}; allowed: whole numbers from 0 to 4095"
+    )
+    with pytest.raises(ParameterError, match=said):
+        cutting.ClassIndex.of(labels)

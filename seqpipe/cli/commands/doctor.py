@@ -25,7 +25,7 @@ _MARKS = {True: "ok", False: "FAILS", None: "-"}
 @options.json_lines
 @options.cache_dir
 def doctor(as_json: bool, cache_dir: str | None) -> None:
-    """Check decoders, GPUs, optional packages and the index cache; the exit code is 1 if a required part fails."""
+    """Check decoders, GPUs, packages and cache. The exit code is 1 if a required part fails."""
     failed = False
     for finding in findings(cache_dir):
         failed |= finding.ok is False

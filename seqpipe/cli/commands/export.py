@@ -46,7 +46,7 @@ _VOLUMES: Final = (
     own={"Volumes": _VOLUMES},
 )
 def export(**settings: Any) -> None:
-    """Write frames or sequences of videos, or slices of volumes, to files.
+    """Write frames of videos and slices of volumes to files.
 
     PATH is a file, a folder (searched with all folders in it), a URL, a pattern in quotes such as 'videos/**/*.mp4', or
     - for standard input; write -- before names that begin with a dash.

@@ -29,7 +29,7 @@ _MAX_MOTION: Final = Param(
     optional=True,
 )
 _ONE_WAY: Final = replace(
-    DIRECTION, doc="from each frame to the next, or the other way round", choices=DIRECTION.choices[:2]
+    DIRECTION, doc="from each frame to the next, or from the next frame back", choices=DIRECTION.choices[:2]
 )
 
 

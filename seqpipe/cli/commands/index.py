@@ -51,9 +51,9 @@ def index(
     as_json: bool,
     cache_dir: str | None,
 ) -> None:
-    """Build the indexes of videos and keep them in the cache; fresh indexes are not built again.
+    """Build packet indexes of videos ahead of use. They are kept in the cache, and built again only if a file changes.
 
-    Volumes need no index: they are read through once, and damaged ones are named.
+    Volumes need no index: each is read once, and damaged ones are reported.
 
     With --register, indexes are collected in one file for a team or a cluster, where a dataset of these videos finds
     them. Its current entries are kept, so an interrupted run continues where it was, and several may add to one file.
@@ -69,18 +69,18 @@ def index(
         raise ParameterError(
             "a register holds the best video of each file", advice="Leave out --stream or --register"
         )
-    volumes, found = split(find_inputs(paths))
+    volumes, items = split(find_inputs(paths))
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as closing:
         shared = None if register is None else closing.enter_context(SharedRegister(register, add=True))
         chosen: dict[str, Any] = {"whole": True, "verified": verify, "stream": stream, "register": shared}
-        inputs = [item.path for item in found if isinstance(item, InputFile)]
+        inputs = [item.path for item in items if isinstance(item, InputFile)]
         fresh = {path for path in inputs if is_indexed(path, cache_dir, **chosen)}
         if len(fresh) < len(inputs):
             check_writable(cache_directory(cache_dir))  # an unwritable cache fails before any work is done
         for volume in volumes:
             counts[_index_volume(volume, as_json=as_json)] += 1
-        indexed = for_each_index(found, _facts, jobs=jobs, cache_dir=cache_dir, **chosen)
+        indexed = for_each_index(items, _facts, jobs=jobs, cache_dir=cache_dir, **chosen)
         closing.enter_context(contextlib.closing(indexed))
         counts += _tell(indexed, fresh, as_json=as_json)
     summary = {status: counts[status] for status in ("built", "fresh", "failed")}

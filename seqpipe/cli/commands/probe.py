@@ -45,7 +45,9 @@ def probe(
     cache_dir: str | None,
     register: str | None,
 ) -> None:
-    """Show the streams, codec, size, color, timing and more of videos, shape and space of volumes, from headers.
+    """Show the properties of videos and volumes.
+
+    Read from headers: streams, codec, size, color and timing of a video; shape, spacing and orientation of a volume.
 
     PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
     before names that begin with a dash. The number of frames is taken from the container's header; seqpipe index
@@ -56,13 +58,13 @@ def probe(
     failed = False
     infos: list[StreamInfo] = []
     volumes: list[VolumeInfo] = []
-    for found in find_inputs(paths):
+    for item in find_inputs(paths):
         try:
-            if split([found])[0]:
-                volumes += _probe_volume(found, as_json=as_json)
+            if split([item])[0]:
+                volumes += _probe_volume(item, as_json=as_json)
             else:
                 index = partial(open_index, cache_dir=cache_dir, register=register) if packets else None
-                infos += _probe_one(found, index, stream=stream, as_json=as_json)
+                infos += _probe_one(item, index, stream=stream, as_json=as_json)
         except SeqpipeError as error:
             failed = True
             click.echo(f"Error: {worded(error)}", err=True)
@@ -74,13 +76,13 @@ def probe(
         click.get_current_context().exit(1)
 
 
-def _probe_volume(found: InputFile | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
+def _probe_volume(item: InputFile | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
     """Print one volume's facts as JSON, or yield them for the table."""
     from ...volume.reader import VolumeReader
 
-    if isinstance(found, SeqpipeError):
-        raise found
-    with VolumeReader(found.path) as reader:
+    if isinstance(item, SeqpipeError):
+        raise item
+    with VolumeReader(item.path) as reader:
         if as_json:
             click.echo(volume_json(reader.info))
         else:
@@ -88,7 +90,7 @@ def _probe_volume(found: InputFile | SeqpipeError, *, as_json: bool) -> Iterator
 
 
 def _probe_one(
-    found: InputFile | SeqpipeError,
+    item: InputFile | SeqpipeError,
     open_index: Callable[..., PacketIndex] | None,
     *,
     stream: int | None,
@@ -97,10 +99,10 @@ def _probe_one(
     """Print one source's facts as JSON, or yield them for the table; list packets where an index is opened."""
     from ...video.probe.probe import probe as probe_source
 
-    if isinstance(found, SeqpipeError):
-        raise found
-    index = None if open_index is None else open_index(found.path, whole=True, stream=stream)
-    info = probe_source(found.path, stream=stream) if index is None else index.info
+    if isinstance(item, SeqpipeError):
+        raise item
+    index = None if open_index is None else open_index(item.path, whole=True, stream=stream)
+    info = probe_source(item.path, stream=stream) if index is None else index.info
     if as_json:
         click.echo(json.dumps({"type": "stream", **info.to_json()}))
     elif index is None:
@@ -108,7 +110,7 @@ def _probe_one(
     else:
         _show([info])
     if index is not None:
-        _list_packets(found.path, index, as_json=as_json)
+        _list_packets(item.path, index, as_json=as_json)
 
 
 def _list_packets(source: str, index: PacketIndex, *, as_json: bool) -> None:

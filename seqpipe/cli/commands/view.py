@@ -40,12 +40,12 @@ _FAILED: Final = 1
 @click.option("--title", default="", help="Heading of the page; the names of the files if not given.")
 @options.json_lines
 def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> None:
-    """Write one HTML page that shows volumes and videos; it needs no network.
+    """Write an HTML page of volumes and videos. The page needs no network.
 
     A volume is shown as three orthogonal planes with sliders, window, labels and a legend, a video as frames with their
     times; both with the facts of seqpipe probe. PATH is a file, a folder (searched recursively) or a URL.
 
-    A file that cannot be shown is named, and left out of the page; the exit code is 1 then.
+    Files that cannot be shown are reported and left out; the exit code is 1 then.
     """
     errors, page = _page(paths, settings)
     for error in errors:
@@ -73,9 +73,9 @@ def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[Seqpip
     from ...view.content import shared_voxels
 
     labels, title, window = settings.pop("labels"), settings.pop("title"), settings.pop("window")
-    found = list(find_inputs(paths))
-    inputs = [one for one in found if isinstance(one, InputFile)]
-    errors = [one for one in found if isinstance(one, SeqpipeError)]
+    items = list(find_inputs(paths))
+    inputs = [one for one in items if isinstance(one, InputFile)]
+    errors = [one for one in items if isinstance(one, SeqpipeError)]
     if len(labels) not in (0, 1, len(inputs)):
         raise ParameterError(
             f"{len(labels)} labels for {len(inputs)} files to show",

@@ -119,8 +119,8 @@ def _colored(frames: Sequence, operator: OpticalFlow, max_motion: float | None) 
     from ...flow import to_rgb
 
     longest = max_motion or _SHARE * max(frames.shape[1:3])
-    found: Sequence = to_rgb(operator(frames), longest)
-    return found
+    colored: Sequence = to_rgb(operator(frames), longest)
+    return colored
 
 
 def _write(

@@ -212,15 +212,15 @@ class _Export:
         rule = self._selection
         windows = Windows(sequence_length=rule.sequence_length or 1, stride=rule.stride or 1, step=rule.step)
         rolling: RollingWindows[_Member] | None = None
-        found = 0
+        count = 0
         for frame in self._frames():
             rolling = rolling or RollingWindows(windows, frame.number)
             if rolling.needs(frame.number):
-                rolling.held[frame.number] = self._painted(frame)
+                rolling.buffer[frame.number] = self._painted(frame)
             for clip in rolling.passed(frame.number):
-                found += 1
-                yield [rolling.held[number] for number in clip.frames.tolist()]
-        if not found and self._error is None:
+                count += 1
+                yield [rolling.buffer[number] for number in clip.frames.tolist()]
+        if not count and self._error is None:
             length = self._selector.frame_count - (self._selector.first or 0)
             self._error = no_sequence(windows, self._stream.info.source, length)
 

@@ -52,10 +52,10 @@ def run(options: Options) -> int:
         SeqpipeError: the first error of an input, with ``--on-error raise``.
         KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
     """
-    found = list(find_inputs(options.paths, streamed=True))
-    if any(isinstance(item, InputFile) and item.path == "-" for item in found):
-        return _run_stream(options, found)
-    volumes, others = split(found) if options.takes_volumes else ([], found)
+    items = list(find_inputs(options.paths, streamed=True))
+    if any(isinstance(item, InputFile) and item.path == "-" for item in items):
+        return _run_stream(options, items)
+    volumes, others = split(items) if options.takes_volumes else ([], items)
     if volumes:
         if videos := [item for item in others if isinstance(item, InputFile)]:
             raise refuse_mixture(videos[0], volumes[0])
@@ -75,13 +75,13 @@ def run(options: Options) -> int:
     return _DONE if report.all_done else _FAILED
 
 
-def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
+def _run_stream(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
     """Export what comes through a pipe, and return the exit code; a volume is copied to a temporary file first.
 
     Raises:
         ParameterError: there are other inputs, or an option requires seeking.
     """
-    if len(found) > 1:
+    if len(items) > 1:
         raise ParameterError(
             "standard input is exported alone, for it is read only once", advice="Use a command for each"
         )
@@ -93,7 +93,7 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
 
     request = check_streamed(ExportRequest.of(options))
     report = ExportReport(as_json=options.as_json)
-    (item,) = found
+    (item,) = items
     assert isinstance(item, InputFile)
     try:
         with graceful(_STREAM_INTERRUPTED):
@@ -105,12 +105,12 @@ def _run_stream(options: Options, found: Seq[InputFile | SeqpipeError]) -> int:
     return _DONE if report.all_done else _FAILED
 
 
-def _export(request: ExportRequest, report: ExportReport, found: Seq[InputFile | SeqpipeError]) -> None:
+def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile | SeqpipeError]) -> None:
     """Plan and export, a single video already while it is indexed; report totals, also of an export that fails."""
-    sources, kept, options = len(found), 0, request.options
+    sources, kept, options = len(items), 0, request.options
     try:
-        early = export_while_indexing(request, report, found)
-        planned = _plan_all(request, found) if early is None else [early.planned(request)]
+        early = export_while_indexing(request, report, items)
+        planned = _plan_all(request, items) if early is None else [early.planned(request)]
         plans = _plans_of(planned, request)
         with reserved(plans, request):
             before = (
@@ -194,7 +194,7 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: ExportRequest, found: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
+def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
 
@@ -203,7 +203,7 @@ def _plan_all(request: ExportRequest, found: Seq[InputFile | SeqpipeError]) -> l
 
     planned: list[tuple[str, PlanOrError]] = []
     for source, result in for_each_index(
-        found,
+        items,
         plan,
         jobs=options.jobs,
         cache_dir=options.cache_dir,

@@ -66,8 +66,8 @@ def export_source(
         plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
     )
     host = encoder.setup(device, work.threads).host
-    found = _pieces(plan, sheet_frames, work, assembler, outcome, device, host=host)
-    write_pieces((Piece(plan, int(todo[number]), content) for number, content in found), work, device)
+    pieces = _pieces(plan, sheet_frames, work, assembler, outcome, device, host=host)
+    write_pieces((Piece(plan, int(todo[number]), content) for number, content in pieces), work, device)
     if not work.stop.is_set():
         record_losses(plan, todo[~assembler.delivered], work, outcome)
     return outcome
@@ -119,22 +119,24 @@ class Assembler:
         self._last = frames.max(axis=1, initial=-1)
         self._order = np.argsort(self._last, kind="stable").tolist()
         self._next = 0
-        self._held: dict[int, Sequence] = {}
+        self._buffered: dict[int, Sequence] = {}
         self._needed_until = _last_uses(frames, self._last) if frames.shape[1] > 1 else {}
         self.wanted: IntArray = distinct(frames)
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
     def add(self, number: int, frame: Sequence) -> Iterator[tuple[int, Sequence]]:
         """Yield the positions of the files that this frame completes, each with its content."""
-        self._held[number] = frame
+        self._buffered[number] = frame
         while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
             file = self._order[self._next]
             self._next += 1
-            members = [self._held[n] for n in self._frames[file].tolist() if n in self._held]
+            members = [self._buffered[n] for n in self._frames[file].tolist() if n in self._buffered]
             if len(members) == self._frames.shape[1]:
                 self.delivered[file] = True
                 yield file, stacked(members) if self._together else members[0]
-        self._held = {n: held for n, held in self._held.items() if self._needed_until.get(n, n) > number}
+        self._buffered = {
+            n: buffered for n, buffered in self._buffered.items() if self._needed_until.get(n, n) > number
+        }
 
 
 def _pieces(
@@ -191,7 +193,7 @@ def _mapped(
 
 def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:
     """For each frame, the last frame of the last file that holds it; the frame is kept until then."""
-    numbers, places = np.unique(frames, return_inverse=True)
+    numbers, inverse = np.unique(frames, return_inverse=True)
     uses = np.zeros(len(numbers), dtype=np.int64)
-    np.maximum.at(uses, places.ravel(), np.repeat(last, frames.shape[1]))
+    np.maximum.at(uses, inverse.ravel(), np.repeat(last, frames.shape[1]))
     return dict(zip(numbers.tolist(), uses.tolist(), strict=True))

@@ -84,7 +84,7 @@ class EarlyExport:
         """
         if isinstance(self.index, SeqpipeError):
             return Finished([], list(self.rows.values()))
-        found, left = Finished([], list(self.rows.values())), dict(self.rows)
+        result, left = Finished([], list(self.rows.values())), dict(self.rows)
         for plan in plans:
             done = np.zeros(len(plan), dtype=bool)
             for file, name in enumerate(plan.names()):
@@ -92,23 +92,23 @@ class EarlyExport:
                 if row is not None and row == plan.row(file, status="done", bytes=row.bytes):
                     done[file] = True
                 elif row is not None:
-                    found.kept.remove(row)
-            found.files.append(done)
+                    result.kept.remove(row)
+            result.files.append(done)
         for name, row in left.items():
             (folder / name).unlink(missing_ok=True)
-            found.kept.remove(row)
-        return found
+            result.kept.remove(row)
+        return result
 
 
 def export_while_indexing(
-    request: ExportRequest, report: ExportReport, found: Seq[object]
+    request: ExportRequest, report: ExportReport, items: Seq[object]
 ) -> EarlyExport | None:
     """Export a video without an index, from its first packet on.
 
     Args:
         request: the checked options.
         report: takes the rows.
-        found: the inputs.
+        items: the inputs.
 
     Returns:
         None if nothing was written: there are several inputs, an index exists, or the selected files depend on the
@@ -117,7 +117,7 @@ def export_while_indexing(
     Raises:
         OutputError: a file cannot be written, or another export writes one of them.
     """
-    item = found[0] if len(found) == 1 else None
+    item = items[0] if len(items) == 1 else None
     if not isinstance(item, InputFile) or not _is_sequential(request):
         return None
     options, rows = request.options, dict[str, ManifestRow]()

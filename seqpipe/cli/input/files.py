@@ -66,14 +66,14 @@ def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[Inp
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _expand(path, streamed=streamed):
-            if isinstance(found, SeqpipeError):
-                yield found
+        for item in _expand(path, streamed=streamed):
+            if isinstance(item, SeqpipeError):
+                yield item
                 continue
-            identity = found.path if found.path == "-" or "://" in found.path else os.path.abspath(found.path)  # noqa: PTH100  text, no lookup
+            identity = item.path if item.path == "-" or "://" in item.path else os.path.abspath(item.path)  # noqa: PTH100  text, no lookup
             if identity not in seen:
                 seen.add(identity)
-                yield found
+                yield item
 
 
 def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
@@ -120,27 +120,27 @@ def _matches(pattern: str) -> Iterator[InputFile | SeqpipeError]:
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
     failures: list[OSError] = []
-    found, skipped = False, SkippedFiles()
+    any_file, skipped = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append, followlinks=True):
         folders[:] = sorted(n for n in folders if not n.startswith(".") and not leads_back(f"{root}/{n}"))
         here = Path(root)
         if _is_series(here, names):
-            found = True
+            any_file = True
             folders.clear()
             above = here.parent.relative_to(folder).as_posix() if here != folder else "."
             yield InputFile(root, here.absolute().name, above)
             continue
         for name in sorted(name for name in names if not name.startswith(".")):
             if is_video(name) or name.lower().endswith(_VOLUME_ENDINGS):
-                found, path = True, Path(root, name)
+                any_file, path = True, Path(root, name)
                 yield InputFile(str(path), name, path.parent.relative_to(folder).as_posix())
             else:
                 skipped.note(name)
     for failure in failures:
         yield SourceError(f"the folder cannot be read ({failure.strerror})", source=failure.filename)
-    if found and skipped:
+    if any_file and skipped:
         say(f"{printable(str(folder))}: {skipped} skipped: their names do not have an ending of a video.")
-    if not found and not failures:
+    if not any_file and not failures:
         yield UnreadableSourceError(
             f"there is no video in this folder{f', only {skipped}' if skipped else ''}",
             source=str(folder),
@@ -164,7 +164,7 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
 
 
 def temporary_path(path: Path, ending: str) -> Path:
-    """The hidden file of some ending beside a path. Its name is a digest, so it is never too long."""
+    """The hidden file of some ending next to a path. Its name is a digest, so it is never too long."""
     digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
     return path.with_name(f".{digest}.{ending}")
 
@@ -197,7 +197,7 @@ def _file_above(path: Path) -> Path | None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file beside a path, and rename it once it is complete.
+    """Write a temporary file next to a path, and rename it once it is complete.
 
     Args:
         path: the file; its folder is created if it is missing, and an existing file is replaced.
@@ -212,6 +212,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
     partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, beside=partial), open_new(partial) as file:
+        with replacing(path, temporary=partial), open_new(partial) as file:
             write(file)
             return file.tell()

@@ -21,7 +21,7 @@ ResultT = TypeVar("ResultT")
 
 
 def for_each_index(
-    found: Seq[InputFile | SeqpipeError],
+    items: Seq[InputFile | SeqpipeError],
     use: Callable[[InputFile, PacketIndex], ResultT],
     *,
     jobs: int | None,
@@ -35,7 +35,7 @@ def for_each_index(
     """Call a function with the index of each video, several at a time, and keep only its result.
 
     Args:
-        found: the videos, and the errors of inputs that cannot be used.
+        items: the videos, and the errors of inputs that cannot be used.
         use: called with each video and its index; any thread may call it.
         jobs: how many threads; None for one per core.
         cache_dir: folder of the index cache; None for the user's cache folder.
@@ -46,7 +46,7 @@ def for_each_index(
         known: path of a register, for videos without an index in the cache.
 
     Yields:
-        For each of ``found``, in order: its path, and the result or the error.
+        For each of ``items``, in order: its path, and the result or the error.
     """
     from ...video.engine.engine import Engine, available_cores
     from ...video.index.open import open_index
@@ -74,9 +74,9 @@ def for_each_index(
             error.source = error.source or item.path
             return item.path, error
 
-    threads = max(1, min(jobs or available_cores(), len(found)))
-    with progress_bar("Indexing", len(found), "files", len(found)) as bar, Engine(threads) as engine:
-        for result in engine.map(work, found):
+    threads = max(1, min(jobs or available_cores(), len(items)))
+    with progress_bar("Indexing", len(items), "files", len(items)) as bar, Engine(threads) as engine:
+        for result in engine.map(work, items):
             bar.advance(1)
             bar.finish_input()
             yield result

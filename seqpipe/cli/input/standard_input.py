@@ -26,10 +26,10 @@ def file_behind() -> str | None:
     """Return the path of the file that standard input is redirected from; None for a pipe or an unknown path."""
     with contextlib.suppress(OSError, ValueError):  # there is no such descriptor, or no /proc
         number = sys.stdin.fileno()
-        found = os.fstat(number)
-        if stat.S_ISREG(found.st_mode) and os.lseek(number, 0, os.SEEK_CUR) == 0:
+        status = os.fstat(number)
+        if stat.S_ISREG(status.st_mode) and os.lseek(number, 0, os.SEEK_CUR) == 0:
             path = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115  names are texts here
-            if os.path.samestat(os.stat(path), found):  # noqa: PTH116
+            if os.path.samestat(os.stat(path), status):  # noqa: PTH116
                 return path
     return None
 

@@ -20,14 +20,14 @@ __all__ = ["check_volume", "refuse_mixture", "show_volumes", "split", "volume_js
 
 
 def split(
-    found: Iterable[InputFile | SeqpipeError],
+    items: Iterable[InputFile | SeqpipeError],
 ) -> tuple[list[InputFile], list[InputFile | SeqpipeError]]:
     """Split inputs into volumes and all others, by content; unreadable files are among the others."""
     from ...volume.formats.open import is_volume
 
     volumes: list[InputFile] = []
     others: list[InputFile | SeqpipeError] = []
-    for item in found:
+    for item in items:
         try:
             volume = isinstance(item, InputFile) and is_volume(item.path)
         except SeqpipeError:

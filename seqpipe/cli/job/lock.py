@@ -31,7 +31,7 @@ _UNSUPPORTED: Final = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Lock a file against other exports while the block runs.
 
-    The lock is a file beside it, locked with ``flock``; the kernel releases the lock of a killed process.
+    The lock is a file next to it, locked with ``flock``; the kernel releases the lock of a killed process.
 
     Args:
         path: the file; it need not exist.

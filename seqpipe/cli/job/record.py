@@ -99,8 +99,8 @@ def source_key(source: str) -> str:
 def read_entries(folder: Path) -> dict[str, RecordEntry]:
     """The entries by source; none if the record is missing or unreadable."""
     try:
-        found = json.loads(internal_path(folder, RECORD).read_bytes())
-        return {source: RecordEntry(**values) for source, values in found.items()}
+        entries = json.loads(internal_path(folder, RECORD).read_bytes())
+        return {source: RecordEntry(**values) for source, values in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 

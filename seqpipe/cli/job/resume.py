@@ -88,11 +88,11 @@ class _EarlierRun:
         """Which files of a plan are finished; their rows are appended to ``rows``."""
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):
-            found = _stat(self.folder / name)
-            if found is None:
+            status = _stat(self.folder / name)
+            if status is None:
                 continue
-            wanted = plan.row(file, status="done", bytes=found.st_size)
-            if self._is_finished(in_utf8(wanted), found.st_mtime_ns):
+            wanted = plan.row(file, status="done", bytes=status.st_size)
+            if self._is_finished(in_utf8(wanted), status.st_mtime_ns):
                 rows.append(wanted)
                 done[file] = True
         return done

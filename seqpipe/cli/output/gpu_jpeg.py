@@ -89,11 +89,11 @@ class GpuJpeg:
         if not fit:
             return coded
         try:
-            found = self._encode([frames[index] for index in fit], quality)
+            encoded = self._encode([frames[index] for index in fit], quality)
         except (RuntimeError, ValueError, MemoryError) as error:
-            found = [None] * len(fit)
+            encoded = [None] * len(fit)
             _log.info("%s: nvImageCodec fails on cuda:%d: %s", source, self._device, error)
-        for index, content in zip(fit, found, strict=True):
+        for index, content in zip(fit, encoded, strict=True):
             coded[index] = content
             if content is None:
                 self._refuse(frames[index], source)
@@ -135,10 +135,10 @@ class GpuJpeg:
             # synchronize with one another.
             with self._cupy.cuda.Device(self._device), stream:
                 images = [codec.as_image(frame, cuda_stream=stream.ptr) for frame in frames]
-                found = coder.encode(images, "jpeg", params=params, cuda_stream=stream.ptr)
+                encoded = coder.encode(images, "jpeg", params=params, cuda_stream=stream.ptr)
         finally:
             self._coders.put((coder, stream))
-        contents = [None if one is None else bytes(one) for one in found]
+        contents = [None if one is None else bytes(one) for one in encoded]
         return [content if content and _is_whole(content) else None for content in contents]
 
     def _coder(self) -> tuple[Any, Any]:
@@ -188,14 +188,14 @@ def gpu_jpeg(device: int) -> GpuJpeg:
     Raises:
         BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
     """
-    found = _made(device)
-    if isinstance(found, BackendError):
-        raise found
-    return found
+    encoder = _new_encoder(device)
+    if isinstance(encoder, BackendError):
+        raise encoder
+    return encoder
 
 
 @cache
-def _made(device: int) -> GpuJpeg | BackendError:
+def _new_encoder(device: int) -> GpuJpeg | BackendError:
     try:
         gpu = GpuJpeg(device)
     except BackendError as error:

@@ -207,20 +207,20 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
     Raises:
         ParameterError: the format has no quality, cannot hold the dtype, or has no encoder on GPUs.
     """
-    found = replace(_ENCODERS[name], encode=encode)
-    if encode == "gpu" and found.gpu is None:
+    chosen = replace(_ENCODERS[name], encode=encode)
+    if encode == "gpu" and chosen.gpu is None:
         gpus = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
         raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {gpus}")
-    if quality is not None and not found.lossy:
+    if quality is not None and not chosen.lossy:
         raise ParameterError(
             f"quality={quality} means nothing for {name}", allowed="jpg or webp with a quality"
         )
-    if dtype != "uint8" and not found.deep:
+    if dtype != "uint8" and not chosen.deep:
         deep = ", ".join(known.name for known in _ENCODERS.values() if known.deep)
         raise ParameterError(
             f"dtype={dtype!r} does not fit into {name}", allowed=f"uint8, or one of the formats {deep}"
         )
-    return found if quality is None else replace(found, quality=quality)
+    return chosen if quality is None else replace(chosen, quality=quality)
 
 
 def check_ending(pattern: str, name: str) -> None:
@@ -233,10 +233,10 @@ def check_ending(pattern: str, name: str) -> None:
     Raises:
         ParameterError: the ending is that of another format.
     """
-    ending = _SYNONYMS.get(found := pattern.rpartition(".")[2].lower(), found)
+    ending = _SYNONYMS.get(suffix := pattern.rpartition(".")[2].lower(), suffix)
     if ending in _ENCODERS and ending != name:
         raise ParameterError(
-            f"pattern={pattern!r} ends in .{found}, but the format is {name}",
+            f"pattern={pattern!r} ends in .{suffix}, but the format is {name}",
             allowed=f"an ending of {name}, or {{ext}}, which is the format's own",
             advice=f"For files of that ending use --format {ending}",
         )

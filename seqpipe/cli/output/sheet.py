@@ -71,8 +71,8 @@ class Gallery:
         different = np.unique(frames)
         if number >= _MOST_PICTURES:
             return different[:0]
-        places = np.linspace(0, len(different) - 1, min(self._each, len(different)))
-        chosen: IntArray = different[np.round(places).astype(np.int64)]
+        positions = np.linspace(0, len(different) - 1, min(self._each, len(different)))
+        chosen: IntArray = different[np.round(positions).astype(np.int64)]
         return chosen
 
     def add(self, panel: Panel) -> None:

@@ -121,7 +121,7 @@ class SourcePlan:
         )
 
 
-def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
+def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
     """Plan the export of one source.
 
     Raises:
@@ -131,12 +131,12 @@ def make_plan(found: InputFile, index: PacketIndex, request: ExportRequest) -> S
     """
     height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
-    request.encoder.check_size(width, height, found.path)
-    selected = request.selection.of(index, partial(_motion_of, found.path, request.options))
-    frames, sequence, position = _files_of(selected, request, found.path)
+    request.encoder.check_size(width, height, file.path)
+    selected = request.selection.of(index, partial(_motion_of, file.path, request.options))
+    frames, sequence, position = _files_of(selected, request, file.path)
     firsts = frames[:, 0]
     return SourcePlan(
-        input=found,
+        input=file,
         pattern=request.pattern,
         ending=request.encoder.name,
         frames=frames,

@@ -119,13 +119,13 @@ class StreamSelector:
         elif rule.frames is not None or rule.num is not None:
             yield from self._numbered(frames)
         else:
-            every, found = rule.every or 1, False
+            every, any_frame = rule.every or 1, False
             for frame in self._inside(frames):
                 assert self.first is not None
                 if frame.key if rule.keyframes else not (frame.number - self.first) % every:
-                    found = True
+                    any_frame = True
                     yield frame
-            if self.first is not None and not found:
+            if self.first is not None and not any_frame:
                 raise no_key_frame(self._within, self._source)
 
     def _inside(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:

@@ -41,9 +41,7 @@ __all__ = [
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_JOBS = Param(
-    name="jobs", doc="Threads to work with; one per core if not given", lo=1, hi=4096, optional=True
-)
+_JOBS = Param(name="jobs", doc="Number of threads; by default one per core", lo=1, hi=4096, optional=True)
 
 
 class _Checked(ParamType):
@@ -193,7 +191,9 @@ def cache_dir(command: CommandT) -> CommandT:
 
 def register(command: CommandT) -> CommandT:
     """Add ``--register``: the path of an existing register of indexes, or None."""
-    text = "Register of indexes, made by seqpipe index --register, for videos without an index in the cache."
+    text = (
+        "Register of indexes, written by seqpipe index --register, for videos without an index in the cache."
+    )
     kind = click.Path(exists=True, dir_okay=False)
     return click.option("--register", type=kind, help=text)(command)
 

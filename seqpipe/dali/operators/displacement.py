@@ -1,4 +1,4 @@
-"""``fn.water`` and ``fn.sphere``: images whose pixels are displaced by a formula."""
+"""``fn.water``, ``sphere``, ``jitter`` and ``experimental.remap``: images whose pixels are displaced."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run, cast_array
 from ...pipeline.value import Value
+from ...random import stream
 from ..call import IMAGE_LAYOUTS, DaliCall, plain
 from ..data_node import DataNode, node_of
 
-__all__ = ["displaced", "sphere", "water"]
+__all__ = ["displaced", "jitter", "remap", "sphere", "water"]
 
 _WAVE: Final = 2 * math.pi / 128
 _Places: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
@@ -65,11 +66,7 @@ def displaced(
 
         def compute(values: list[Value], _: Run) -> Value:
             value = values[0]
-            layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-            if layout[-3:] != "HWC":
-                raise ParameterError(
-                    f"samples of layout {layout!r}", source=f"fn.{call.row.name}", allowed="HWC or FHWC"
-                )
+            _check_layout(value, call.row.name)
             parts = []
             for part, acts in zip(value, values[1].on_host(), strict=True):
                 found = places(part.shape[-3], part.shape[-2], options)
@@ -79,6 +76,88 @@ def displaced(
         return call.node(compute, node_of(mask).cpu(), summary=f"{options} {kind} {fill}")
 
     return build
+
+
+def jitter(call: DaliCall) -> DataNode:
+    """``fn.jitter``: each value is that of a pixel near by, drawn for each channel; all frames are moved alike."""
+    degree, mask = int(call.take("nDegree", 2)), node_of(call.take("mask", 1)).cpu()
+    call.args.pop("interp_type", None)  # pixels are moved as a whole
+    call.args.pop("fill_value", None)  # no pixel comes from outside
+    seed = call.drawing_seed
+    call.done()
+
+    def compute(values: list[Value], run: Run) -> Value:
+        value = values[0]
+        _check_layout(value, call.row.name)
+        parts = []
+        for part, acts, index in zip(value, values[1].on_host(), run.index.tolist(), strict=True):
+            xp, shape = namespace(part), part.shape[-3:]
+            drawn = stream(seed, "jitter", run.epoch, index).integers(
+                -(degree // 2), degree - degree // 2, (2, *shape), endpoint=True
+            )
+            rows, columns, channels = (xp.asarray(one) for one in np.indices(shape))
+            rows = (rows + xp.asarray(drawn[0])).clip(0, shape[0] - 1)
+            columns = (columns + xp.asarray(drawn[1])).clip(0, shape[1] - 1)
+            parts.append(part[..., rows, columns, channels] if np.any(acts) else part)
+        return Value.of(parts, value.layout, value.sources)
+
+    return call.node(compute, mask, summary=f"{degree} {seed}")
+
+
+def remap(call: DaliCall) -> DataNode:
+    """``fn.experimental.remap``: pixels from the columns ``mapx`` and the rows ``mapy``, 0 outside of the image.
+
+    The maps have the rows and columns of the image, and frames if they differ between the frames of a sequence.
+    """
+    maps = [node_of(call.take(name)) if name in call.args else None for name in ("mapx", "mapy")]
+    images, *more = call.inputs
+    found = [*more, *(one for one in maps if one is not None)]
+    kind = plain("interp_type", call.take("interp", "linear"))
+    origin = call.take("pixel_origin", "corner")
+    call.done()
+    if len(found) != 2:
+        raise call.wrong(f"there are {len(found)} maps", allowed="mapx and mapy")
+    if kind not in ("nearest", "linear"):
+        raise call.wrong(f"interp={kind!r}", allowed="types.INTERP_NN, types.INTERP_LINEAR")
+    if origin not in ("corner", "center"):
+        raise call.wrong(f"pixel_origin={origin!r} is not valid", allowed="'corner', 'center'")
+    call.inputs = [images]
+
+    def one(part: Array, *places: Array) -> Array:
+        shape = part.shape[:-1]
+        x, y = (np.asarray(place, np.float32) + (0.5 if origin == "center" else 0) for place in places)
+        x, y = (place[..., 0] if place.shape[-1:] == (1,) and shape[-1] != 1 else place for place in (x, y))
+        if x.shape != y.shape or x.shape not in (shape, shape[-2:]):
+            raise ParameterError(
+                f"maps of shape {x.shape} and {y.shape} for images of {shape}",
+                source=f"fn.{call.row.name}",
+                allowed="the rows and columns of the image",
+            )
+        if x.ndim == 2:
+            return _sampled(part, (x, y), kind == "linear", 0.0)
+        frames = [
+            _sampled(*frame, kind == "linear", 0.0)
+            for frame in zip(part, zip(x, y, strict=True), strict=True)
+        ]
+        return namespace(part).stack(frames)
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, *places = values
+        _check_layout(value, call.row.name)
+        return Value.of(map(one, value, *places), value.layout, value.sources)
+
+    return call.node(compute, *(place.cpu() for place in found), summary=f"{kind} {origin}")
+
+
+def _check_layout(value: Value, name: str) -> None:
+    """Check that samples are images or sequences with channels last.
+
+    Raises:
+        ParameterError: they are not.
+    """
+    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    if layout[-3:] != "HWC":
+        raise ParameterError(f"samples of layout {layout!r}", source=f"fn.{name}", allowed="HWC or FHWC")
 
 
 def _sampled(part: Array, places: _Places, linear: bool, fill: float) -> Array:

@@ -31,9 +31,9 @@ from ...readers import Range, Video
 from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
-from ..data_node import DataNode, current
+from ..data_node import DataNode, current, outputs_of
 from ..types import dtype_name
-from .images import resize
+from .resizing import resize
 from .windows import slice_
 
 __all__ = [
@@ -115,12 +115,7 @@ def _labels(call: DaliCall, node: Any) -> DataNode:
 def video_reader(call: DaliCall) -> Any:
     """``fn.readers.video``: sequences; and labels, frame numbers and timestamps if enabled."""
     listed, labelled = _videos(call)
-    length, stride = int(call.take("sequence_length")), int(call.take("stride", 1))
-    step = int(call.take("step", -1))
-    pad_sequences, pad_mode = call.take("pad_sequences", False), call.take("pad_mode", "none")
-    if pad_sequences:
-        pad_mode = "constant"
-    pad_mode = BORDERS.get(pad_mode, pad_mode)
+    sampling = _sampling(call)
     kind = dtype_name(call.take("dtype", "uint8"))
     normalized = bool(call.take("normalized", False))
     image_type = call.take("image_type")
@@ -132,10 +127,7 @@ def video_reader(call: DaliCall) -> Any:
     reader = Video(
         **listed,
         **order_of(call, -1),
-        sequence_length=length,
-        stride=stride,
-        step=step if step > 0 else length,
-        pad_mode=pad_mode,
+        **sampling,
         fill_value=call.take("fill_value", 0),
         color="RGB" if image_type is None else image_type.name,
         device=f"cuda:{pipe.gpu_index()}" if wants_gpu else "cpu",
@@ -156,11 +148,25 @@ def video_reader(call: DaliCall) -> Any:
     outputs = [frames]
     if labelled:
         outputs.append(_labels(call, nodes["label"]))
-    if numbering != "none":
-        outputs.append(_frame_numbers(nodes["frames"], numbering))
-    if has_timestamps:
-        outputs.append(DataNode("timestamps", [nodes["timestamps"]], _padded_timestamps))
+    if numbering != "none" or has_timestamps:
+        frames_read, times = _frames_read(reader, nodes["index"])
+        outputs += [_frame_numbers(frames_read, numbering)] if numbering != "none" else []
+        outputs += [times] if has_timestamps else []
     return tuple(outputs) if len(outputs) > 1 else frames
+
+
+def _sampling(call: DaliCall) -> dict[str, Any]:
+    """Return the arguments of :class:`seqpipe.readers.Video` that select the frames of each sequence."""
+    length, stride, step = int(call.take("sequence_length")), call.take("stride", 1), call.take("step", -1)
+    pads, pad_mode = call.take("pad_sequences", False), call.take("pad_mode", "none")
+    if call.take("uniform_sample", False):
+        return {"segments": length, "segment_mode": "linspace"}
+    return {
+        "sequence_length": length,
+        "stride": int(stride),
+        "step": int(step) if step > 0 else None,
+        "pad_mode": "constant" if pads else BORDERS.get(pad_mode, pad_mode),
+    }
 
 
 def _frame_numbering(call: DaliCall) -> str:
@@ -181,9 +187,24 @@ def _frame_numbers(frames: DataNode, numbering: str) -> DataNode:
     )
 
 
-def _padded_timestamps(values: list[Value], _: Run) -> Value:
-    """Return timestamps; those of padded frames are -1, as in DALI, instead of NaN."""
-    return values[0].each(lambda part: np.where(np.isnan(part), -1.0, part))
+def _frames_read(reader: Video, index: Any) -> tuple[DataNode, DataNode]:
+    """Return the nodes of frame numbers and timestamps in seconds.
+
+    As in DALI, those of a padded frame are those of the frame that it repeats; -1 if it has ``fill_value``.
+
+    Args:
+        reader: the reader, whose samples are the same in all epochs.
+        index: node of the samples' indices.
+    """
+    selection = reader.fetcher.selection
+
+    def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
+        samples = [selection.sample(int(number), 0) for number in values[0].data]
+        times = [np.append(selection.clock.of(one.source), -1.0)[one.frames] for one in samples]
+        return Value(np.stack([one.frames for one in samples])), Value(np.stack(times))
+
+    numbers, seconds = outputs_of(DataNode("frames", [index], compute), 2)
+    return numbers, seconds
 
 
 def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:

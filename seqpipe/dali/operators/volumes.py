@@ -18,7 +18,7 @@ from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
 from ..types import Constant, dtype_name
 
-__all__ = ["blurred", "gaussian_window", "laplacian", "resized"]
+__all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored"]
 
 _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
@@ -31,7 +31,7 @@ def _setting_of(settings: Mapping[str, Any], name: str, sample: int) -> npt.NDAr
     return np.ravel(found.on_host()[sample] if isinstance(found, Value) else found).astype(np.float64)
 
 
-def _slices_first(part: Array, layout: str) -> tuple[Array, list[int]]:
+def in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
     """Return a volume as ``DHWC``, and the order of axes that restores its layout.
 
     Raises:
@@ -43,7 +43,8 @@ def _slices_first(part: Array, layout: str) -> tuple[Array, list[int]]:
     return part.transpose([layout.index(letter) for letter in "DHWC"]), ["DHWC".index(c) for c in layout]
 
 
-def _restored(part: Array, order: list[int], axes: int) -> Array:
+def restored(part: Array, order: list[int], axes: int) -> Array:
+    """Return a volume ``DHWC`` in an order of axes from :func:`in_slices`, without channels if it had ``axes`` 3."""
     found = part.transpose(order)
     return namespace(part).ascontiguousarray(found if axes == len(order) else found[..., 0])
 
@@ -70,7 +71,7 @@ def resized(value: Value, settings: Mapping[str, Any]) -> Value:
 
 
 def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: int) -> Array:
-    volume, order = _slices_first(part, layout)
+    volume, order = in_slices(part, layout)
     kind = settings.get("dtype") or part.dtype.name
     shape = tuple(map(int, volume.shape[:3]))
     sides, scales = _sizes(shape, settings, sample)
@@ -100,7 +101,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
     width = flat.shape[1] * flat.shape[2] * flat.shape[3]
     deep = pass_of(flat.reshape(shape[0], width, 1), [0], "HWC", width)
     found = cast_array(deep.reshape(sides[0], *flat.shape[1:]), kind)
-    return _restored(found, order, part.ndim)
+    return restored(found, order, part.ndim)
 
 
 def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> tuple[list[int], list[float]]:
@@ -197,10 +198,10 @@ def _convolved(part: Array, layout: str, weights: Mapping[str, npt.NDArray[np.fl
 
     if "D" not in layout:
         return smoothed(part, weights["H"], weights["W"], layout)
-    volume, order = _slices_first(part, layout)
+    volume, order = in_slices(part, layout)
     flat = smoothed(volume, weights["H"], weights["W"], "FHWC")
     deep = smoothed(flat.reshape(len(flat), -1, 1), weights["D"], [1.0], "HWC")
-    return _restored(deep.reshape(flat.shape), order, part.ndim)
+    return restored(deep.reshape(flat.shape), order, part.ndim)
 
 
 def gaussian_window(sigma: float, size: int) -> npt.NDArray[np.float64]:

@@ -70,7 +70,7 @@ CAPS: Final = (
     "roi_max",
     "stereo",
 )
-"""What a device can be asked for, from 0 on."""
+"""Queries of a device's capabilities, from 0 on."""
 
 PERFORMANCE: Final = {"slow": 5, "medium": 10, "fast": 20}
 OPTICAL_FLOW: Final = 1  # the mode; 2 is stereo

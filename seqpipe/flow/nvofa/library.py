@@ -115,8 +115,8 @@ def load_library() -> ctypes.CDLL:
 
 def _candidates(stem: str) -> list[str]:
     """Return names and paths of a library: in the loader's search path, then in folders that containers mount."""
-    found = [path for folder in _FOLDERS for path in sorted(glob.glob(f"{folder}{stem}.so*"))]  # noqa: PTH207  text
-    return [f"{stem}.so.1", f"{stem}.so", *found]
+    paths = [path for folder in _FOLDERS for path in sorted(glob.glob(f"{folder}{stem}.so*"))]  # noqa: PTH207  text
+    return [f"{stem}.so.1", f"{stem}.so", *paths]
 
 
 def _newest(library: Any) -> int | None:

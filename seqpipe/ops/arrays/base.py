@@ -90,11 +90,11 @@ class Arrays(Declaration, register=False):
             letters = "" if layout is None else check_layout(layout, array.ndim)
         return ArrayOperand(value, array, letters, int(letters.startswith("N")))
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        if given[0].dtype is not None:
-            check_type(self, given[0].dtype)
-        return super().result_types(given)
+        if inputs[0].dtype is not None:
+            check_type(self, inputs[0].dtype)
+        return super().result_types(inputs)
 
     def axes_of(
         self, operand: ArrayOperand, axes: Seq[int] | None, names: str | None, what: str = "axes"
@@ -209,9 +209,9 @@ class Shaping(Arrays, register=False):
         """Return the array with its new axes."""
         return self.shaped(self.as_operand(x))[0]
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; with the new axes if layout and shape are known."""
-        unknown, first = super().result_types(given), given[0]
+        unknown, first = super().result_types(inputs), inputs[0]
         letters = f"N{first.layout}"
         if not first.layout or not first.shape or None in first.shape or letters not in LAYOUTS:
             return unknown
@@ -235,15 +235,15 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            found: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            output: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
         elif isinstance(value, Batch) and value.stacked is None:
             parts = [Shaping.__call__(self, one) for one in value.sequences]
-            found = Batch.of(parts, labels=value.labels, indices=value.indices)
+            output = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             operand = self.as_operand(value, layout)
             with on_device_of(operand.array):
-                found = self.wrap_result(value, *self.shaped(operand))
-        result: X = found
+                output = self.wrap_result(value, *self.shaped(operand))
+        result: X = output
         return result
 
     def wrap_result(self, value: Any, array: Array, letters: str) -> Any:

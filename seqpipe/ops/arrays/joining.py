@@ -84,15 +84,15 @@ class _Joining(Arrays, register=False):
         return Batch.of(samples, labels=batches[0].labels, indices=batches[0].indices)
 
     def _check(self, parts: Seq[ArrayOperand]) -> None:
-        for what, found in (
+        for what, values in (
             ("types", {part.array.dtype.name for part in parts}),
             ("layouts", {part.letters for part in parts}),
             ("devices", {device_of(part.array) for part in parts}),
             ("numbers of axes", {str(part.array.ndim) for part in parts}),
         ):
-            if len(found) > 1:
+            if len(values) > 1:
                 raise ParameterError(
-                    f"arrays of different {what}, {', '.join(sorted(found))}",
+                    f"arrays of different {what}, {', '.join(sorted(values))}",
                     source=self.name,
                     allowed="one for all",
                 )

@@ -30,7 +30,7 @@ class Cast(Op):
     dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
 
     pointwise = True
-    converted = ("levels",)
+    converted = ("values",)
     examples = ({"dtype": "uint8"}, {"dtype": "float32"}, {"dtype": "int16"})
     errors = (({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),)
 

@@ -99,10 +99,10 @@ class Mixing(Declaration, register=False):
         """Return a node for the data, and one for the labels."""
         return Mixed(*parts_of(node, Mixed._fields))
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        check_value_type(self, given[0])
-        return given[0], Type("labels", "", "float32", given[0].device)
+        check_value_type(self, inputs[0])
+        return inputs[0], Type("labels", "", "float32", inputs[0].device)
 
     def mixed(
         self,
@@ -280,11 +280,11 @@ class Mixing(Declaration, register=False):
                 allowed="one label for each voxel, and one shape for all samples",
             )
         with on_device_of(own):
-            found = self.mixed_voxel_labels(part, own, theirs, p)
+            result = self.mixed_voxel_labels(part, own, theirs, p)
             wanted = f"{letters}C" if self.softens and "C" not in letters else letters
             axes = ["FHWC".index("F" if letter == "D" else letter) for letter in wanted]
             rest = [axis for axis in range(4) if axis not in axes]
-            array = found.transpose(*axes, *rest).reshape([found.shape[axis] for axis in axes])
+            array = result.transpose(*axes, *rest).reshape([result.shape[axis] for axis in axes])
             mixed = _with(part, namespace(array).ascontiguousarray(array), wanted)
         return Image(mixed.data) if self.softens else mixed
 
@@ -341,8 +341,8 @@ class Mixing(Declaration, register=False):
         """Mix a sample frame by frame, so that temporaries stay in the cache."""
         for frame, other, into in zip(x[:, None], others[:, None], out, strict=True):
             p.other = other if fast else other.astype(np.float32)
-            found = self.cpu(frame, p) if fast else self.reference(frame.astype(np.float32), p)
-            put(into, found[0])
+            mixed = self.cpu(frame, p) if fast else self.reference(frame.astype(np.float32), p)
+            put(into, mixed[0])
 
     def _labels(self, labels: Any, block: Block, samples: int) -> Any:
         """Return labels as floats, mixed like the samples."""

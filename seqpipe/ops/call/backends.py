@@ -181,8 +181,8 @@ def run_on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> Non
         parallel_for(compute, count)
         return
     # indexing is faster than iterating over pairs of arrays
-    for place in range(count):
-        compute(place)
+    for index in range(count):
+        compute(index)
 
 
 def _computed(x: Array) -> Array:

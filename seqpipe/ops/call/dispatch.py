@@ -118,23 +118,23 @@ class BoundCall(NamedTuple):
             sample += part.samples
         return results
 
-    def sequence(self, given: Sequence, data: Array, sample: int) -> Sequence:
+    def sequence(self, source: Sequence, data: Array, sample: int) -> Sequence:
         """Return the result of a sequence: its pixels with the sequence's metadata, transformed."""
-        layout = self.op.result_layout(given.layout)
-        if self.op.traits.keeps_frames and given.affine is None:
-            return given.with_pixels(data, layout)
-        return replace(given, data=data, layout=layout, **self.metadata(given, sample))
+        layout = self.op.result_layout(source.layout)
+        if self.op.traits.keeps_frames and source.affine is None:
+            return source.with_pixels(data, layout)
+        return replace(source, data=data, layout=layout, **self.metadata(source, sample))
 
-    def metadata(self, given: Sequence, sample: int) -> dict[str, Any]:
+    def metadata(self, source: Sequence, sample: int) -> dict[str, Any]:
         """Return the affine, frame numbers and timestamps of the result of a sequence, where they change."""
         spec = self.specs[sample]
         rows = self.block.of(sample, spec.frames)
         moved: dict[str, Any] = {}
-        if given.affine is not None:
-            moved["affine"] = self.op.moved_affine(rows, spec, given.affine)
-        if not self.op.traits.keeps_frames and "D" not in given.layout:
+        if source.affine is not None:
+            moved["affine"] = self.op.moved_affine(rows, spec, source.affine)
+        if not self.op.traits.keeps_frames and "D" not in source.layout:
             order = self.op.frame_order(rows, spec)
-            clocks = {name: getattr(given, name) for name in ("frames", "timestamps")}
+            clocks = {name: getattr(source, name) for name in ("frames", "timestamps")}
             moved |= {name: values[order] for name, values in clocks.items() if values is not None}
         return moved
 
@@ -250,7 +250,7 @@ def _batch(
         call = BoundCall.of(op, (batch,), layout, epoch, index)
         stacked = call.results(backend, device, allow_view=allow_view)[0]
         pairs = zip(batch.sequences, stacked, strict=True)
-        sequences = tuple(call.sequence(given, data, n) for n, (given, data) in enumerate(pairs))
+        sequences = tuple(call.sequence(source, data, n) for n, (source, data) in enumerate(pairs))
     mask = None if batch.mask is None else call.mask(batch.mask)
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
 
@@ -261,13 +261,13 @@ def _check_takes(op: Declaration) -> None:
 
 
 def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
-    for what, found in (
+    for what, values in (
         ("types", {part.spec.dtype for part in parts}),
         ("devices", {device_of(part.array) for part in parts}),
     ):
-        if len(found) > 1:
+        if len(values) > 1:
             raise ParameterError(
-                f"arrays of different {what}, {', '.join(sorted(found))}",
+                f"arrays of different {what}, {', '.join(sorted(values))}",
                 source=op.name,
                 allowed="one for all",
             )

@@ -141,9 +141,9 @@ def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
             return cls(**arguments)
     # with the types, because True, 1 and 1.0 are equal and have one hash
     key = cls, tuple(arguments), values, kinds
-    found = _operators.get(key)
-    if found is None:
+    operator = _operators.get(key)
+    if operator is None:
         if len(_operators) >= _KEPT:
             _operators.clear()
-        found = _operators[key] = cls(**arguments)
-    return found
+        operator = _operators[key] = cls(**arguments)
+    return operator

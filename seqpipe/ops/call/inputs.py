@@ -221,27 +221,29 @@ def check_type(op: Declaration, dtype: str) -> None:
             raise _wrong_type(dtype, op.traits.dtypes)
 
 
-def check_value_type(op: Declaration, given: Type) -> None:
+def check_value_type(op: Declaration, value_type: Type) -> None:
     """Check that an operator on images accepts the values of a graph's node, as far as their type is known.
 
     Raises:
         ParameterError: it does not.
     """
-    if given.kind not in ("images", "unknown", "flow", "labels"):
-        raise ParameterError(f"{given}", source=op.name, allowed=f"{op.traits.takes}")
-    letters = given.layout
+    if value_type.kind not in ("images", "unknown", "flow", "labels"):
+        raise ParameterError(f"{value_type}", source=op.name, allowed=f"{op.traits.takes}")
+    letters = value_type.layout
     if letters is not None and not ("H" in letters and "W" in letters):
         raise ParameterError(
-            f"{given}, without rows and columns", source=op.name, allowed="layouts with H and W, such as FHWC"
+            f"{value_type}, without rows and columns",
+            source=op.name,
+            allowed="layouts with H and W, such as FHWC",
         )
     if letters is not None and not op.traits.keeps_frames and not set(letters) & {"F", "D"}:
-        raise ParameterError(f"{given}, without frames", source=op.name, allowed="layouts with F or D")
-    if given.dtype is not None:
-        check_type(op, given.dtype)
-    if given.spec is not None and not op.looks_at_values:
-        check(op, given.spec)
+        raise ParameterError(f"{value_type}, without frames", source=op.name, allowed="layouts with F or D")
+    if value_type.dtype is not None:
+        check_type(op, value_type.dtype)
+    if value_type.spec is not None and not op.looks_at_values:
+        check(op, value_type.spec)
         if op.is_constant and not op.nodes:
-            constant_of(op, given.spec)
+            constant_of(op, value_type.spec)
 
 
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:

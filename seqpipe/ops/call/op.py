@@ -33,12 +33,12 @@ class Op(Declaration, register=False):
     """
 
     def value_map(self) -> ValueMap | None:
-        """Return the affine map of values of an operator whose trait ``converted`` has ``"levels"``."""
+        """Return the affine map of values of an operator whose trait ``converted`` has ``"values"``."""
         return None
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        first = given[0]
+        first = inputs[0]
         check_value_type(self, first)
         sides: dict[str, int | None] = {}
         if (count := first.side("C")) is not None:
@@ -51,12 +51,12 @@ class Op(Declaration, register=False):
         layout = None if first.layout is None else self.result_layout(first.layout)
         return (replace(first.resized(layout, sides), kind="images", dtype=dtype),)
 
-    def _extent_of(self, given: Type) -> tuple[int | None, int | None, int | None]:
+    def _extent_of(self, value_type: Type) -> tuple[int | None, int | None, int | None]:
         """Return frames, rows and columns of the results; None if they are sampled or unknown."""
         if self.nodes:
             return None, None, None
-        if given.spec is not None and self.is_constant and not self.looks_at_values:
-            return constant_of(self, given.spec).extent
+        if value_type.spec is not None and self.is_constant and not self.looks_at_values:
+            return constant_of(self, value_type.spec).extent
         return (None, *(self.fixed_size or (None, None)))
 
     def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:

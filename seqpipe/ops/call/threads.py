@@ -90,7 +90,7 @@ def parallel_for(work: Callable[[int], None], count: int) -> None:
         wait([other for other in others if not other.cancel()])
         calls.clear()
     if errors:
-        raise min(errors, key=lambda found: found[0])[1]
+        raise min(errors, key=lambda failure: failure[0])[1]
 
 
 def _start(calls: list[Callable[[], None]], count: int) -> list[Future[None]]:

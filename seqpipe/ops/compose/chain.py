@@ -7,8 +7,7 @@ another ``fuse``; chains with the same ``fuse`` and lists are flattened. Consecu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -38,7 +37,7 @@ from ..core.types import Type
 from ..temporal.frames import ElementExtract
 from ..volume.base import Volumetric
 from ..volume.chain import VolumeChain
-from .chain_json import chain_of_json, state_of_member
+from .chain_json import State, chain_of_json, json_of_chain, reads_state
 from .composed import Composed, compositions
 from .fused import can_follow, can_lead, fused
 from .member import Member
@@ -181,12 +180,12 @@ class Chain(Deferrable):
         return Chain(*left, fuse=self.fuse)
 
     def to_json(self) -> str:
-        """Return a chain of operators and chains as JSON, for :meth:`from_json`.
+        """Return the chain as JSON, for :meth:`from_json`.
 
         Raises:
-            ParameterError: a member is a choice, or a parameter is a node.
+            ParameterError: a parameter is a node.
         """
-        return json.dumps(state_of_member(self))
+        return json_of_chain(self.state())
 
     @staticmethod
     def from_json(text: str) -> Chain:
@@ -195,13 +194,7 @@ class Chain(Deferrable):
         Raises:
             ParameterError: the text is not such JSON, or an operator in it is not valid.
         """
-
-        def build(members: Seq[Any], fuse: Any) -> Chain:
-            if fuse not in get_args(ChainFuse):
-                raise ValueError(f"there is no fuse={fuse!r}")
-            return Chain.part(members, fuse)
-
-        result: Chain = chain_of_json(text, build)
+        result: Chain = chain_of_json(text)
         return result
 
     def rebuilt(self, operators: Seq[Any]) -> Chain:
@@ -215,9 +208,9 @@ class Chain(Deferrable):
             return Mixed(*parts_of(node, Mixed._fields))
         return self.ops[-1].results(node) if _returns_several(self.ops[-1]) else node
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        first, *labels = given
+        first, *labels = inputs
         for member in self.ops:
             first = member.result_types((first,))[0]
         return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
@@ -286,8 +279,8 @@ class Chain(Deferrable):
                 )
                 continue
             result, labels, options["layout"] = _run_member(segment, result, labels, options, execution)
-        found: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
-        return found
+        output: X = result if labels is None else Mixed(result, labels)  # type: ignore[assignment]  # with the labels
+        return output
 
     @cached_property
     def _segments(self) -> list[Any]:
@@ -412,6 +405,13 @@ class _Line:
             how = "one mapping, interpolated once" if isinstance(step, Composed) else how
             lines.append(f"{' → '.join(op.name for op in group)}: {how}")
         return lines
+
+
+@reads_state("chain")
+def _chain_of(state: State, read: Callable[[State], Any]) -> Chain:
+    if not state["ops"] or state["fuse"] not in get_args(ChainFuse):
+        raise ValueError(f"there is no chain of {state['ops']!r} with fuse={state['fuse']!r}")
+    return Chain.part([read(one) for one in state["ops"]], state["fuse"])
 
 
 def _groups_of(segment: Any) -> list[tuple[Any, ...]]:

@@ -1,58 +1,71 @@
-"""JSON of chains of operators and chains."""
+"""JSON of chains and of their members: each kind of member registers a function that reads its state."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, Final, NoReturn, TypeAlias
 
 from ...errors import ParameterError
 from ..core.declaration import Declaration
 
-__all__ = ["chain_of_json", "state_of_member"]
+__all__ = ["State", "chain_of_json", "json_of_chain", "member_of_state", "reads_state"]
+
+State: TypeAlias = Mapping[str, Any]
+_Reader: TypeAlias = Callable[[State, Callable[[State], Any]], Any]
+
+_READERS: Final[dict[str, _Reader]] = {}
 
 
-def state_of_member(member: Any) -> dict[str, Any]:
-    """Return a chain, or a member of one, as JSON types.
+def reads_state(*names: str) -> Callable[[_Reader], _Reader]:
+    """Register a function that creates members of some names from their states.
 
-    Raises:
-        ParameterError: a member is a choice, or a parameter is a node.
+    It gets the state, and a function that creates the members within.
     """
-    if hasattr(member, "fuse"):
-        members = [state_of_member(one) for one in member.ops]
-        return {"op": "chain", "ops": members, "fuse": member.fuse}
-    if not isinstance(member, Declaration):
-        raise ParameterError(
-            f"a chain with {member.title}",
-            source="Chain",
-            allowed="operators and chains",
-            advice="Serialize a seqpipe.pipeline.Graph of it instead",
-        )
-    result: dict[str, Any] = json.loads(member.to_json())
-    return result
+
+    def registered(reader: _Reader) -> _Reader:
+        _READERS.update(dict.fromkeys(names, reader))
+        return reader
+
+    return registered
 
 
-def chain_of_json(text: str, build: Callable[[Seq[Any], str], Any]) -> Any:
-    """Create the chain that :func:`state_of_member` described.
+def member_of_state(state: State, operator: Callable[[State], Any]) -> Any:
+    """Create a chain or a member of one, with its occurrence, so that it samples the same values.
 
     Args:
-        text: the state as JSON.
-        build: creates a chain from its members and ``fuse``.
+        state: what its ``state()`` returned, as JSON types.
+        operator: creates an operator from its state.
+    """
+    reader = _READERS.get(state["op"])
+    return operator(state) if reader is None else reader(state, lambda one: member_of_state(one, operator))
+
+
+def json_of_chain(state: State) -> str:
+    """Return the state of a chain as JSON.
+
+    Raises:
+        ParameterError: a parameter is a node.
+    """
+
+    def refuse(node: Any) -> NoReturn:
+        raise ParameterError(
+            f"{node} is a node among the parameters", source="Chain", advice="Serialize the graph instead"
+        )
+
+    return json.dumps(state, default=refuse)
+
+
+def chain_of_json(text: str) -> Any:
+    """Create the chain that :func:`json_of_chain` described.
 
     Raises:
         ParameterError: the text is not such JSON, or an operator in it is not valid.
     """
-
-    def built(state: Mapping[str, Any]) -> Any:
-        if state["op"] != "chain":
-            return Declaration.from_json(json.dumps(state))
-        return build([built(one) for one in state["ops"]], state["fuse"])
-
     try:
         state = json.loads(text)
-        if state["op"] == "chain" and state["ops"]:
-            return built(state)
+        if state["op"] == "chain":
+            return member_of_state(state, lambda one: Declaration.from_json(json.dumps(one)))
     except ParameterError:  # of an operator; its message states what is wrong
         raise
     except (ValueError, TypeError, KeyError) as error:

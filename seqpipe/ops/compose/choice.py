@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Final
@@ -20,6 +20,7 @@ from ..core.nodes import DataNode, Named
 from ..core.traits import Traits
 from ..core.types import Type
 from .chain import Chain
+from .chain_json import State, reads_state
 from .member import Member
 from .samples import count_of, merged, reference_of, selected
 
@@ -185,13 +186,13 @@ class SomeOf(Member):
             )
         return result.pop()
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; the common type of the results of all parts.
 
         Raises:
             ParameterError: parts return different layouts or dtypes.
         """
-        first = given[0]
+        first = inputs[0]
         result = [first if line is None else line.result_types((first,))[0] for line in self.parts]
         if self.p < 1 or self.n[0] == 0:
             result.append(first)
@@ -311,3 +312,12 @@ class OneOf(SomeOf):
         self, parts: Seq[Any], *, weights: Seq[float] | None = None, p: float = 1.0, seed: int = 0
     ) -> None:
         super().__init__(1, parts, weights=weights, p=p, seed=seed)
+
+
+@reads_state(OneOf.name, SomeOf.name)
+def _choice_of(state: State, read: Callable[[State], Any]) -> SomeOf:
+    parts = [None if one is None else read(one) for one in state["parts"]]
+    own = {name: state[name] for name in ("weights", "p", "seed")}
+    made = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
+    operators = [op for part in parts if part is not None for op in part.operators]
+    return made.rebuilt([made.with_occurrence(state["occurrence"]), *operators])

@@ -2,8 +2,8 @@
 
 Operators that move whole pixels become one mapping to the pixel that is read; operators that change values follow in
 registers, each result rounded as if it had been stored. A resampling operator may come first: pixels that later
-operators move are then computed in their final place, and pixels that they crop are not computed. So a chain takes one
-pass over the pixels, whatever its length.
+operators move are then computed at their final position, and pixels that they crop are not computed. So a chain takes
+one pass over the pixels, whatever its length.
 """
 
 from __future__ import annotations
@@ -197,9 +197,9 @@ def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
     return op.kernel_rows(block.of_all(begin, end, spec.frames), spec)
 
 
-def _for_each(found: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+def _for_each(rows: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     """Repeat rows for samples or frames to ``count`` rows; a single row stays one."""
-    return found if len(found) in (1, count) else np.repeat(found, count // len(found), axis=0)
+    return rows if len(rows) in (1, count) else np.repeat(rows, count // len(rows), axis=0)
 
 
 def fused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -16,6 +16,7 @@ from ..core.nodes import Named
 from ..core.types import Type
 from ..geometry.base import Geometry
 from .chain import Chain
+from .chain_json import State, reads_state
 from .choice import SomeOf
 from .member import Member
 
@@ -94,13 +95,13 @@ class Only(Member):
             )
         return layout
 
-    def result_types(self, given: Seq[Type]) -> NoReturn:
+    def result_types(self, inputs: Seq[Type]) -> NoReturn:
         """Refuse values that are not samples of several parts, whose calls are :class:`Sampled`.
 
         Raises:
             ParameterError: always.
         """
-        raise self.sample_error(f"{given[0]}")
+        raise self.sample_error(f"{inputs[0]}")
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
@@ -134,6 +135,12 @@ class Only(Member):
             source=self.name,
             allowed=f"a sample of several parts, such as {{{names}}}",
         )
+
+
+@reads_state(Only.name)
+def _only_of(state: State, read: Callable[[State], Any]) -> Only:
+    line = read(state["line"])
+    return Only(state["images"], line).rebuilt(line.operators)
 
 
 def _check(op: Any) -> None:

@@ -75,7 +75,7 @@ class Sampled(Deferrable):
         """Return a node for each part."""
         return self._sample(parts_of(node, self.parts))
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  parts have unknown types
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  parts have unknown types
         """See :meth:`Deferrable.result_types`; one for each part."""
         return (Type(),) * len(self.parts)
 
@@ -121,8 +121,8 @@ def apply_to_sample(
 ) -> Any:
     """Apply an operator or a chain to a sample, or to a batch of samples in parts.
 
-    All images get the same sampled parameters. Labels follow the pixels, by a vote of the pixels around a place or by
-    the nearest pixel, as the part states; boxes, points and flow follow them, too. Operators that move nothing change
+    All images get the same sampled parameters. Labels follow the pixels, by a vote of neighboring pixels or by the
+    nearest pixel, as the part states; boxes, points and flow follow them, too. Operators that move nothing change
     images only.
 
     Args:
@@ -193,8 +193,8 @@ def _run_member(
 ) -> tuple[Sample, str | None]:
     """Apply a choice or a nested chain to the parts; return them, and the layout of arrays of images."""
     options = CallOptions(layout=layout, epoch=context.epoch, index=context.index, **context.execution)
-    found = step.run(parts, options) if hasattr(step, "run") else step(parts, **vars(options))
-    moved = found if isinstance(found, Sample) else Sample(found)  # a part None returns its input
+    output = step.run(parts, options) if hasattr(step, "run") else step(parts, **vars(options))
+    moved = output if isinstance(output, Sample) else Sample(output)  # a part None returns its input
     before = layout_of(parts, layout)
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
@@ -475,8 +475,8 @@ class _SampleCall(NamedTuple):
                 allowed=f"({spec.frames}, K, {numbers})",
             )
         with error_source(self.op):
-            found = [move(mappings[0], array)] if len(mappings) == 1 else list(map(move, mappings, array))
-        moved = found[0] if len(mappings) == 1 else np.stack(found)
+            frames = [move(mappings[0], array)] if len(mappings) == 1 else list(map(move, mappings, array))
+        moved = frames[0] if len(mappings) == 1 else np.stack(frames)
         return like_library(value, cast_coordinates(moved, array.dtype))
 
     def _in_volume(self, name: str, part: Boxes | Points, array: Array, sample: int) -> Array:

@@ -10,6 +10,7 @@ from ..call.dispatch import BoundCall, indices_of
 from ..call.inputs import check
 from ..call.op import Op
 from ..core.blocks import resolve
+from ..core.sampling import alike
 from ..core.spec import Spec
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping
@@ -60,12 +61,15 @@ def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Plan
 
 
 def _mappings(call: BoundCall) -> list[Mapping]:
-    op, block = call.op, call.block
+    op, block, specs = call.op, call.block, call.specs
     if not isinstance(op, Geometry):
         return []
+    if block.constant is not None:
+        return op.mappings(block.rows, specs[0]).each() * len(specs)
+    if alike(specs) and not block.step:
+        return op.mappings(block.of_all(0, len(specs), specs[0].frames), specs[0]).each()
     return [
-        op.mappings(block.of(sample, spec.frames)[:1], spec).each()[0]
-        for sample, spec in enumerate(call.specs)
+        op.mappings(block.of(sample, spec.frames)[:1], spec).each()[0] for sample, spec in enumerate(specs)
     ]
 
 

@@ -82,11 +82,11 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
     """
     pairs = list(parts)
     if isinstance(whole, Mapping):
-        found = {
+        merged_parts = {
             name: merged(value, [(positions, result[name]) for positions, result in pairs], source)
             for name, value in whole.items()
         }
-        return Sample(found, getattr(whole, "history", ()))
+        return Sample(merged_parts, getattr(whole, "history", ()))
     if isinstance(whole, Metadata):
         return whole
     if isinstance(whole, Part):
@@ -110,10 +110,10 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
 
 
 def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
-    found = {
+    by_position = {
         position: one for positions, result in pairs for position, one in zip(positions, result, strict=True)
     }
-    return [found[position] for position in sorted(found)]
+    return [by_position[position] for position in sorted(by_position)]
 
 
 def _array(pairs: Seq[tuple[Seq[int], Array]]) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -88,8 +88,8 @@ class ConstantRows:
     def moved_by(self, op: Any, spec: Spec) -> FloatArray:
         """Return the matrix of the mapping, :data:`UNMOVED` for the identity; computed once. See :meth:`for_kernel`."""
         if self.matrices is None:
-            found = op.mappings(self.rows, spec).matrices
-            self.matrices = UNMOVED if (found == UNMOVED).all() else found
+            matrices = op.mappings(self.rows, spec).matrices
+            self.matrices = UNMOVED if (matrices == UNMOVED).all() else matrices
         return self.matrices
 
 
@@ -218,20 +218,20 @@ def _of_outcome(op: InSteps, outcome: Outcome, acts: bool, extent: tuple[int, in
     """
     key = outcome, acts
     cached: dict[Any, ConstantRows] = op.__dict__.setdefault("_outcomes", {})
-    found = cached.get(key)
-    if found is not None and found.extent == extent:
-        return found
-    if found is None:
+    constant = cached.get(key)
+    if constant is not None and constant.extent == extent:
+        return constant
+    if constant is None:
         rows = op.template.copy()
         for name, value in op.values_of_outcome(outcome).items():
             rows[name] = value
         rows = with_acts(op, rows, acts)
         rows.flags.writeable = False
-        found = ConstantRows(rows, values_of_all(rows), extent)
+        constant = ConstantRows(rows, values_of_all(rows), extent)
         if len(cached) >= _OUTCOMES:
             cached.clear()
-    cached[key] = found = ConstantRows(found.rows, found.p, extent)
-    return found
+    cached[key] = constant = ConstantRows(constant.rows, constant.p, extent)
+    return constant
 
 
 def values_of(row: np.void) -> SimpleNamespace:
@@ -251,10 +251,11 @@ def values_of_all(rows: npt.NDArray[Any]) -> SimpleNamespace:
     return ReadOnlyValues(**{name: rows[name] for name in rows.dtype.names or ()})
 
 
-def values_of_each(
-    rows: npt.NDArray[Any],
-    kind: Callable[..., Values] = SimpleNamespace,  # type: ignore[assignment]  # a default of a type variable
-) -> list[Values]:
+@overload
+def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]: ...
+@overload
+def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Values]) -> list[Values]: ...
+def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Any] = SimpleNamespace) -> list[Any]:
     """Return each row as attributes, as :func:`values_of` does, faster for many rows.
 
     Args:
@@ -282,16 +283,16 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> ConstantRo
         acts: whether the operator acts on these samples, unless p is 0.
     """
     cached: dict[tuple[Spec, bool], ConstantRows] = op.__dict__.setdefault("_constants", {})
-    found = cached.get((spec, acts))
-    if found is None:
+    constant = cached.get((spec, acts))
+    if constant is None:
         rows = op.template.copy()
         _derive(op, rows, [spec], [0, 1])
         rows = with_acts(op, rows, acts and op.p > 0)
         rows.flags.writeable = False
         if len(cached) >= _KEPT:
             cached.clear()
-        found = cached[spec, acts] = ConstantRows(rows, values_of_all(rows), op.extent(rows, spec))
-    return found
+        constant = cached[spec, acts] = ConstantRows(rows, values_of_all(rows), op.extent(rows, spec))
+    return constant
 
 
 def _rows(
@@ -362,11 +363,11 @@ def _changing(op: Declaration, rows: npt.NDArray[Any]) -> Any:
 
 def _identities(op: Declaration) -> list[tuple[str, npt.NDArray[Any]]]:
     """Return the varying parameters with an identity, and that value; cached."""
-    found: list[tuple[str, npt.NDArray[Any]]] | None = op.__dict__.get("_identities")
-    if found is None:
+    identities: list[tuple[str, npt.NDArray[Any]]] | None = op.__dict__.get("_identities")
+    if identities is None:
         dtype, varying = op.block_dtype(), {*op.tabled, *(q for q, _, _ in op.distributions)}
         known = [q for q in op.drawable if q.identity is not None and q in varying]
-        found = op.__dict__["_identities"] = [
+        identities = op.__dict__["_identities"] = [
             (q.name, np.asarray(q.identity, dtype[q.name].base)) for q in known
         ]
-    return found
+    return identities

@@ -234,9 +234,9 @@ class Declaration(Settings, ABC):
         """Return the dtype of the result."""
         return dtype
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`; a value on the same device."""
-        return (Type(device=given[0].device),)
+        return (Type(device=inputs[0].device),)
 
     def result_layout(self, layout: str) -> str:
         """Return the layout of the result, which has the same axes."""

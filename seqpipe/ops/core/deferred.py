@@ -75,11 +75,11 @@ class Deferrable(ABC):
         """Return the node of a call, or a node for each of several results."""
         return node
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  for overrides
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  for overrides
         """Return the types of the results of a call in a graph; unknown ones unless a class overrides this.
 
         Args:
-            given: types of the positional arguments, one or more.
+            inputs: types of the positional arguments, one or more.
 
         Raises:
             ParameterError: such values are not accepted.
@@ -99,11 +99,11 @@ def _bound(op: Any, numbers: Iterator[Any]) -> Any:
     settings = op.settings()
     for name in op.nodes:
         try:
-            found = numbers_of(next(numbers))
+            value = numbers_of(next(numbers))
         except ParameterError as error:
             error.source, error.fact = op.name, f"{name} is {error.fact}"
             raise
-        settings[name] = PerFrame(found) if isinstance(settings[name], PerFrame) else found
+        settings[name] = PerFrame(value) if isinstance(settings[name], PerFrame) else value
     return type(op)(**settings).with_occurrence(op.occurrence)
 
 

@@ -177,8 +177,8 @@ class Choice(Distribution):
             object.__setattr__(self, "weights", self._checked_weights())
 
     def _checked_weights(self) -> tuple[float, ...]:
-        found = _plain_numbers(self.weights)
-        weights = tuple(map(float, found)) if isinstance(found, tuple) else ()
+        plain = _plain_numbers(self.weights)
+        weights = tuple(map(float, plain)) if isinstance(plain, tuple) else ()
         if len(weights) != len(self.values) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
             raise ParameterError(
                 f"weights={self.weights} do not fit {len(self.values)} values",
@@ -208,11 +208,11 @@ def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None
     """
     for name in names:
         value = getattr(owner, name)
-        found = _plain_numbers(value)
-        if found is None or (isinstance(found, tuple) and not several):
+        plain = _plain_numbers(value)
+        if plain is None or (isinstance(plain, tuple) and not several):
             allowed = "a number, or one for each element" if several else "a number"
             raise ParameterError(f"{name}={value!r} is not valid", allowed=allowed)
-        object.__setattr__(owner, name, found)
+        object.__setattr__(owner, name, plain)
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -58,12 +58,14 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=512)
 def block_dtype_of(op: Hashable) -> np.dtype[Any]:
-    """Return the dtype of a row of an operator's block: whether it acts, sampled parameters, derived values."""
+    """Return the dtype of a row of an operator's block: whether it acts, sampled parameters, derived values, a key."""
     kind: Any = op
     fields = [("acts", np.int32), *(q.field for q in kind.drawable)]
     for entry in kind.traits.derived:
         name, length = entry if isinstance(entry, tuple) else (entry, 0)
         fields.append((name, np.float32, (length,)) if length else (name, np.float32))
+    if kind.traits.keyed:
+        fields.append(("key", np.float32, (2,)))
     return np.dtype(fields)
 
 
@@ -126,7 +128,8 @@ def check_names(cls: Any) -> None:
     """
     derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
-    reserved = {*_RESERVED, *derived, *call}.union(*map(_attributes, cls.__mro__[1:]))
+    key = ["key"] if cls.traits.keyed else []
+    reserved = {*_RESERVED, *derived, *key, *call}.union(*map(_attributes, cls.__mro__[1:]))
     for q in cls.parameters:
         if q.name in reserved:
             raise name_taken(cls, q.name)

@@ -220,9 +220,9 @@ class Parameter:
             or (self.size and trailing != (self.size,))
         ):
             wanted = f"({{}}, {self.size})" if self.size else "({},)"
-            found = f"an array of {values.dtype} of shape {values.shape}"
+            actual = f"an array of {values.dtype} of shape {values.shape}"
             allowed = f"{self.allowed}; for each sample, {wanted.format('N')}"
-            raise ParameterError(f"{self.name} is {found}", allowed=allowed)
+            raise ParameterError(f"{self.name} is {actual}", allowed=allowed)
         if values.size:
             broken = values != np.rint(values) if self.param.kind is not float else np.isnan(values)
             for suspect in (values.min(), values.max(), *values[broken][:1]):

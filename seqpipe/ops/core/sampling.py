@@ -76,10 +76,10 @@ def steps_of(op: Declaration) -> Steps | None:
 
     None if parameters vary otherwise.
     """
-    found: Any = op.__dict__.get("_drawn_steps", op)
-    if found is op:
-        found = op.__dict__["_drawn_steps"] = _steps(op)
-    steps: Steps | None = found
+    cached: Any = op.__dict__.get("_drawn_steps", op)
+    if cached is op:
+        cached = op.__dict__["_drawn_steps"] = _steps(op)
+    steps: Steps | None = cached
     return steps
 
 
@@ -170,10 +170,10 @@ class _Ranges(NamedTuple):
 
 def _ranges_of(op: Declaration) -> _Ranges | None:
     """Return the ranges of an operator that samples only these and a key, once for each sample; else None; cached."""
-    found = op.__dict__.get("_ranges", op)
-    if found is op:
-        found = op.__dict__["_ranges"] = _ranges(op)
-    ranges: _Ranges | None = found
+    cached = op.__dict__.get("_ranges", op)
+    if cached is op:
+        cached = op.__dict__["_ranges"] = _ranges(op)
+    ranges: _Ranges | None = cached
     return ranges
 
 
@@ -206,15 +206,15 @@ def _ranges(op: Declaration) -> _Ranges | None:
 
 def _can_draw_together(op: Declaration) -> bool:
     """Return whether all samples draw in the same steps, and :class:`BatchGenerator` supports these."""
-    found: bool | None = op.__dict__.get("_in_step")
-    if found is None:
+    cached: bool | None = op.__dict__.get("_in_step")
+    if cached is None:
         own = op.overrides_sample and not op.traits.samples_together
         known = all(
             type(value) is Choice or (type(value) is Uniform and value.is_finite)
             for _, value, _ in op.distributions
         )
-        found = op.__dict__["_in_step"] = known and not own
-    return found
+        cached = op.__dict__["_in_step"] = known and not own
+    return cached
 
 
 def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], draws: BatchGenerator) -> Any:
@@ -233,22 +233,22 @@ def _drawn_together(op: Declaration, rows: npt.NDArray[Any], specs: Seq[Spec], d
 
 
 def _drawn_one_by_one(
-    op: Declaration, rows: npt.NDArray[Any], first: Seq[int], found: Seq[tuple[dict[str, Any], Any]]
+    op: Declaration, rows: npt.NDArray[Any], first: Seq[int], drawn_values: Seq[tuple[dict[str, Any], Any]]
 ) -> Any:
     """Write what :func:`sampled` yields for all samples."""
     acts: Any = True
     if op.p < 1:
         acts = np.empty(len(rows), np.bool_)
-        for (_, each), start, end in zip(found, first, first[1:], strict=False):
+        for (_, each), start, end in zip(drawn_values, first, first[1:], strict=False):
             acts[start:end] = each
-    names = {tuple(values) for values, _ in found}
-    if len(found) > 1 and not op.is_by_frame and len(names) == 1:
+    names = {tuple(values) for values, _ in drawn_values}
+    if len(drawn_values) > 1 and not op.is_by_frame and len(names) == 1:
         for name in names.pop():  # writing columns takes a fifth of the time of writing rows
-            drawn, column = np.array([values[name] for values, _ in found]), rows[name]
+            drawn, column = np.array([values[name] for values, _ in drawn_values]), rows[name]
             # one number drawn for a vector applies to all of its elements
             column[...] = drawn if drawn.ndim == column.ndim else drawn[:, None]
         return acts
-    for (values, _), start, end in zip(found, first, first[1:], strict=False):
+    for (values, _), start, end in zip(drawn_values, first, first[1:], strict=False):
         for name, value in values.items():
             rows[name][start:end] = value
     return acts

@@ -63,7 +63,8 @@ class Traits:
         by_frame: whether parameters may differ between the frames of a sequence.
         samples_together: whether ``sample`` also accepts ``BatchGenerator`` for samples of one spec, and returns values
             for all.
-        keyed: whether ``sample`` also draws a key for random numbers beyond the parameters, after them.
+        keyed: whether ``sample`` also draws a key for random numbers beyond the parameters, which ``p.key`` is: two
+            integers of 24 bits.
         luma_only: whether it uses only the luma of colors, so that gray images suffice; its parameter ``image_type``
             then states the color space.
         derived_from: the parameters that ``derive`` uses; None for any.
@@ -107,7 +108,7 @@ class Traits:
     cpu_tolerance: tuple[float, float] | None = None
     examples: tuple[Arguments, ...] = ()
     errors: tuple[tuple[Arguments, str], ...] = ()
-    converted: tuple[Literal["scaling", "moving", "levels"], ...] = ()
+    converted: tuple[Literal["scaling", "moving", "values"], ...] = ()
 
 
 def collected(cls: Any, *, new_reference: bool) -> Any:

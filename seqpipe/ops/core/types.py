@@ -107,27 +107,27 @@ def _of_samples(kind: ValueKind, layout: str | None, samples: Seq[Any]) -> Type:
     agreed: tuple[int | None, ...] | None = None
     if len({len(shape) for shape in shapes}) == 1:
         agreed = tuple(
-            found.pop() if len(found := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
+            unique.pop() if len(unique := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
         )
     first = samples[0].data if isinstance(samples[0], Sequence) else samples[0]
     device = "cpu" if isinstance(first, np.generic) else device_of(first)
     return Type(kind, layout, np.dtype(first.dtype).name, device, agreed)
 
 
-def types_after(target: Any, given: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:
+def types_after(target: Any, inputs: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:
     """Return the types of the results of an operator, a chain or a choice; see :meth:`Deferrable.result_types`.
 
     Args:
         target: what is called.
-        given: types of the positional arguments.
+        inputs: types of the positional arguments.
         layout: layout of arrays, an argument of the call.
 
     Raises:
         ParameterError: the target does not accept such values.
     """
-    if not given:
+    if not inputs:
         return (Type(),)
-    first, *others = given
+    first, *others = inputs
     if layout is not None:
         first = replace(first, layout=layout.removeprefix("N"))
     result: tuple[Type, ...] = target.result_types((first, *others))

@@ -156,9 +156,9 @@ class Separable(Neighbors, register=False):
         for number, row in enumerate(rows):
             terms = [one for term in self.weights(values_of(row)) for one in term]
             more = int(longer and tuple(map(len, terms)) in ((5, 5), (9, 9)))
-            for place, one in enumerate(terms):
-                result["taps"][number, place] = len(one) + 2 * more
-                weights[number, place, more : more + len(one)] = one
+            for axis, one in enumerate(terms):
+                result["taps"][number, axis] = len(one) + 2 * more
+                weights[number, axis, more : more + len(one)] = one
             result["reach"][number] = row["acts"] and reach.get(tuple(result["taps"][number].tolist()), 2)
         return result
 

@@ -130,11 +130,11 @@ class Geometry(Op, register=False):
         """Return the mapping of each row of parameters; the identity where the operator does not act."""
         height, width = spec.height, spec.width
         key = rows.tobytes(), height, width
-        last, found = self.__dict__.get("_last", (None, None))
-        if found is None or last != key:  # a call asks for the sizes first, and then for the matrices
-            found = (self._all_rows if self.traits.maps_rows else self._row_by_row)(rows, height, width)
-            self.__dict__["_last"] = key, found
-        result: Mappings = found
+        last, mappings = self.__dict__.get("_last", (None, None))
+        if mappings is None or last != key:  # a call asks for the sizes first, and then for the matrices
+            mappings = (self._all_rows if self.traits.maps_rows else self._row_by_row)(rows, height, width)
+            self.__dict__["_last"] = key, mappings
+        result: Mappings = mappings
         return result
 
     def _row_by_row(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
@@ -144,8 +144,8 @@ class Geometry(Op, register=False):
 
     def _all_rows(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
-        found = self.mapping(p, height, width)
-        matrices, size, acts = found.matrix, (found.height, found.width), p.acts.tolist()
+        mapping = self.mapping(p, height, width)
+        matrices, size, acts = mapping.matrix, (mapping.height, mapping.width), p.acts.tolist()
         if all(acts):
             return Mappings(matrices, [size] * len(rows))
         matrices[p.acts == 0] = np.eye(3)

@@ -144,11 +144,11 @@ class Canvas(Geometry, register=False):
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
         cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})
-        found = cached.get(dtype)
-        if found is None:
-            found = cached[dtype] = typed(np.asarray(fill_value, np.float64), dtype)
-            found.flags.writeable = False
-        return found
+        values = cached.get(dtype)
+        if values is None:
+            values = cached[dtype] = typed(np.asarray(fill_value, np.float64), dtype)
+            values.flags.writeable = False
+        return values
 
 
 def _bits_of(fill: npt.NDArray[Any]) -> npt.NDArray[np.int32]:

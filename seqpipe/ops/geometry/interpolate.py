@@ -156,14 +156,14 @@ def remapped(
     half = np.float32(0.5)
     coordinates = along - half, down - half
     for image, into in zip(x, out, strict=True):
-        found = cv2.remap(
+        output = cv2.remap(
             np.ascontiguousarray(image),
             *coordinates,
             cv2.INTER_LINEAR,
             borderMode=border,
             borderValue=(fill or 0.0,) * 4,
         )
-        into[...] = found.reshape(into.shape)
+        into[...] = output.reshape(into.shape)
     return out
 
 

@@ -168,13 +168,13 @@ class Axes(NamedTuple):
             wide, scale = _SUPPORT[number] * shrunk, 1 / shrunk
         scaled[0], scaled[1], scaled[2] = begin, step, wide
         scaled *= ONE
-        first, width, places = np.rint(scaled, scaled).astype(np.int64)
+        first, width, reach = np.rint(scaled, scaled).astype(np.int64)
         if not number:
-            places[...] = ONE // 2 - _NEAR
+            reach[...] = ONE // 2 - _NEAR
         if compat is not None:
             first += _offset(kind, np.abs(width), compat)
-        taps = -(-places >> 31)  # twice the radius in pixels, rounded up
-        return cls(first, width, places, taps, number, scale.astype(np.float32), cut)
+        taps = -(-reach >> 31)  # twice the radius in pixels, rounded up
+        return cls(first, width, reach, taps, number, scale.astype(np.float32), cut)
 
     def each(self) -> list[SampledAxis]:
         """Return the axes one by one, as Python numbers."""

@@ -39,8 +39,8 @@ def voted(x: Array, mapping: Mapping) -> Array:
     out = xp.zeros((len(x), mapping.height, mapping.width, x.shape[3]), x.dtype)
     for frame, into in zip(x, out, strict=True):
         taps = xp.stack([frame[row, column] for row, column in at])
-        found = _winner(taps, weights[..., None], nearest[..., None])
-        into[...] = xp.where(inside[..., None], found, xp.zeros((), x.dtype))
+        winner = _winner(taps, weights[..., None], nearest[..., None])
+        into[...] = xp.where(inside[..., None], winner, xp.zeros((), x.dtype))
     return out
 
 

@@ -66,8 +66,8 @@ class _OnBoxes(Declaration, register=False):
         parts = list(values) if isinstance(values, (list, tuple)) else [values]
         check_not_empty(self, parts)
         block = resolve(self, [_SAMPLE] * len(parts), epoch, indices_of(self, index, len(parts)))
-        found = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
-        result: Any = like_container(values, found) if isinstance(values, (list, tuple)) else found[0]
+        moved = [self._moved(part, block.of(n, 1)[0]) for n, part in enumerate(parts)]
+        result: Any = like_container(values, moved) if isinstance(values, (list, tuple)) else moved[0]
         return result  # type: ignore[no-any-return]  # of the type of the input
 
     def corners(self, boxes: Any) -> FloatArray:
@@ -285,8 +285,8 @@ class RandomBboxCrop(_OnBoxes):
         all_labels = [None] * len(boxes) if labels is None else labels
         indices = indices_of(self, index, len(boxes))
         each = zip(boxes, all_labels, indices, strict=True)
-        found = [self._sample(box, label, epoch, n) for box, label, n in each]
-        anchors, shapes, *rest = zip(*found, strict=True)
+        samples = [self._sample(box, label, epoch, n) for box, label, n in each]
+        anchors, shapes, *rest = zip(*samples, strict=True)
         return BoxCrop(
             np.stack(anchors), np.stack(shapes), list(rest[0]), None if labels is None else list(rest[1])
         )

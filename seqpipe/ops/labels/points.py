@@ -94,11 +94,11 @@ class CoordTransform(Declaration):
         arrays = [self._points(part) for part in parts]
         specs = [Spec(len(array) if array.ndim > 1 else 1, 1, 1, 2, array.dtype.name) for array in arrays]
         block = resolve(self, specs, epoch, indices_of(self, index, len(parts)))
-        found = []
+        moved = []
         for n, (part, array, spec) in enumerate(zip(parts, arrays, specs, strict=True)):
             with on_device_of(array):
-                found.append(like_library(part, self._moved(array, block.of(n, spec.frames))))
-        result: Any = like_container(values, found) if many else found[0]
+                moved.append(like_library(part, self._moved(array, block.of(n, spec.frames))))
+        result: Any = like_container(values, moved) if many else moved[0]
         return result  # type: ignore[no-any-return]  # of the type of the input
 
     def _moved(self, array: Array, rows: npt.NDArray[Any]) -> Array:

@@ -166,8 +166,8 @@ class OpticalFlow(Arrays):
         result = self._flows(x, None, None)
         return result[0]
 
-    def _returned(self, found: Seq[Any]) -> Any:
-        return found[0] if len(found) == 1 else Flows(**dict(zip(self.requested, found, strict=True)))
+    def _returned(self, results: Seq[Any]) -> Any:
+        return results[0] if len(results) == 1 else Flows(**dict(zip(self.requested, results, strict=True)))
 
     def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
         self._check_no_hints(hints, "a list")
@@ -207,8 +207,8 @@ class OpticalFlow(Arrays):
             self._check_frames(frames)
             padded = _padded(value, frames)
             pairs = self._pairs(frames, padded, hints, operand)
-            found = self._computed(pairs, operand.array)
-            result = [self._typed(getattr(found, name)) for name in self.requested]
+            flows = self._computed(pairs, operand.array)
+            result = [self._typed(getattr(flows, name)) for name in self.requested]
             return [self._wrap_result(value, one, letters) for one in result]
 
     def _check(self, operand: ArrayOperand, letters: str) -> None:
@@ -259,19 +259,19 @@ class OpticalFlow(Arrays):
         if method == NVOFA:
             from ...flow.nvofa import flow_on_gpu
 
-            found = flow_on_gpu(pairs)
+            flows = flow_on_gpu(pairs)
         else:
             given_all = pairs.on_host(), method, parallel_for
             # one pair for each thread; with fewer pairs, OpenCV's own threads are faster
             enough = pairs.shape[0] * pairs.count >= threads()
-            found = OPENCV.single_threaded(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
+            flows = OPENCV.single_threaded(flow_on_cpu, *given_all) if enough else flow_on_cpu(*given_all)
         if self.occlusion:
-            occluded = namespace(found.forward).empty((*pairs.shape, 1), bool)
+            occluded = namespace(flows.forward).empty((*pairs.shape, 1), bool)
             hidden = partial(occlusion, size=pairs.size)
-            _each_frame(hidden, occluded[..., 0], found.forward, found.backward)
-            found = found._replace(occlusion=occluded)
+            _each_frame(hidden, occluded[..., 0], flows.forward, flows.backward)
+            flows = flows._replace(occlusion=occluded)
         here = to_numpy if isinstance(frames, np.ndarray) else to_cupy
-        parts = {name: here(getattr(found, name)) for name in self.requested}
+        parts = {name: here(getattr(flows, name)) for name in self.requested}
         return Flows(**parts)
 
     def _method(self, frames: Array, pairs: Pairs) -> str:

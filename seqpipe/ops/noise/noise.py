@@ -241,7 +241,7 @@ class NoiseSaltAndPepper(Ranged, _Noise):
     body = Body(
         "noise",
         """
-    const Real place = uniform(bits);
-    if (place < row.prob) value = place < row.salted ? row.salt : row.pepper;
+    const Real number = uniform(bits);
+    if (number < row.prob) value = number < row.salted ? row.salt : row.pepper;
 """,
     )

@@ -81,14 +81,14 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     return _with_many(result, levels, factor, bits)
 
 
-def _with_many(found: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
+def _with_many(counts: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
     """Replace counts with means of at least :data:`FEW` by the expansion."""
     if _are_few(float(factor)):
-        return found
+        return counts
     mean = levels.astype(np.float32) / factor
     many = mean >= FEW
-    found[many] = _expanded(mean[many], normal(bits[many]))
-    return found
+    counts[many] = _expanded(mean[many], normal(bits[many]))
+    return counts
 
 
 @lru_cache(maxsize=16)

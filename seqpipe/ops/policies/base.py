@@ -267,13 +267,13 @@ class Policy(InSteps, Geometry, register=False):
     def _plan(self, p: Any, spec: Spec) -> list[_Act]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
         key = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
-        found = self._plans.get(key)
-        if found is None:
-            found = self._steps(self._chosen(p), spec)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._steps(self._chosen(p), spec)
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
-            self._plans[key] = found
-        return found
+            self._plans[key] = plan
+        return plan
 
     def _chosen(self, p: Any) -> list[DrawnStep]:
         """Return the steps for the parameters of a sample."""

@@ -58,7 +58,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
-    converted = ("moving", "levels")
+    converted = ("moving", "values")
     body: ClassVar[Body | None] = Body(
         "normalized",
         "const int k = min(channel, 3);  // with more than four channels, all have the same\n"

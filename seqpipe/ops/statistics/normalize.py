@@ -69,7 +69,7 @@ class Normalize(Op):
     dtype: str = param("float32", "dtype of the result", choices=COMPUTED_DTYPES)
 
     derived = (("means", _CHANNELS), ("factors", _CHANNELS))
-    converted = ("levels",)
+    converted = ("values",)
     examples = (
         {
             "mean": (120.0, 115.0, 100.0),

@@ -35,9 +35,9 @@ class _Reduction(OnAxes, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """Reduce ``p.axes`` to length 1."""
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        return tuple(replace(one, kind="numbers") for one in super().result_types(given))
+        return tuple(replace(one, kind="numbers") for one in super().result_types(inputs))
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
@@ -68,10 +68,10 @@ class _Reduction(OnAxes, register=False):
                 f"an array of shape {tuple(operand.array.shape)} holds no values", source=self.name
             )
         with on_device_of(operand.array):
-            found = self.reference(
+            reduced = self.reference(
                 operand.array, SimpleNamespace(axes=axes, **self._more(operand, axes, **more))
             )
-        left = found if self.keep_dims else found.reshape(_left(operand, axes))
+        left = reduced if self.keep_dims else reduced.reshape(_left(operand, axes))
         return left if isinstance(operand.value, Batch) else like_library(x, left)
 
     def _more(self, operand: ArrayOperand, axes: tuple[int, ...], **more: Any) -> dict[str, Any]:  # noqa: ARG002  of those that take more

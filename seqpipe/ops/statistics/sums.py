@@ -109,9 +109,9 @@ def mean_square_by_kernel(
         return None
     rows = rows_of(x, axes).view(kind).reshape(-1, 1, 1, length, 1)
     blocks = max(-(-length // _MOST_OF_PART), min(-(-length // _PART), _BLOCKS // len(rows)))
-    found = library.empty((len(rows), 1, 1, blocks, 2), np.float64)
+    sums = library.empty((len(rows), 1, 1, blocks, 2), np.float64)
     block = Block(np.array([(from_mean, ddof)], _ROW), (0,) * len(rows), 0)
     defines = {"IN": TYPES[kind], "OUT": TYPES[kind], "CHANNELS": 1}
-    launch(_SOURCE, defines, [Item(rows, found, 0)], block, device or cuda_device_of(x))
-    result: Array = found[:, 0, 0, 0, 0].reshape(shape_of(x, axes))
+    launch(_SOURCE, defines, [Item(rows, sums, 0)], block, device or cuda_device_of(x))
+    result: Array = sums[:, 0, 0, 0, 0].reshape(shape_of(x, axes))
     return result

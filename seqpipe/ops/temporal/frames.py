@@ -94,9 +94,9 @@ class ElementExtract(Order):
         """Return a node for each element."""
         return parts_of(node, map(str, self.element_map))
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        first = given[0]
+        first = inputs[0]
         check_value_type(self, first)
         layout = None if first.layout is None else first.layout.replace("F", "")
         return (first.resized(layout, {}),) * len(self.element_map)

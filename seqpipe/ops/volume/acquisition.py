@@ -346,7 +346,8 @@ class Ghosting(_Spectral):
 class Motion(_Spectral):
     """Motion while k-space is acquired, line by line along an axis: some lines are from other poses.
 
-    The central lines are from the unmoved volume, so that labels still match it.
+    The central lines are from the unmoved volume, so that labels still match it. Poses repeat the edge voxels, so that
+    air of any intensity surrounds a head.
     """
 
     movements: Number = param(
@@ -383,7 +384,7 @@ class Motion(_Spectral):
             if first == end or first <= n // 2 < end:
                 continue
             device = None if isinstance(x, np.ndarray) else cuda_device_of(x)
-            moved = gather(x[..., None], mapping, "linear", 0.0, device=device)[..., 0]
+            moved = gather(x[..., None], mapping, "linear", None, device=device)[..., 0]
             lines = xp.asarray((np.arange(first, end) - n // 2) % n)
             spectrum[lines] = xp.moveaxis(xp.fft.fft(moved, axis=axis), axis, 0)[lines]
         return xp.fft.ifft(xp.moveaxis(spectrum, 0, axis), axis=axis).real.astype(np.float32)
@@ -427,7 +428,11 @@ class Gibbs(_Spectral):
     """Ringing at edges, as in an acquisition without high frequencies."""
 
     alpha: Number = param(
-        (0.0, 1.0), "fraction of the frequencies that is removed, from the highest on", lo=0, hi=1
+        (0.0, 1.0),
+        "removed share of the radius of k-space, from the highest frequencies on",
+        lo=0,
+        hi=1,
+        identity=0.0,
     )
 
     examples = ({"alpha": 0.4}, {"alpha": (0.2, 0.6), "p": 0.5, "seed": 1})
@@ -436,7 +441,7 @@ class Gibbs(_Spectral):
     def spectral(self, x: Array, p: Any) -> Array:
         """Frequencies up to ``1 - alpha`` of the radius of the ball around all of them."""
         xp = namespace(x)
-        radius = (1 - float(p.alpha)) * max(x.shape) * np.sqrt(2) / 2
+        radius = (1 - float(p.alpha)) * np.linalg.norm(x.shape) / 2
         squares = [(np.fft.fftfreq(n) * n) ** 2 for n in x.shape]
         squares[2] = squares[2][: x.shape[2] // 2 + 1]
         far = xp.asarray(squares[0][:, None, None] + squares[1][:, None] + squares[2])

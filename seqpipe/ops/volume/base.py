@@ -15,6 +15,7 @@ from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
 from ...core.philox import random_bits
 from ...errors import ParameterError
+from ...random import generator_at
 from ..call.inputs import check_type
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
@@ -173,12 +174,12 @@ class Exact(Volumetric, register=False):
         return False
 
     @cached_property
-    def how(self) -> dict[str, Any]:
+    def gather_settings(self) -> dict[str, Any]:
         """Settings that must be equal for operators to be fused."""
         return self.settings_of_gather()
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """Return :attr:`how`, which calls this once."""
+        """Return :attr:`gather_settings`, which calls this once."""
         return {
             name: getattr(self, name)
             for name in ("interp", "fill_value", "label_fill")
@@ -190,8 +191,13 @@ class Exact(Volumetric, register=False):
         size: Extent = x.shape[:3]
         if before := self.smoothing(p, Grid(size)):
             x = before[0].apply_to_image(x, before[1], 0, {"spacing": None})
-        how: Interpolation = getattr(self, "interp", "nearest")
-        return reference_gather(x, self.moved(Mapping3(size), p, Grid(size)), how, self.how.get("fill_value"))
+        interpolation: Interpolation = getattr(self, "interp", "nearest")
+        return reference_gather(
+            x,
+            self.moved(Mapping3(size), p, Grid(size)),
+            interpolation,
+            self.gather_settings.get("fill_value"),
+        )
 
 
 class Spatial(Exact, register=False):
@@ -259,7 +265,6 @@ class Intensity(Volumetric, register=False):
     )
 
     keyed = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
 
     def __post_init__(self) -> None:
         only: Any = self.only
@@ -339,10 +344,12 @@ class Intensity(Volumetric, register=False):
         """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
-            rng = generator(p.key, channel, 1)
-            values |= {q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions}
-            if rng.random() >= self.p_channel:
-                return None
+            with generator_at([int(word) for word in p.key], (0, 0, channel, 1)) as rng:
+                values |= {
+                    q.name: _plain(q.draw(value, rng, None), q.size) for q, value, _ in self.distributions
+                }
+                if rng.random() >= self.p_channel:
+                    return None
         return Drawn(**values)
 
 

@@ -12,7 +12,7 @@ from ..core.call_options import CallOptions
 from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend
 from .base import Exact, Volumetric
-from .plan import plans_of
+from .plan import plans_of, settings_agree
 from .run import SINGLE, run
 from .state import state_of
 
@@ -102,7 +102,7 @@ class VolumeChain(Deferrable):
     def groups(self) -> list[tuple[Volumetric, ...]]:
         """Return the operators of each pass, if all of them act."""
         found: list[list[Volumetric]] = []
-        how: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         warped = moving = False
         for op in self.ops:
             if not isinstance(op, Exact):
@@ -110,10 +110,10 @@ class VolumeChain(Deferrable):
                 moving = False
                 continue
             apart = op.smooths or (op.warps and warped)
-            if moving and not apart and all(how.get(key, value) == value for key, value in op.how.items()):
+            if moving and not apart and settings_agree(settings, op.gather_settings):
                 found[-1].append(op)
-                how, warped = how | op.how, warped or op.warps
+                settings, warped = settings | op.gather_settings, warped or op.warps
             else:
                 found.append([op])
-                how, warped, moving = dict(op.how), op.warps, True
+                settings, warped, moving = dict(op.gather_settings), op.warps, True
         return [tuple(group) for group in found]

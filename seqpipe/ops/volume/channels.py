@@ -262,7 +262,7 @@ class _Launch:
         data = b"".join([*(_TASK.pack(*task) for task in tasks), *rows, tables])
         job, table = bytearray(_HEAD.size + _ROOM), None
         if len(data) > _ROOM:
-            table = on_device(np.frombuffer(data, np.uint8), self._like)
+            table = on_device(data, self._like)
         else:
             job[_HEAD.size : _HEAD.size + len(data)] = data
         lines = address_of(_lines(device_of(self._like), self._xp)) if random else 0

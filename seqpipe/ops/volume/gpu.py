@@ -5,6 +5,7 @@ The result of a sample does not depend on the others: kernels process each in th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,12 +24,8 @@ from .state import PartState, SampleState, name_of
 
 __all__ = ["run_on_gpu"]
 
-_WHOLE: Final = (
-    "uint8",
-    "int8",
-    "uint16",
-    "int16",
-)  # dtypes whose values float32 represents exactly
+# dtypes whose values float32 represents exactly
+_EXACT: Final = frozenset(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float32")))
 
 
 @dataclass(eq=False)
@@ -116,7 +113,7 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
                 if name in first
             ]
             dtype = item.values.dtype
-            if item.values[..., 0].size > MOST_VOXELS or dtype.name not in (*_WHOLE, "float32"):
+            if math.prod(item.values.shape[:3]) > MOST_VOXELS or dtype not in _EXACT:
                 for step, first_channel in own:
                     item = replace(
                         item,

@@ -66,7 +66,7 @@ def replay(
         raise ParameterError("a history of no operators", source="replay", allowed="that of a sample")
     first = found[0][2]
     sample = x if isinstance(x, Mapping) else {SINGLE: x}
-    ops, drawn = [op for op, _, _ in found], [p for _, p, _ in found]
+    ops, drawn = [op for op, _, _ in found], [[p] for _, p, _ in found]
     (done,) = apply_to_samples(
         ops, [sample], layout, first["epoch"], [first["index"]], RunSettings(backend), drawn
     )
@@ -88,7 +88,8 @@ def invert(
         x: an array or a Sequence on the sample's grid, or a part: :class:`seqpipe.parts.Labels` vote.
         layout: of an array.
         interp: interpolation of images.
-        fill_value: value outside the sample.
+        fill_value: value outside the sample. Where voxels were only resized along their axes, the sample reaches half a
+            voxel beyond the centers of its edge voxels; else these are interpolated with the value.
 
     Returns:
         A value of the input's type. Positions through elastic fields are exact to the rounding of float32, in
@@ -123,10 +124,34 @@ def invert(
         back = Mapping3(grid.size, pre=_inverse(mappings[0].matrix))
     else:
         positions = _inverse_positions(mappings, grid.size)
+    outside = None if positions is not None or fill_value is None else _outside(back, state.grid.size)
     with on_device_of(item.values):
         device = RunSettings().device_for(item.values)
-        values = gather(item.values, back, how, fill_value, positions=positions, device=device)
+        fill = fill_value if outside is None else None
+        values = gather(item.values, back, how, fill, positions=positions, device=device)
+        for slices in outside or ():
+            values[slices] = fill_value
     return plain(x, replace(item, values=values, affine=grid.affine).to_part())
+
+
+def _outside(back: Mapping3, size: Extent) -> list[tuple[slice, ...]] | None:
+    """Return the parts of a result that a mapping leads beyond the voxels of its source, if it scales along axes.
+
+    Voxels are half a voxel wide on both sides of their centers, so that the result of a changed spacing has no border
+    that is mixed with the fill value. None for other mappings, and where voxels are only permuted.
+    """
+    rows = back.matrix[:3]
+    axes = [np.flatnonzero(row[:3]) for row in rows]
+    if back.permutation is not None or any(len(axis) != 1 for axis in axes):
+        return None
+    found = []
+    for row, (axis,), n in zip(rows, axes, size, strict=True):
+        at = row[axis] * np.arange(back.size[axis]) + row[3]
+        inside = np.flatnonzero((at > -0.5 - _NEAR) & (at < n - 0.5 + _NEAR))
+        first, end = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
+        everything = (slice(None),) * axis
+        found += [(*everything, slice(0, first)), (*everything, slice(end, None))]
+    return found
 
 
 def _inverse_positions(mappings: Seq[Mapping3], size: Extent) -> npt.NDArray[np.float32]:

@@ -133,11 +133,11 @@ def _argument(rows: Seq[bytes], room: int, like: Any) -> tuple[Any, Any]:
     if len(rows) <= room:
         job[8 : 8 + len(data)] = data
     else:
-        table = on_device(np.frombuffer(data, np.uint8), like)
+        table = on_device(data, like)
         job[:8] = address_of(table).to_bytes(8, "little")
     return np.ndarray((), np.dtype((np.void, len(job))), job), table
 
 
-def on_device(rows: Any, like: Any) -> Any:
-    """Return the address of an array as bytes."""
-    return namespace(like).asarray(np.frombuffer(rows.tobytes(), np.uint8))
+def on_device(data: bytes, like: Any) -> Any:
+    """Return a copy of bytes, uint8, in the memory that an array is in."""
+    return namespace(like).array(np.frombuffer(data, np.uint8))

@@ -19,9 +19,14 @@ from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
 from .state import Grid, PartState, SampleState, name_of
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of"]
+__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of", "settings_agree"]
 
 _CHECKED_FROM_VOXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
+
+
+def settings_agree(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Return whether settings that both dictionaries have are equal."""
+    return first | second == second | first
 
 
 @dataclass(eq=False)
@@ -32,20 +37,20 @@ class Move:
         before: grid of the input.
         mapping: mapping from the result to the input.
         grid: grid of the result.
-        how: common settings of the operators: interpolation and fill value.
+        gather_settings: common settings of the operators: interpolation and fill values.
         names: names of the operators.
     """
 
     before: Grid
     mapping: Mapping3
     grid: Grid
-    how: dict[str, Any] = field(default_factory=dict)
+    gather_settings: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
     def can_fuse(self, op: Any) -> bool:
         """Return whether an operator can be fused with the others."""
-        agree = self.how | op.how == op.how | self.how  # which differ in settings that both have
-        return agree and not (op.warps and self.mapping.lattice is not None)
+        warped_twice = op.warps and self.mapping.lattice is not None
+        return not warped_twice and settings_agree(self.gather_settings, op.gather_settings)
 
     def add(self, op: Any, p: Drawn) -> None:
         """Append an operator that :meth:`can_fuse` accepts.
@@ -59,7 +64,7 @@ class Move:
         """
         self.mapping = op.moved(self.mapping, p, self.grid)
         self.grid = self.before.moved(self.mapping.matrix, self.mapping.size)
-        self.how |= op.how
+        self.gather_settings |= op.gather_settings
         self.names.append(op.name)
 
     @property
@@ -69,12 +74,20 @@ class Move:
 
     def outside(self, item: PartState) -> float | None:
         """Return the value outside of a part; None if its border is repeated."""
-        fill: float | None = self.how.get("fill_value")
-        return self.how.get("label_fill", 0) if fill is not None and isinstance(item.part, Labels) else fill
+        fill: float | None = self.gather_settings.get("fill_value")
+        return (
+            self.gather_settings.get("label_fill", 0)
+            if fill is not None and isinstance(item.part, Labels)
+            else fill
+        )
 
     def interpolation(self, item: PartState) -> Any:
         """Return the interpolation of a part."""
-        return item.part.interp if isinstance(item.part, Labels) else self.how.get("interp", "nearest")
+        return (
+            item.part.interp
+            if isinstance(item.part, Labels)
+            else self.gather_settings.get("interp", "nearest")
+        )
 
     def moved_points(self, item: PartState) -> Any:
         """Return points or boxes after the mapping."""
@@ -125,7 +138,7 @@ class Change:
         return {
             "spacing": self.spacing,
             "mask": mask,
-            "dtype": values.dtype.name,
+            "dtype": name_of(values.dtype),
             "extent": values.shape[:3],
         }
 
@@ -186,8 +199,6 @@ class Plan:
 
     def __init__(self, state: SampleState) -> None:
         self._state = state
-        spec = state.spec
-        self._rest = spec.channels, spec.dtype
         self._pending: Move | None = None
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
@@ -197,7 +208,8 @@ class Plan:
     @property
     def spec(self) -> Spec:
         """Properties of the sample for which parameters are sampled."""
-        return Spec(*self.grid.size, *self._rest)
+        frames, height, width = self.grid.size
+        return self._state.spec._replace(frames=frames, height=height, width=width)
 
     def add(self, op: Any, p: Any) -> None:
         """Append an operator.
@@ -305,7 +317,7 @@ def plans_of(
     states: Seq[SampleState],
     epoch: int,
     indices: Seq[int],
-    drawn: Seq[Drawn] | None = None,
+    drawn: Seq[Seq[Drawn]] | None = None,
 ) -> list[Plan]:
     """Plan the steps of operators for samples.
 
@@ -314,16 +326,14 @@ def plans_of(
         states: the samples.
         epoch: the epoch that parameters are sampled for.
         indices: of the samples.
-        drawn: the parameters of each operator, instead of sampling them.
+        drawn: for each operator the parameters of the samples; None to sample them.
 
     Raises:
         ParameterError: an operator does not accept a sample.
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
-        found: Seq[Any] = [drawn[number]] * len(plans) if drawn is not None else []
-        if drawn is None:
-            found = drawn_for(op, [plan.spec for plan in plans], epoch, indices)
+        found = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
         for plan, p in zip(plans, found, strict=True):
             plan.add(op, p)
     return plans

@@ -103,10 +103,10 @@ class TwoSided(Distribution):
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:
         """Values of a shape; see :meth:`Distribution.draw`."""
-        low = rng.random(shape or None) < 0.5
-        values = rng.uniform(np.where(low, self.lo, self.middle), np.where(low, self.middle, self.hi))
-        values = np.rint(values) if whole else values
-        return values if shape else float(values)
+        side, number = rng.random(shape or None), rng.random(shape or None)
+        low, high = self.lo + (self.middle - self.lo) * number, self.middle + (self.hi - self.middle) * number
+        values: Any = np.where(side < 0.5, low, high) if shape else low if side < 0.5 else high
+        return np.rint(values) if whole else values
 
     def support(self) -> tuple[float, float]:
         """``(lo, hi)``."""

@@ -21,7 +21,7 @@ from ..core.declaration import Declaration
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
 from .cpu import run_on_cpu
-from .drawn import Drawn
+from .drawn import Drawn, drawn_for
 from .gather import BatchMemory
 from .gpu import run_on_gpu
 from .nonfinite import count_nonfinite, warn_of_counts
@@ -196,7 +196,7 @@ def apply_to_samples(
     epoch: int,
     indices: Seq[int],
     settings: RunSettings,
-    drawn: Seq[Drawn] | None = None,
+    drawn: Seq[Seq[Drawn]] | None = None,
 ) -> list[Sample]:
     """Apply operators to samples, with histories.
 
@@ -207,7 +207,7 @@ def apply_to_samples(
         epoch: the epoch that draws are for.
         indices: of the samples.
         settings: settings of the run.
-        drawn: the parameters of each operator, instead of sampling them.
+        drawn: for each operator the parameters of the samples; None to sample them.
 
     Raises:
         ParameterError: an operator does not take a sample.
@@ -215,10 +215,14 @@ def apply_to_samples(
     warn_of_counts()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
     memory = BatchMemory(len(states)) if settings.stacked else None
+    if drawn is None and not any(_draws_by_sample(op) for op in ops):
+        specs = [state.spec for state in states]
+        drawn = [drawn_for(op, specs, epoch, indices) for op in ops]
     plans: list[Plan] = []
     results: list[SampleState] = []
-    for some in _portions(ops, states, settings):
-        part = plans_of(ops, states[some], epoch, indices[some], drawn)
+    for some in [slice(0, len(states))] if drawn is None else _portions(states, settings):
+        own = None if drawn is None else [of_op[some] for of_op in drawn]
+        part = plans_of(ops, states[some], epoch, indices[some], own)
         plans += part
         results += _run_plans(states[some], part, settings, memory)
     found = []
@@ -233,11 +237,15 @@ def apply_to_samples(
     return found
 
 
-def _portions(ops: Seq[Any], states: Seq[SampleState], settings: RunSettings) -> list[slice]:
-    """Yield groups of samples to plan together: small groups of large samples on a GPU, so that it runs meanwhile."""
+def _draws_by_sample(op: Declaration) -> bool:
+    """Return whether parameters may depend on the input of an operator, which the operators before it determine."""
+    return type(op).sample is not Declaration.sample or bool(op.traits.derived)
+
+
+def _portions(states: Seq[SampleState], settings: RunSettings) -> list[slice]:
+    """Return groups of samples to plan together: small groups of large samples on a GPU, so that it runs meanwhile."""
     count = len(states)
-    # a table has values for all samples
-    if count and settings.device_for(states[0].reference.values) and not any(op.tabled for op in ops):
+    if count and settings.device_for(states[0].reference.values):
         count = max(1, _PORTION // math.prod(states[0].grid.size))
     return [slice(first, first + count) for first in range(0, len(states), count)]
 
@@ -247,10 +255,10 @@ def _run_plans(
 ) -> list[SampleState]:
     """Run the plans of samples, grouped by device."""
     results: dict[int, SampleState] = {}
-    there: dict[str, list[int]] = {}
+    by_device: dict[str, list[int]] = {}
     for number, state in enumerate(states):
-        there.setdefault(device_of(state.reference.values), []).append(number)
-    for numbers in there.values():
+        by_device.setdefault(device_of(state.reference.values), []).append(number)
+    for numbers in by_device.values():
         first = states[numbers[0]].reference.values
         device = settings.device_for(first)
         if device is None:

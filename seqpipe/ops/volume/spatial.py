@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -130,7 +130,6 @@ class Elastic3d(Spatial):
 
     warps = True
     keyed = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = (("key", 2),)
     examples = (
         {"amplitude": 0.2, "spacing": 4},
         {"amplitude": (0.0, 0.4), "spacing": 8, "in_plane": True, "p": 0.8, "seed": 2},
@@ -197,9 +196,8 @@ class _Resized(Spatial, register=False):
     )
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`: repeated edge voxels agree with any other operator."""
-        how = super().settings_of_gather()
-        return {"interp": self.interp} if self.fill_value is None else how
+        """See :attr:`Exact.gather_settings`: repeated edge voxels agree with any other operator."""
+        return {"interp": self.interp} if self.fill_value is None else super().settings_of_gather()
 
     @abstractmethod
     def step(self, p: Any, grid: Grid) -> FloatArray:

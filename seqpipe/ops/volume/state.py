@@ -23,9 +23,8 @@ _OF_SAMPLE: Final = ("DHW", "DHWC", "CDHW", "FDHWC")
 LAYOUTS: Final = (*_OF_SAMPLE, *(f"N{layout}" for layout in _OF_SAMPLE))
 """Layouts of arrays of volumes; the volumes of a series (F) are channels of one volume to operators."""
 
-_DTYPES: Final = frozenset(
-    map(np.dtype, MOVED_DTYPES)
-)  # an array's type hashes in a tenth of the time that its name takes
+# an array's dtype hashes in a tenth of the time that its name takes
+_DTYPES: Final = frozenset(map(np.dtype, MOVED_DTYPES))
 _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 

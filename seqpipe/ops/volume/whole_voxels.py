@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -99,8 +100,9 @@ class Crop3d(Exact):
 
     def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
         """See :meth:`Exact.moved`."""
-        spare = np.array(grid.size) - self.size
-        if (spare < 0).any() and self.pad_mode == "none":
+        # plain numbers, as in RandomAffine3d.moved
+        spare = [n - wanted for n, wanted in zip(grid.size, self.size, strict=True)]
+        if min(spare) < 0 and self.pad_mode == "none":
             raise ParameterError(
                 f"size={self.size} of a volume of {' × '.join(map(str, grid.size))} voxels",
                 source=self.name,
@@ -109,12 +111,14 @@ class Crop3d(Exact):
             )
         matrix = IDENTITY.copy()
         # padding is equal on both sides
-        inside = np.floor(np.asarray(p.place, np.float64) * (spare + 1)).clip(0, np.maximum(spare, 0))
-        matrix[:3, 3] = np.where(spare < 0, np.floor(spare / 2), inside)
+        matrix[:3, 3] = [
+            left // 2 if left < 0 else min(math.floor(place * (left + 1)), left)
+            for place, left in zip(p.place.tolist(), spare, strict=True)
+        ]
         return mapping.then(matrix, self.size)
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`: a crop that does not pad agrees with any other operator."""
+        """See :attr:`Exact.gather_settings`: a crop that does not pad agrees with any other operator."""
         return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
@@ -159,10 +163,10 @@ class Pad3d(Exact):
         return mapping.then(matrix, (d, h, w))
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.how`."""
+        """See :attr:`Exact.gather_settings`."""
         return _padded(self.pad_mode, super().settings_of_gather())
 
 
-def _padded(pad_mode: str, how: dict[str, Any]) -> dict[str, Any]:
+def _padded(pad_mode: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a gather, in which the fill value None repeats the edge voxels."""
-    return {**how, "fill_value": None} if pad_mode == "edge" else how
+    return {**settings, "fill_value": None} if pad_mode == "edge" else settings

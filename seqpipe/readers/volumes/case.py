@@ -145,8 +145,8 @@ class LoadedCase:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        held = sum(int(part.data.nbytes) for part in self.parts.values())
-        return held + (0 if self.classes is None else self.classes.counts.nbytes)
+        total = sum(int(part.data.nbytes) for part in self.parts.values())
+        return total + (0 if self.classes is None else self.classes.counts.nbytes)
 
     @property
     def grid(self) -> tuple[int, int, int]:

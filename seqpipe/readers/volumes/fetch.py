@@ -190,10 +190,10 @@ class CaseCache:
     def _evict(self) -> None:
         if len(self._entries) <= self._min_volumes:
             return
-        held = sum(entry.nbytes for entry in self._entries.values())
-        while len(self._entries) > self._min_volumes and (held > self._limit_bytes or not self._limit_bytes):
+        total = sum(entry.nbytes for entry in self._entries.values())
+        while len(self._entries) > self._min_volumes and (total > self._limit_bytes or not self._limit_bytes):
             _, entry = self._entries.popitem(last=False)
-            held -= entry.nbytes
+            total -= entry.nbytes
 
 
 class _LazyWorkers(LazyPool[Workers]):
@@ -399,13 +399,12 @@ class VolumeFetcher:
 
     def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
         """A sample where samples are to be, by one of the threads; or why it cannot be read."""
-        found = self._cut(sample)
-        if isinstance(found, SeqpipeError) or self.device.kind == "cpu":
-            return found
+        cut = self._cut(sample)
+        if isinstance(cut, SeqpipeError) or self.device.kind == "cpu":
+            return cut
         number = self.device.number
         return {
-            name: part.with_pixels(self._upload(part.data, number), part.layout)
-            for name, part in found.items()
+            name: part.with_pixels(self._upload(part.data, number), part.layout) for name, part in cut.items()
         }
 
     def _on_device(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:

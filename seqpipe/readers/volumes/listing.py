@@ -140,8 +140,8 @@ def _of_folder(root: str) -> list[Case]:
         raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
     images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
     labels = next((name for name in _LABELS if (Path(root) / name).is_dir()), "")
-    found = _volumes(Path(root) / images)
-    if not found:
+    volumes = _volumes(Path(root) / images)
+    if not volumes:
         raise UnreadableSourceError(
             "there is no volume in this folder",
             source=str(Path(root) / images),
@@ -149,10 +149,12 @@ def _of_folder(root: str) -> list[Case]:
             advice="If the volumes have other extensions, list them with files=[…]",
         )
     if not labels:
-        return [Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in found.values()]
+        return [
+            Case({IMAGE: path}, os.path.relpath(path, root), subject_of(path)) for path in volumes.values()
+        ]
     masks = _volumes(Path(root) / labels)
     of_label: dict[str, list[str]] = {}
-    for stem, path in found.items():
+    for stem, path in volumes.items():
         name = stem if stem in masks else _CHANNEL.sub("", stem)
         if name not in masks:
             raise SourceNotFoundError(

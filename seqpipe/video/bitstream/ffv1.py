@@ -34,15 +34,15 @@ def ffv1_is_sound(packet: bytes) -> bool:
 
 def _slices(packet: bytes, behind: int) -> list[bytes]:
     """Return the slices with their trailers, parsed from the packet's end; empty if their sizes do not add up."""
-    found: list[bytes] = []
+    slices: list[bytes] = []
     end = len(packet)
     while end > behind:
         begin = end - behind - int.from_bytes(packet[end - behind : end - behind + 3], "big")
         if begin < 0:
             return []
-        found.append(packet[begin:end])
+        slices.append(packet[begin:end])
         end = begin
-    return found if not end else []
+    return slices if not end else []
 
 
 def _remainder(data: bytes) -> int:

@@ -95,7 +95,7 @@ class H264Classifier:
 
     def _numbering(self) -> npt.NDArray[np.int32]:
         """Return the frame numbering of each picture parameter set's sequence, for ``h264.c``."""
-        found = np.zeros(_SETS, np.int32)
+        numbering = np.zeros(_SETS, np.int32)
         for picture, number in self._sequence_of.items():
             sequence = self._sequences.get(number)
             if sequence is not None and picture < _SETS:
@@ -104,10 +104,10 @@ class H264Classifier:
                     | _FRAMES_ONLY * sequence.frames_only
                     | _GAPS * sequence.gaps
                 )
-                found[picture] = (
+                numbering[picture] = (
                     flags | sequence.number_bits if sequence.number_bits <= _NUMBER_BITS else _LEFT
                 )
-        return found
+        return numbering
 
     def _read(self, packet: bytes | memoryview) -> PacketKind:
         reference = idr = recovery = False

@@ -168,15 +168,15 @@ class Mpeg4Classifier:
         Raises:
             BitstreamError: it is truncated.
         """
-        found = False
+        learned = False
         end = data.find(_VOP)
         at = data.find(_START, 0, end if end >= 0 else len(data))
         while at >= 0:
             if at + 3 < len(data) and 0x20 <= data[at + 3] <= 0x2F:
                 self._layer = _layer(BitReader(data[at + 4 : at + 64]))
-                found = True
+                learned = True
             at = data.find(_START, at + 3, end if end >= 0 else len(data))
-        return found
+        return learned
 
 
 def frame_size(codec: str, packet: bytes) -> tuple[int, int] | None:

@@ -28,7 +28,7 @@ class NalFormat:
     parameter_sets: tuple[bytes, ...] = ()
 
 
-@lru_cache(maxsize=64)  # of one file it is asked several times, and files of a data set share theirs
+@lru_cache(maxsize=64)  # called several times for a file; the files of a dataset share their extradata
 def avc_format(extradata: bytes) -> NalFormat:
     """The format of an H.264 stream: length-prefixed if the extradata is an avcC record, else Annex B.
 

@@ -52,8 +52,8 @@ def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Clas
     name, intra_only = _identity(codec)
     if name in _CLASSIFIERS:
         module, make = _CLASSIFIERS[name]
-        found: Classifier = getattr(_of(module), make)(extradata)
-        return found
+        result: Classifier = getattr(_of(module), make)(extradata)
+        return result
     if coded is not None and name in READ_THROUGH:
         return ReplenishedClassifier(name, coded)
     return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
@@ -69,8 +69,8 @@ def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
     if isinstance(by, _UniformClassifier):
         return [by.kind] * len(packets)
     all_of = getattr(by, "classify_all", None)
-    found: list[PacketKind] = all_of(packets) if all_of else [by.classify(bytes(some)) for some in packets]
-    return found
+    kinds: list[PacketKind] = all_of(packets) if all_of else [by.classify(bytes(some)) for some in packets]
+    return kinds
 
 
 def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:

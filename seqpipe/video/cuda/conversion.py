@@ -309,7 +309,7 @@ def _mixture(
     divisor = np.array(std or (1.0,) * channels)
     gain[:channels] = 1 / (unit * divisor)
     offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
-    zeros = sum(1 << place for place, weight in enumerate(rows[:channels, :3].ravel()) if weight == 0)
+    zeros = sum(1 << bit for bit, weight in enumerate(rows[:channels, :3].ravel()) if weight == 0)
     return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
 
 

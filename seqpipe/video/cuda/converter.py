@@ -113,10 +113,10 @@ def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
     by_shape: dict[tuple[int, bool], list[int]] = {}
     for index, surface in enumerate(surfaces):
         by_shape.setdefault((id(surface.shape), is_aligned(surface)), []).append(index)
-    found: dict[SurfaceKind, list[int]] = {}
+    by_kind: dict[SurfaceKind, list[int]] = {}
     for indices in by_shape.values():
-        found.setdefault(SurfaceKind.of(surfaces[indices[0]]), []).extend(indices)
-    return found
+        by_kind.setdefault(SurfaceKind.of(surfaces[indices[0]]), []).extend(indices)
+    return by_kind
 
 
 class Converters(ConverterCache[DeviceConverter]):

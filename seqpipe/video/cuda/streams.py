@@ -45,7 +45,7 @@ class Streams:
         self._cupy = load_cupy()
         self.device = device
         self._shared = shared
-        self._made: list[Any] = []
+        self._created: list[Any] = []
         self._create_context()
         _living[id(self)] = weakref.ref(self)
         self._finalizer = Finalizer(_living.pop, id(self), None)
@@ -63,7 +63,7 @@ class Streams:
             if not self._shared:
                 self._cupy.cuda.Device(self.device).use()
             stream = self._local.stream = self._cupy.cuda.Stream(non_blocking=True)
-            self._made.append(stream)
+            self._created.append(stream)
         return stream
 
     @contextlib.contextmanager
@@ -115,7 +115,7 @@ class Streams:
     def lasting_event(self) -> Any:
         """Return an event that lives as long as this object, like streams: a forked process must not destroy it."""
         event = self._cupy.cuda.Event(disable_timing=True)
-        self._made.append(event)
+        self._created.append(event)
         return event
 
     def _create_context(self) -> None:

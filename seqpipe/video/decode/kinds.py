@@ -84,14 +84,14 @@ class HeldPackets:
 
     def __init__(self, direct: PacketReader) -> None:
         self._direct = direct
-        self._held: dict[int, bytes] = {}
+        self._buffered: dict[int, bytes] = {}
         self._available = _MOST_HELD_BYTES
 
     def hold(self, numbers: IntArray) -> Iterator[bytes]:
         """Yield packets, and keep them, up to a limit of bytes, until they are read again."""
         for number, data in zip(numbers.tolist(), self.read(numbers), strict=True):
             if self._available >= len(data):
-                self._held[number] = data
+                self._buffered[number] = data
                 self._available -= len(data)
             yield data
 
@@ -101,18 +101,18 @@ class HeldPackets:
         Raises:
             SourceError: the source cannot be read, or has changed since it was indexed.
         """
-        held = self._held
-        if not held:
+        buffered = self._buffered
+        if not buffered:
             yield from self._direct.read(numbers)
             return
-        missing = np.array([number for number in numbers.tolist() if number not in held], dtype=np.int64)
+        missing = np.array([number for number in numbers.tolist() if number not in buffered], dtype=np.int64)
         others = self._direct.read(missing)
         for number in numbers.tolist():
-            yield held[number] if number in held else next(others)
+            yield buffered[number] if number in buffered else next(others)
 
     def drop(self) -> None:
         """Drop the packets kept so far."""
-        self._held, self._available = {}, _MOST_HELD_BYTES
+        self._buffered, self._available = {}, _MOST_HELD_BYTES
 
     def close(self) -> None:
         """Drop the kept packets and close the underlying reader."""
@@ -200,5 +200,5 @@ def in_doubt(kinds: list[PacketKind], key: BoolArray) -> BoolArray:
     """
     contradicts = np.array([kind.contradicts for kind in kinds], dtype=bool)
     gop = np.cumsum(key)
-    found: BoolArray = np.isin(gop, gop[contradicts])
-    return found
+    doubtful: BoolArray = np.isin(gop, gop[contradicts])
+    return doubtful

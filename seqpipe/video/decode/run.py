@@ -153,7 +153,7 @@ class Decoding:
                     if not self._thorough:
                         raise DecodeError("the decoder concealed an error in a frame")
                     yield from self._lose(packet, "the decoder concealed an error in its frame")
-            if run.held:
+            if run.frames:
                 yield from self._release(run)
             if is_inherited(decoder):  # the iteration continues in a process forked after the last yield
                 raise DecodeError("the decoder's threads belong to the parent process")
@@ -190,7 +190,7 @@ class _DecodingRun:
         wanted: packets whose frames are wanted.
         undecodable: packets that are fed although they cannot be decoded.
         at: the packet fed last.
-        held: decoded frames that are not delivered yet, in presentation order.
+        frames: decoded frames that are not delivered yet, in presentation order.
     """
 
     def __init__(self, table: PacketTable, segment: Segment) -> None:
@@ -199,7 +199,7 @@ class _DecodingRun:
         self.wanted = set(segment.wanted.tolist())
         self.undecodable = set(packets[undecodable(table, segment)].tolist())
         self.at = int(packets[0])
-        self.held: deque[DecodedFrame] = deque()
+        self.frames: deque[DecodedFrame] = deque()
         self._packets: list[int] = packets.tolist()
         self._keys, self._tracked = table.key[packets].tolist(), tracked(table, segment).tolist()
         self._fed = 0
@@ -221,14 +221,14 @@ class _DecodingRun:
         """Add a result of the decoder."""
         for packet in result.decoded:
             self._pending.pop(packet, None)
-        self.held.extend(frame for frame in result.frames if frame.packet in self.wanted)
+        self.frames.extend(frame for frame in result.frames if frame.packet in self.wanted)
 
     def release(self, *, everything: bool = False) -> Iterator[DecodedFrame]:
         """Remove and yield the frames that no pending reference frame precedes in decode order."""
-        while self.held and (
-            everything or not self._pending or self.held[0].packet <= next(iter(self._pending))
+        while self.frames and (
+            everything or not self._pending or self.frames[0].packet <= next(iter(self._pending))
         ):
-            yield self.held.popleft()
+            yield self.frames.popleft()
 
     def missing(self) -> list[int]:
         """Return the reference frames that the flushed decoder has not reported."""

@@ -150,12 +150,12 @@ class _Server:
     def _results(self, video: PlannedVideo, frames: IntArray) -> Iterator[ChildResult]:
         items: list[ChildFrame | Lost] = []
         with contextlib.closing(open_packets(video.source, video.index)) as packets:
-            for found in Decoding(video.index, packets, self._pool, frames):
+            for frame in Decoding(video.index, packets, self._pool, frames):
                 if len(items) == _ITEMS_PER_MESSAGE:
                     yield ChildResult(items, last=False)
                     items = []
-                items.append(found if isinstance(found, Lost) else self._frame(found))
-                del found  # as in fill.py: a referenced frame buffer is not reused
+                items.append(frame if isinstance(frame, Lost) else self._frame(frame))
+                del frame  # as in fill.py: a referenced frame buffer is not reused
         yield ChildResult(items, last=True)
 
     def _frame(self, surface: Surface) -> ChildFrame:

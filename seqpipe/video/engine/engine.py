@@ -57,13 +57,13 @@ class PendingRead:
         Raises:
             BackendError: another thread closed the reader before reading had started.
         """
-        found: Outcomes = {}
+        outcomes: Outcomes = {}
         try:
             for future in self._planning.result():
-                found.update(future.result())
+                outcomes.update(future.result())
         except CancelledError as error:
             raise BackendError("the reader was closed during a read", advice=CLOSED_MEANWHILE) from error
-        return [found[number] for number in self._numbers]
+        return [outcomes[number] for number in self._numbers]
 
     def part(self, first: int, end: int) -> PendingRead:
         """Return a view of the requests ``first`` to ``end`` (exclusive); cancelling it cancels all requests."""

@@ -36,13 +36,13 @@ class ReadAhead:
     def __init__(self) -> None:
         self._workers = Workers(_THREADS, "seqpipe-read")
         self._pending: dict[Job, tuple[Future[_Packets], int]] = {}
-        self._held = 0
+        self._buffered = 0
         self._lock = threading.Lock()
 
     @property
-    def held(self) -> int:
-        """Bytes of packets that are held or being read."""
-        return self._held
+    def buffered_bytes(self) -> int:
+        """Bytes of packets that are buffered or being read."""
+        return self._buffered
 
     def begin(self, job: Job) -> None:
         """Start to read a job's packets, if its source has a high latency."""
@@ -51,10 +51,10 @@ class ReadAhead:
             return
         size = int(video.index.packets.size[job.packets].sum())
         with self._lock:
-            if self._held + size > _MOST_BYTES:
+            if self._buffered + size > _MOST_BYTES:
                 return
             self._pending[job] = self._workers.submit(partial(_read, job)), size
-            self._held += size
+            self._buffered += size
         job.future.add_done_callback(lambda _: self.end(job))  # if it is canceled or fails
 
     def reader(self, jobs: Seq[Job]) -> PacketReader:
@@ -65,7 +65,7 @@ class ReadAhead:
         return _PrefetchedPackets(direct, pending) if pending else direct
 
     def end(self, job: Job) -> None:
-        """Release the packets of a job, if any are held.
+        """Release the packets of a job, if any are buffered.
 
         Called before the job's future is set: the future wakes a waiting thread before it runs other callbacks, and
         that thread's next job needs the room.
@@ -74,7 +74,7 @@ class ReadAhead:
             if job not in self._pending:
                 return
             reading, size = self._pending.pop(job)
-            self._held -= size
+            self._buffered -= size
         reading.cancel()
 
     def close(self) -> None:

@@ -266,8 +266,8 @@ def _locate(source: Source, packet: av.Packet[Any]) -> int:
     if position is None or position < 0:
         return -1
     near = source.read_sequential(position, packet.size + _HEADER_BEFORE_DATA)
-    found = near.find(memoryview(packet))
-    return position + found if found >= 0 else -1
+    index = near.find(memoryview(packet))
+    return position + index if index >= 0 else -1
 
 
 def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
@@ -413,9 +413,9 @@ def _promised(stream: VideoStream) -> int:
 
 def _cut(scan: _Collected, info: StreamInfo, source: Source, promised: int) -> str:
     """Return why the file holds less than its header states, or ""."""
-    stated, held = declared_size(source.read([(0, HEAD)])[0]), source.size()
-    if stated is not None and stated > held:
-        return f"the file is truncated: its header states {stated} bytes, it has {held}"
+    stated, actual = declared_size(source.read([(0, HEAD)])[0]), source.size()
+    if stated is not None and stated > actual:
+        return f"the file is truncated: its header states {stated} bytes, it has {actual}"
     seen, declared = len(scan.size) + scan.empty, info.declared_frames or 0
     if info.container.startswith("mov") and promised > seen:
         return f"the file is truncated: its header states {promised} frames, it has {seen}"

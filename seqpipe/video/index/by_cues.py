@@ -45,12 +45,12 @@ def open_by_cues(source: Source) -> CuedVideo | None:
     """
     if not source.slow or source.stream is not None:
         return None
-    held = Blocks.of(source)
-    if held.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
+    blocks = Blocks.of(source)
+    if blocks.read([(0, len(matroska.MAGIC))]) != [matroska.MAGIC]:
         return None
     try:
-        header = matroska.read_header(held)
-        return CuedVideo(source, held, header, matroska.read_cues(held, header))
+        header = matroska.read_header(blocks)
+        return CuedVideo(source, blocks, header, matroska.read_cues(blocks, header))
     except (Distrusted, RefutedError) as reason:
         _log.debug("%s is not read by its cues, because %s", source.name, reason)
         return None
@@ -61,7 +61,7 @@ class CuedVideo:
 
     Args:
         source: the video.
-        held: cached blocks of the source.
+        blocks: cached blocks of the source.
         header: headers before the first cluster.
         cues: the cues.
 
@@ -74,14 +74,14 @@ class CuedVideo:
     """
 
     def __init__(
-        self, source: Source, held: Blocks, header: matroska.MatroskaHeader, cues: matroska.Cues
+        self, source: Source, blocks: Blocks, header: matroska.MatroskaHeader, cues: matroska.Cues
     ) -> None:
         self._source, self._header, self._cues = source, header, cues
         self._tick_s = header.scale / 1e9
-        first = matroska.read_part(held, header, cues, 0, 0)
-        check(first, held.size())
-        head = held.read([(int(first.offset[0]), int(first.size[0]))])[0]
-        self._facts: StreamFacts = facts_of(held, first, head, ())
+        first = matroska.read_part(blocks, header, cues, 0, 0)
+        check(first, blocks.size())
+        head = blocks.read([(int(first.offset[0]), int(first.size[0]))])[0]
+        self._facts: StreamFacts = facts_of(blocks, first, head, ())
         self.info: StreamInfo = replace(self._facts.info, frame_count=None, source=source.name)
         self._parts: OrderedDict[int, PlannedVideo] = OrderedDict()
 
@@ -113,13 +113,13 @@ class CuedVideo:
 
     def _part(self, cue: int) -> PlannedVideo:
         if cue not in self._parts:
-            held = Blocks(self._source)
-            tables = matroska.read_part(held, self._header, self._cues, cue, cue + 1)
-            check(tables, held.size())
+            blocks = Blocks(self._source)
+            tables = matroska.read_part(blocks, self._header, self._cues, cue, cue + 1)
+            check(tables, blocks.size())
             tables = replace(
                 tables, shown=tables.pts >= tables.pts[0]
             )  # leading pictures belong to the part before
-            self._parts[cue] = PlannedVideo(held, index_of(held, tables, self._facts))
+            self._parts[cue] = PlannedVideo(blocks, index_of(blocks, tables, self._facts))
             while len(self._parts) > _KEPT:
                 self._parts.popitem(last=False)
         self._parts.move_to_end(cue)

@@ -57,18 +57,18 @@ def cache_file(directory: Path, stamp: Stamp) -> Path:
 
 def load_summary(directory: Path, stamp: Stamp) -> StreamInfo | None:
     """Return the properties of a video from its index file's header; None if there is no current index."""
-    found = _read(_path(directory, stamp), stamp, whole=False)
-    return None if found is None else _info(found[0], stamp)
+    cached = _read(_path(directory, stamp), stamp, whole=False)
+    return None if cached is None else _info(cached[0], stamp)
 
 
 def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
     """Return the facts for sampling from an index file's header; None if there is no current index."""
-    found = _read(_path(directory, stamp), stamp, whole=False)
-    if found is None:
+    cached = _read(_path(directory, stamp), stamp, whole=False)
+    if cached is None:
         return None
     try:
         # Indexes of earlier versions have no "ticks".
-        return Facts.from_header(found[0]["info"], found[0].get("ticks"))
+        return Facts.from_header(cached[0]["info"], cached[0].get("ticks"))
     except (KeyError, ValueError) as error:
         _log.warning("the index of %s cannot be read (%s): it is rebuilt", stamp[0], error)
         return None
@@ -77,10 +77,10 @@ def load_facts(directory: Path, stamp: Stamp) -> Facts | None:
 def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
     """Load the index of a video; None if it does not exist, is stale, damaged or of another format."""
     path = _path(directory, stamp)
-    found = _read(path, stamp, whole=True)
-    if found is None:
+    cached = _read(path, stamp, whole=True)
+    if cached is None:
         return None
-    header, data = found
+    header, data = cached
     try:
         return unpack(data, header)
     except Damaged:
@@ -169,11 +169,11 @@ def _bytes(path: str, *, whole: bool) -> memoryview:
             if len(data) < (size := header_size(data)):
                 data += file.read(size - len(data))
             return memoryview(data)
-        found = np.empty(os.fstat(file.fileno()).st_size, dtype=np.uint8).data.cast("B")
+        content = np.empty(os.fstat(file.fileno()).st_size, dtype=np.uint8).data.cast("B")
         filled = 0
-        while filled < len(found) and (count := file.readinto(found[filled:])):
+        while filled < len(content) and (count := file.readinto(content[filled:])):
             filled += count
-        return found[:filled]
+        return content[:filled]
 
 
 def _info(header: dict[str, Any], stamp: Stamp) -> StreamInfo | None:

@@ -50,7 +50,7 @@ def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | No
         _log.debug("%s: the container's tables are not used, because %s", source.name, reason)
         return None
     finally:
-        source.held = None
+        source.blocks = None
 
 
 def _index(source: Source, *, through: bool) -> PacketIndex:

@@ -64,13 +64,13 @@ class Learned:
             else:
                 self._saved[index] = stamp, count
             columns = {name: getattr(table, name).copy() for name in LEARNED}
-            found = replace(index, packets=replace(table, **{**columns, "known": known}))
+            updated = replace(index, packets=replace(table, **{**columns, "known": known}))
         directory = cache_directory(self._cache_dir)
         cached = load_index(directory, stamp)
         if cached is not None and cached.packets.whole:
             return  # another thread or process has scanned or verified the file
         try:
-            save_index(directory, stamp, found)
+            save_index(directory, stamp, updated)
         except OutputError as error:
             _log.debug("%s", error)
 

@@ -67,7 +67,7 @@ class Library:
         Raises:
             SourceError: numbers or times of its frames differ.
         """
-        found = PlannedVideo(
+        planned = PlannedVideo(
             video.source, reindexed(video.source, video.index, cache_dir=self._options.cache_dir)
         )
         with self._lock:
@@ -75,7 +75,7 @@ class Library:
                 del self._videos[key]
             for name in [name for name, known in self._indexes.items() if known is video.index]:
                 self._bytes -= _bytes(self._indexes.pop(name))
-        return found
+        return planned
 
     def due(self, video: PlannedVideo) -> bool:
         """Return whether enough packet kinds were learned to save a video's index."""

@@ -80,9 +80,9 @@ def open_index(
     if kept is not None and (kept.verified or not verified) and (kept.packets.whole or not whole):
         return kept
     if register is not None:
-        found = _registered(source, stamp, register, whole=whole, verified=verified)
-        if found is not None:
-            return found
+        registered = _registered(source, stamp, register, whole=whole, verified=verified)
+        if registered is not None:
+            return registered
     index = _build(source, kept, whole=whole, verified=verified)
     store_index(stamp, index, cache_dir=cache_dir)
     return index
@@ -159,11 +159,11 @@ def _registered(
         return None
     from .shared import shared_register
 
-    found = shared_register(register).index(source, stamp, whole=whole, verified=verified)
-    if found is None:
+    registered = shared_register(register).index(source, stamp, whole=whole, verified=verified)
+    if registered is None:
         return None
-    check_image_size(found.info.width, found.info.height, source.name)
-    return replace(found, info=with_source(found.info, source.name))
+    check_image_size(registered.info.width, registered.info.height, source.name)
+    return replace(registered, info=with_source(registered.info, source.name))
 
 
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
@@ -201,16 +201,16 @@ def reindexed(
     Raises:
         SourceError: frame numbers or times differ, while frames may have been delivered already.
     """
-    found = open_index(source, cache_dir=cache_dir, whole=True)
+    scanned = open_index(source, cache_dir=cache_dir, whole=True)
     if source.stamp() is None:
         _refuted.add(digest_of_ends(source))
-    if not np.array_equal(found.timestamps, index.timestamps):
+    if not np.array_equal(scanned.timestamps, index.timestamps):
         raise SourceError(
             "its container's tables are wrong: numbers or times of its frames differ from those returned so far",
             source=source.name,
             advice="Open it again",
         )
-    return found
+    return scanned
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:

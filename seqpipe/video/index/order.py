@@ -104,14 +104,14 @@ def _perhaps_leading(table: PacketTable, start: int, without_pts: Collection[int
     # A remuxer that cut here may have moved the pts of B-frames to the key frame's, or later.
     behind = start + 1 + int(np.argmax(np.append(table.reference[start + 1 : end], True)))
     perhaps[start + 1 : behind] = True
-    found: IntArray = np.flatnonzero(perhaps[start:end] & table.shown[start:end]) + start
-    return found
+    leading: IntArray = np.flatnonzero(perhaps[start:end] & table.shown[start:end]) + start
+    return leading
 
 
 def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOrder:
     """Decode consecutive packets and return the order of their frames."""
     decoder, reader, table = CpuDecoder(index), open_packets(source, index), index.packets
-    found = _DecodeOrder()
+    order = _DecodeOrder()
     inside: dict[int, None] = {}
     with contextlib.closing(reader):
         for number, data in zip(packets.tolist(), reader.read(packets), strict=True):
@@ -120,20 +120,20 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
             try:
                 results = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
                 out = [packet for result in results for packet in result.decoded]
-                if out and found.began < 0:
-                    found.began = number
+                if out and order.began < 0:
+                    order.began = number
             except DecodeError:
                 # The damage is reported when the frame is requested; the others still come out in order.
-                found.doubtful += inside
-                found.failed.append(number)
+                order.doubtful += inside
+                order.failed.append(number)
                 out = [number]
-            found.packets += out
+            order.packets += out
             for packet in out:
                 inside.pop(packet, None)
         with contextlib.suppress(DecodeError):
             out = [packet for result in decoder.flush() for packet in result.decoded]
-            found.packets += out
-    found.packets = list(dict.fromkeys(found.packets))
-    if found.failed:
-        found.insert([packet for packet in inside if packet not in out and packet > found.failed[0]], table)
-    return found
+            order.packets += out
+    order.packets = list(dict.fromkeys(order.packets))
+    if order.failed:
+        order.insert([packet for packet in inside if packet not in out and packet > order.failed[0]], table)
+    return order

@@ -62,8 +62,8 @@ class Register:
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the identity of a file's content; None for a file that cannot be read as a video."""
-        found = self._stamps.get(path)
-        return None if found is None else (path, found[0], str(found[1]))
+        stamp = self._stamps.get(path)
+        return None if stamp is None else (path, stamp[0], str(stamp[1]))
 
     def load(self) -> dict[str, Facts]:
         """Return the facts of files that have not changed since they were saved."""
@@ -74,14 +74,14 @@ class Register:
             if self._stamps.get(path) == (size, mtime_ns)
         }
 
-    def save(self, found: Mapping[str, Facts]) -> None:
+    def save(self, facts: Mapping[str, Facts]) -> None:
         """Store facts for the next time; a cache that cannot be written is ignored."""
         if self._file is None:
             return
         numbers: dict[Facts, int] = {}
         rows = [
-            (*self._stamps[path], numbers.setdefault(found[path], len(numbers)))
-            if path in found and path in self._stamps
+            (*self._stamps[path], numbers.setdefault(facts[path], len(numbers)))
+            if path in facts and path in self._stamps
             else _UNKNOWN
             for path in self._paths
         ]
@@ -134,9 +134,9 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 def _remove_old(folder: Path) -> None:
     """Remove the least recently used registers beyond the limits."""
-    with os.scandir(folder) as found:
+    with os.scandir(folder) as entries:
         files = sorted(
-            ((item.stat().st_mtime_ns, item.stat().st_size, item.path) for item in found), reverse=True
+            ((item.stat().st_mtime_ns, item.stat().st_size, item.path) for item in entries), reverse=True
         )
     total = 0
     for number, (_, size, path) in enumerate(files):

@@ -64,8 +64,8 @@ def find_register(
         return path
     if file_root is None:
         return None
-    found = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
-    return str(found) if found.is_file() else None
+    candidate = Path(os.path.abspath(check_path("file_root", file_root))) / REGISTER_NAME  # noqa: PTH100  as sources do
+    return str(candidate) if candidate.is_file() else None
 
 
 def shared_register(path: str) -> SharedRegister:
@@ -107,7 +107,7 @@ class SharedRegister(Closing):
     def facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
         """Return the facts of the contents with these stamps, by name."""
         wanted = {self._key(stamp[0]): stamp for stamp in stamps}
-        found = {}
+        result = {}
         for key, size, tag, facts, checksum in self._rows(
             "SELECT path, size, tag, facts, checksum FROM files"
         ):
@@ -117,8 +117,8 @@ class SharedRegister(Closing):
                 and (size, tag) == stamp[1:]
                 and checksum == _checksum(key, size, tag, facts)
             ):
-                found[stamp[0]] = Facts(*json.loads(facts))
-        return found
+                result[stamp[0]] = Facts(*json.loads(facts))
+        return result
 
     def index(
         self, source: Source, stamp: Stamp, *, whole: bool = False, verified: bool = False

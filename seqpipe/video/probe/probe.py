@@ -378,10 +378,10 @@ def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:
 def _frame_side_data(frame: av.VideoFrame, kind: str) -> bytes | None:
     """Return side data of a frame, or None."""
     try:
-        found = frame.side_data.get(kind)
+        data = frame.side_data.get(kind)
     except ValueError:  # PyAV fails if it has no name for another item; a filter removes that
-        found = _without(_EXIF, frame).side_data.get(kind)
-    return None if found is None else bytes(cast("bytes", found))
+        data = _without(_EXIF, frame).side_data.get(kind)
+    return None if data is None else bytes(cast("bytes", data))
 
 
 def _without(kind: int, frame: av.VideoFrame) -> av.VideoFrame:

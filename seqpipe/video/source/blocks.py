@@ -62,9 +62,9 @@ class Blocks(_WrappedSource):
     @classmethod
     def of(cls, source: Source) -> Blocks:
         """Return the blocks of a source that is being opened, shared by all callers."""
-        if not isinstance(source.held, Blocks):
-            source.held = cls(source)
-        return source.held
+        if not isinstance(source.blocks, Blocks):
+            source.blocks = cls(source)
+        return source.blocks
 
     def size(self) -> int:
         """Return the size in bytes."""

@@ -34,9 +34,9 @@ def slice_ranges(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts
         data = parts[0]
         return [data[offset - begin : offset - begin + size] for offset, size in ranges]
     begins = [begin for begin, _ in runs]
-    found = []
+    slices = []
     for offset, size in ranges:
         run = bisect.bisect_right(begins, offset) - 1
         begin = offset - begins[run]
-        found.append(parts[run][begin : begin + size])
-    return found
+        slices.append(parts[run][begin : begin + size])
+    return slices

@@ -63,7 +63,7 @@ class Source(ABC):
         path: absolute path of a local file; None for other sources.
         stream: stream to decode, by its number in the container; None for the best video stream.
         gap: ranges at most so many bytes apart are read together.
-        held: the blocks of a slow source, while it is being opened.
+        blocks: the cached blocks of a slow source, while it is being opened.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Source(ABC):
     path: str | None = None
     stream: int | None = None
     gap: int = 0
-    held: Source | None = None
+    blocks: Source | None = None
 
     @abstractmethod
     def stamp(self) -> Stamp | None:

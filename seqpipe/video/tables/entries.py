@@ -119,10 +119,10 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
             if ask_last:
                 _hold(source, entries, last)
                 container.seek(int(entries.dts[last]), stream=stream, backward=True)
-                found = [p for p in _packets(container, stream, len(rows)) if p.position == position]
-                if not found:
+                at_position = [p for p in _packets(container, stream, len(rows)) if p.position == position]
+                if not at_position:
                     raise Distrusted("FFmpeg does not find its last packet")
-                duration = found[0].duration
+                duration = at_position[0].duration
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
     return replace(entries, first=first, last_duration=duration)
@@ -130,13 +130,13 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
 
 def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple[FirstPacket, ...]:
     """Demux the next packets."""
-    found: list[FirstPacket] = []
+    packets: list[FirstPacket] = []
     for packet in container.demux(stream):
         if not packet.size:
             continue
         if side_data(packet) or packet.pos is None:
             raise Distrusted("its packets have side data")
-        found.append(
+        packets.append(
             FirstPacket(
                 pts=packet.pts,
                 dts=packet.dts,
@@ -147,16 +147,16 @@ def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple
                 shown=not packet.is_discard,
             )
         )
-        if len(found) == most:
+        if len(packets) == most:
             break
-    return tuple(found)
+    return tuple(packets)
 
 
 def _check_first(entries: Entries, first: tuple[FirstPacket, ...]) -> None:
     columns = (entries.dts, entries.size, entries.position, entries.key, entries.shown)
     for number, packet in enumerate(first):
-        found = (packet.dts, packet.size, packet.position, packet.key, packet.shown)
-        if number >= len(entries.dts) or tuple(column[number] for column in columns) != found:
+        row = (packet.dts, packet.size, packet.position, packet.key, packet.shown)
+        if number >= len(entries.dts) or tuple(column[number] for column in columns) != row:
             raise Distrusted("FFmpeg's index contradicts its packets")
     if not first:
         raise Distrusted("FFmpeg demuxes no packet")
@@ -189,8 +189,8 @@ def check_first(source: Source, tables: Tables) -> None:
         raise Distrusted("FFmpeg demuxes no packet")
     columns = (tables.pts, tables.size, tables.offset, tables.key, tables.shown)
     for number, packet in enumerate(first):
-        found = (packet.pts, packet.size, packet.position, packet.key, packet.shown)
-        if number >= len(tables) or tuple(column[number] for column in columns) != found:
+        row = (packet.pts, packet.size, packet.position, packet.key, packet.shown)
+        if number >= len(tables) or tuple(column[number] for column in columns) != row:
             raise Distrusted(f"packet {number} of FFmpeg differs")
 
 

@@ -95,36 +95,36 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         Distrusted: the tables are not consistent, or need FFmpeg's interpretation.
         SourceError: the source cannot be read.
     """
-    found, declared = _Packets(), 0
+    packets, declared = _Packets(), 0
     before, begin = edits_of(movie, track)
     if any(track.boxes.get(b"stsz", b"")[8:12]) or b"stz2" in track.boxes:
         if before or begin:
             raise Distrusted("it is edited, and not only fragments hold its packets")
         samples = samples_of(track)
-        found.add_samples(samples)
+        packets.add_samples(samples)
         declared = len(samples.size)
     default = _defaults(movie, track)
     with reading(source) as read:
         ahead = _Ahead(source, movie.moov_range[1]).read if source.slow else read
         for moof_offset, moof in _moofs(ahead, movie.moov_range[1], source.size()):
-            _fragment(moof_offset, moof, track, default, begin - before, found)
-    if not found.count:
+            _fragment(moof_offset, moof, track, default, begin - before, packets)
+    if not packets.count:
         raise Distrusted("it has no packets")
-    dts, moved, key = np.concatenate(found.dts), np.concatenate(found.moved), np.concatenate(found.key)
+    dts, moved, key = np.concatenate(packets.dts), np.concatenate(packets.moved), np.concatenate(packets.key)
     if not (np.diff(dts) > 0).all():
         raise Distrusted("fragments overlap in time")
     # FFmpeg shifts times by the most negative composition offset that it has read so far.
-    if int(moved.min()) < min(0, int(found.moved[0].min())):
+    if int(moved.min()) < min(0, int(packets.moved[0].min())):
         raise Distrusted("a later fragment shifts all times")
     pts: IntArray = dts + moved - min(0, int(moved.min()))
-    duration = np.concatenate(found.duration)
+    duration = np.concatenate(packets.duration)
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
         format=bytes(track.description[:4]).decode("latin-1"),
         pts=pts,
-        size=np.concatenate(found.size),
-        offset=np.concatenate(found.offset),
+        size=np.concatenate(packets.size),
+        offset=np.concatenate(packets.offset),
         key=key,
         shown=np.ones(len(pts), dtype=bool),
         delta=int(duration[0]) if (duration == duration[0]).all() else 0,
@@ -135,14 +135,14 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
 
 def _defaults(movie: Movie, track: Track) -> tuple[int, int, int]:
     """Return the default duration, size and flags of a track's packets."""
-    found = [
+    defaults = [
         (number(box, 12), number(box, 16), number(box, 20))
         for kind, box in boxes_in(movie.extends)
         if kind == b"trex" and number(box, 4) == track.number
     ]
-    if len(found) != 1:
+    if len(defaults) != 1:
         raise Distrusted("its track has no defaults, or two")
-    return found[0]
+    return defaults[0]
 
 
 class _Ahead:
@@ -174,16 +174,16 @@ class _Ahead:
         part = bisect.bisect_right(self._begins, at) - 1
         if part >= 0:
             begin = at - self._begins[part]
-            held = self._parts[part][begin : begin + count]
+            data = self._parts[part][begin : begin + count]
             # The header of a skipped box suffices.
-            if len(held) == count or (count == _AHEAD and len(held) >= _WHOLE_HEAD and _suffices(held)):
-                return held
+            if len(data) == count or (count == _AHEAD and len(data) >= _WHOLE_HEAD and _suffices(data)):
+                return data
         return self._source.read([(at, count)])[0]
 
 
-def _suffices(held: bytes) -> bool:
-    """Return whether a box is not a ``moof``, or all of it is held."""
-    return held[4:8] != b"moof" or int.from_bytes(held[:4], "big") <= len(held)
+def _suffices(data: bytes) -> bool:
+    """Return whether a box is not a ``moof``, or is complete."""
+    return data[4:8] != b"moof" or int.from_bytes(data[:4], "big") <= len(data)
 
 
 def _of_sidx(source: Source, at: int) -> list[int]:
@@ -206,14 +206,14 @@ def _of_sidx(source: Source, at: int) -> list[int]:
 
 def _of_mfra(source: Source) -> list[int]:
     """Return the offsets of the fragments listed by an ``mfra`` box at the end of the file."""
-    held = source.size()
-    tail = source.read([(held - min(_TAIL, held), min(_TAIL, held))])[0]
+    file_size = source.size()
+    tail = source.read([(file_size - min(_TAIL, file_size), min(_TAIL, file_size))])[0]
     if tail[-12:-8] != b"mfro":
         return []
     size = int.from_bytes(tail[-4:], "big")
-    if not 16 <= size <= min(held, _LARGEST_MOOF):
+    if not 16 <= size <= min(file_size, _LARGEST_MOOF):
         return []
-    body = memoryview(tail[-size:] if size <= len(tail) else source.read([(held - size, size)])[0])[8:]
+    body = memoryview(tail[-size:] if size <= len(tail) else source.read([(file_size - size, size)])[0])[8:]
     segment_offsets: list[int] = []
     try:
         for kind, table in boxes_in(body):
@@ -226,7 +226,7 @@ def _of_mfra(source: Source) -> list[int]:
                 segment_offsets += offsets[:, 0].tolist()
     except (Distrusted, ValueError):
         return []
-    return [begin for begin in segment_offsets if 0 <= begin < held]
+    return [begin for begin in segment_offsets if 0 <= begin < file_size]
 
 
 def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
@@ -264,7 +264,7 @@ def _fragment(
     track: Track,
     default: tuple[int, int, int],
     shift: int,
-    found: _Packets,
+    packets: _Packets,
 ) -> None:
     """Add the packets that one ``moof`` lists of the track."""
     end = moof_offset  # end of the previous track's data
@@ -288,7 +288,7 @@ def _fragment(
             offset = base + int.from_bytes(body[8:12], "big", signed=True)
             end = offset + int(run.size.sum())
             if ours:
-                dts, end = found.add(dts, run, offset)
+                dts, end = packets.add(dts, run, offset)
 
 
 def _head(
@@ -311,10 +311,10 @@ def _head(
 
 
 def _decoding_time(parts: list[tuple[bytes, memoryview]]) -> int:
-    found = [body for part, body in parts if part == b"tfdt"]
-    if len(found) != 1:
+    bodies = [body for part, body in parts if part == b"tfdt"]
+    if len(bodies) != 1:
         raise Distrusted("a fragment has no decode time")
-    time = number(found[0], 4, 8) if found[0][0] == 1 else number(found[0], 4)
+    time = number(bodies[0], 4, 8) if bodies[0][0] == 1 else number(bodies[0], 4)
     if time >> 62:
         raise Distrusted("a time exceeds 62 bits")
     return time

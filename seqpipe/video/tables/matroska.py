@@ -138,14 +138,14 @@ def read_header(source: Source) -> MatroskaHeader:
         Distrusted: the file's structure is not supported.
         SourceError: the source cannot be read.
     """
-    held = source.size()
+    file_size = source.size()
     with reading(source) as read:
-        head = _Window(read, held)
+        head = _Window(read, file_size)
         identity, begin, end = head.element(0)
         if identity != _EBML:
             raise Distrusted("it is not a Matroska file")
         identity, at, segment_end = head.element(end)
-        if identity != _SEGMENT or segment_end > held:
+        if identity != _SEGMENT or segment_end > file_size:
             raise Distrusted("its segment is cut, or has no stated length")
         scale, entries, segment, cues = _DEFAULT_SCALE, list[bytes](), at, 0
         while at < segment_end:
@@ -172,8 +172,8 @@ def read_header(source: Source) -> MatroskaHeader:
 
 
 def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> MatroskaHeader:
-    found = [(entry, dict(_elements(entry))) for entry in entries]
-    videos = [(entry, parts) for entry, parts in found if _value(parts, _TYPE, 0) == _VIDEO]
+    tracks = [(entry, dict(_elements(entry))) for entry in entries]
+    videos = [(entry, parts) for entry, parts in tracks if _value(parts, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
         raise Distrusted("it does not have exactly one video track")
     _, parts = videos[0]
@@ -186,7 +186,7 @@ def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bo
         scale=scale,
         duration=_value(parts, _DEFAULT_DURATION, 0) // scale,
         entry={kind: part for kind, part in parts.items() if kind not in _NAMES},
-        others=tuple(tuple(parts.get(kind, b"") for kind in _FFMPEG_ELEMENTS) for _, parts in found),
+        others=tuple(tuple(parts.get(kind, b"") for kind in _FFMPEG_ELEMENTS) for _, parts in tracks),
         attached=attached,
         begin=begin,
         end=end,
@@ -254,16 +254,16 @@ def read_cues(source: Source, header: MatroskaHeader) -> Cues:
         if identity != _CUES or end - begin > _LARGEST_CUES:
             raise Distrusted("its cues are not at the stated position")
         body = read(end - begin, begin)
-    found: list[tuple[int, int]] = []
+    cues: list[tuple[int, int]] = []
     for kind, point in _elements(body):
         parts = list(_elements(point)) if kind == _CUE else []
         tracks = [dict(_elements(part)) for name, part in parts if name == _CUE_TRACKS]
         own = [track for track in tracks if _value(track, _CUE_TRACK, 0) == header.track]
-        found += [
+        cues += [
             (_value(dict(parts), _CUE_TIME, 0), header.segment + _value(t, _CUE_CLUSTER, 0)) for t in own
         ]
-    times, offsets = np.array(found, np.int64).reshape(-1, 2).T
-    ascending = len(found) and (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
+    times, offsets = np.array(cues, np.int64).reshape(-1, 2).T
+    ascending = len(cues) and (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
     if not ascending or offsets[0] < header.begin or offsets[-1] >= header.end:
         raise Distrusted("its cues do not ascend")
     return Cues(times, offsets)
@@ -301,8 +301,8 @@ def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, la
     if not blocks.pts or blocks.pts[start] != cues.times[first] or not blocks.key[start]:
         raise Distrusted("a cue does not lead to a key frame")
     columns = (blocks.pts, blocks.size, blocks.offset, blocks.duration, blocks.key)
-    found: _Columns = tuple(map(np.array, columns, _KINDS))
-    return _tables(header, tuple(column[start:] for column in found))
+    arrays: _Columns = tuple(map(np.array, columns, _KINDS))
+    return _tables(header, tuple(column[start:] for column in arrays))
 
 
 def _is_past(blocks: _Blocks, until: int) -> bool:

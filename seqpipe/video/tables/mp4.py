@@ -182,7 +182,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     if not deltas[last]:
         raise InterpretedError("the duration of its last frame is not stated")
     end = int(pts[last] + deltas[last])
-    before, start = _edited(movie, track, pts, end)
+    before, start = _edited(movie, track, pts)
     # Writers include the time before the first frame, or the time removed by an edit, or neither.
     length = int(dts[-1] + deltas[-1])
     if not length <= track.length <= before + max(length, end):
@@ -209,23 +209,23 @@ def samples_of(track: Track) -> Samples:
         InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
         Distrusted: the tables are not consistent.
     """
-    found = track.boxes
+    boxes = track.boxes
     if not track.ticks:
         raise Distrusted("it has no time base")
-    if b"stps" in found or _groups(track):
+    if b"stps" in boxes or _groups(track):
         raise InterpretedError("it has key packets of several kinds")
-    size = _sizes(found)
+    size = _sizes(boxes)
     count = len(size)
-    deltas = _runs(found, b"stts", count)
+    deltas = _runs(boxes, b"stts", count)
     if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
         raise Distrusted("times do not ascend")
     return Samples(
         dts=np.cumsum(deltas) - deltas,
         duration=deltas,
-        moved=_runs(found, b"ctts", count),
+        moved=_runs(boxes, b"ctts", count),
         size=size,
-        offset=_offsets(found, size),
-        key=_keys(found, count),
+        offset=_offsets(boxes, size),
+        key=_keys(boxes, count),
     )
 
 
@@ -248,19 +248,19 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
     if entries.track != track.number or deltas is None:
         raise Distrusted("FFmpeg selects another track")
     order = np.argsort(offset, kind="stable")
-    found = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
-    if not (np.array_equal(offset[found], entries.position) and np.array_equal(size[found], entries.size)):
+    rows = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
+    if not (np.array_equal(offset[rows], entries.position) and np.array_equal(size[rows], entries.size)):
         raise Distrusted("FFmpeg's index lists other packets")
-    if len(np.unique(found)) < len(found):
+    if len(np.unique(rows)) < len(rows):
         raise Distrusted("its edits show packets twice")
-    pts = entries.dts + (0 if moved is None else moved[found])
+    pts = entries.dts + (0 if moved is None else moved[rows])
     shifts = {packet.pts - int(pts[n]) for n, packet in enumerate(entries.first) if packet.pts is not None}
     if len(shifts) != 1 or any(packet.pts is None for packet in entries.first):
         raise Distrusted("FFmpeg does not shift all presentation times equally")
     pts += shifts.pop()
     last = int(np.argmax(np.where(entries.shown, pts, np.iinfo(np.int64).min)))
     # FFmpeg uses the duration of the table only if there are composition offsets.
-    duration = entries.last_duration if moved is None else int(deltas[found[last]])
+    duration = entries.last_duration if moved is None else int(deltas[rows[last]])
     if not duration:
         raise Distrusted("the duration of its last frame is not stated")
     return Tables(
@@ -324,12 +324,12 @@ def _without_rate(entry: bytes) -> bytes:
 
 def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
     """Return the file offsets of ``moov``, the ``ftyp`` box, and the body of ``moov``."""
-    held = source.size()
-    head = memoryview(source.read([(0, min(_HEAD, held))])[0])
+    file_size = source.size()
+    head = memoryview(source.read([(0, min(_HEAD, file_size))])[0])
     at, brand = 0, b""
     for _ in range(_MOST_BOXES):
-        if at + 16 > len(head) and source.slow and 0 < held - at <= _TAIL:
-            source.read([(at, held - at)])  # most likely the tables; the blocks are cached
+        if at + 16 > len(head) and source.slow and 0 < file_size - at <= _TAIL:
+            source.read([(at, file_size - at)])  # most likely the tables; the blocks are cached
         data = head[at : at + 16] if at + 16 <= len(head) else source.read([(at, 16)])[0]
         if len(data) < 8:
             break
@@ -338,13 +338,16 @@ def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
         if size == 1:
             size, before = int.from_bytes(data[8:16], "big"), 16
         elif size == 0:
-            size = held - at
+            size = file_size - at
         if size < before:
             break
         if kind in (b"moof", b"sidx"):
             raise Distrusted("it is fragmented")
         if kind == b"moov":
-            if size > min(_LARGEST_MOOV, held // _TABLES_SHARE + _TABLES_OF_SMALL) or at + size > held:
+            if (
+                size > min(_LARGEST_MOOV, file_size // _TABLES_SHARE + _TABLES_OF_SMALL)
+                or at + size > file_size
+            ):
                 raise Distrusted("its tables are too large, or cut")
             inside = head[at : at + size]
             body = inside if len(inside) == size else memoryview(source.read([(at, size)])[0])
@@ -381,7 +384,7 @@ def boxes_in(data: memoryview) -> Iterator[_Box]:
 def _inside(data: memoryview, *kinds: bytes) -> memoryview:
     """Return the body of the first box at a path of box types; empty if there is none."""
     for kind in kinds:
-        data = next((body for found, body in boxes_in(data) if found == kind), memoryview(b""))
+        data = next((body for name, body in boxes_in(data) if name == kind), memoryview(b""))
     return data
 
 
@@ -395,8 +398,8 @@ def _kind_of(trak: memoryview) -> bytes:
     handler = bytes(_inside(trak, b"mdia", b"hdlr")[8:12])
     entry = bytes(_inside(trak, b"mdia", b"minf", b"stbl", b"stsd")[8:])
     form = entry[4:8]
-    if handler != b"vide" and (found := _AUDIO.search(entry)):
-        form += found[1]
+    if handler != b"vide" and (match := _AUDIO.search(entry)):
+        form += match[1]
     elif handler != b"vide":
         form = entry
     return handler + bytes(_inside(trak, b"tkhd")[:4]) + form
@@ -486,8 +489,8 @@ def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
         raise Distrusted("a table is cut")
     if bits == 4:
         packed = np.stack([packed >> 4, packed & 15], axis=1).ravel()
-    found = packed[: 2 * count].view(">u2") if bits == 16 else packed[:count]
-    return found.astype(np.int64)
+    values = packed[: 2 * count].view(">u2") if bits == 16 else packed[:count]
+    return values.astype(np.int64)
 
 
 def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
@@ -514,9 +517,9 @@ def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
         raise Distrusted("its tables differ in their number of packets")
     before = np.cumsum(size) - size
     begins = np.cumsum(each) - each
-    held = each > 0
-    moved = chunks[held] - before[begins[held]]
-    offsets: IntArray = before + np.repeat(moved, each[held])
+    filled = each > 0
+    moved = chunks[filled] - before[begins[filled]]
+    offsets: IntArray = before + np.repeat(moved, each[filled])
     return offsets
 
 
@@ -567,7 +570,7 @@ def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
     return rows
 
 
-def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, int]:
+def _edited(movie: Movie, track: Track, pts: IntArray) -> tuple[int, int]:
     """Return the ticks that the edit list inserts before the first frame, and those that it subtracts from all times.
 
     Raises:
@@ -578,9 +581,7 @@ def _edited(movie: Movie, track: Track, pts: IntArray, end: int) -> tuple[int, i
         return 0, 0
     before, begin = edits_of(movie, track)
     length = rows[-1][0]
-    # The edit's end is rounded to movie time.
-    whole = begin + (length + 1) * track.ticks / movie.ticks > end
     shown = begin + length * track.ticks // movie.ticks > int(pts.max())
-    if begin != int(pts[0]) or begin != int(pts.min()) or not (whole and shown):
+    if begin != int(pts[0]) or begin != int(pts.min()) or not shown:
         raise InterpretedError("it is edited")
     return before, begin

@@ -79,7 +79,7 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
         UnreadableSourceError: there is no such series, there are several, or its slices do not form a volume.
         BackendError: pydicom is not installed.
     """
-    found: dict[str, list[tuple[Source, Any]]] = {}
+    by_series: dict[str, list[tuple[Source, Any]]] = {}
     for source in sources:
         try:
             header = _header(source)
@@ -87,13 +87,13 @@ def open_series(sources: Iterable[Source], name: str, series: str | None = None)
             continue  # a DICOMDIR, a report or another file next to the slices
         finally:
             source.close()
-        found.setdefault(str(header.get("SeriesInstanceUID", "")), []).append((source, header))
-    if series is not None and series in found:
-        chosen = found[series]
-    elif len(found) == 1 and series is None:
-        (chosen,) = found.values()
+        by_series.setdefault(str(header.get("SeriesInstanceUID", "")), []).append((source, header))
+    if series is not None and series in by_series:
+        chosen = by_series[series]
+    elif len(by_series) == 1 and series is None:
+        (chosen,) = by_series.values()
     else:
-        raise _which(found, name, series)
+        raise _which(by_series, name, series)
     with _readable(name):
         return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
 
@@ -125,20 +125,20 @@ class DicomVolume:
         """Return stored voxels; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
         wanted = [self._layers.volumes[time][box.d[0] : box.d[1]] for time in chosen]
-        made = np.empty((len(chosen), *box.shape, self.info.channels), dtype=self.info.dtype)
-        places: dict[str, list[tuple[DicomSlice, AnyArray]]] = {}
-        for volume, target in zip(wanted, made, strict=True):
+        voxels = np.empty((len(chosen), *box.shape, self.info.channels), dtype=self.info.dtype)
+        planes_by_file: dict[str, list[tuple[DicomSlice, AnyArray]]] = {}
+        for volume, target in zip(wanted, voxels, strict=True):
             for one, plane in zip(volume, target, strict=True):
-                places.setdefault(one.name, []).append((one, plane))
+                planes_by_file.setdefault(one.name, []).append((one, plane))
         _, rows, columns = box.slices
-        for file, parts in places.items():
+        for file, parts in planes_by_file.items():
             frames = _frames(self._sources[file], [one.frame for one, _ in parts])
             for (one, plane), pixels in zip(parts, frames, strict=True):
                 if pixels.size != one.rows * one.columns * self.info.channels:
                     raise damaged(file, f"{pixels.shape} pixels are not {one.rows}×{one.columns}")
                 cut = pixels.reshape(one.rows, one.columns, -1)[rows, columns]
                 plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
-        return made if self.info.layout == "FDHWC" else made[0]
+        return voxels if self.info.layout == "FDHWC" else voxels[0]
 
     @property
     def sources(self) -> Seq[Source]:
@@ -156,8 +156,6 @@ def _info(
 ) -> VolumeInfo:
     first = layers.volumes[0]
     channels = int(header.get("SamplesPerPixel", 1) or 1)
-    if header.get("PhotometricInterpretation") == "PALETTE COLOR":
-        channels = 1
     shape: tuple[int, ...] = (len(first), first[0].rows, first[0].columns, channels)
     layout: VolumeLayout = "DHWC"
     if len(layers.volumes) > 1:
@@ -225,13 +223,13 @@ def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
     several = count > 1 or "PerFrameFunctionalGroupsSequence" in header
     for frame in range(count):
         own = _group(header, "PerFrameFunctionalGroupsSequence", frame) if several else None
-        places = [own, shared, header]
-        measures = _first(places, "PixelMeasuresSequence", ("PixelSpacing",))
-        position = _first(places, "PlanePositionSequence", ("ImagePositionPatient",))
+        groups = [own, shared, header]
+        measures = _first(groups, "PixelMeasuresSequence", ("PixelSpacing",))
+        position = _first(groups, "PlanePositionSequence", ("ImagePositionPatient",))
         if several and own is None and shared is None and count > 1:
             position = None  # one position for all frames, which are no volume
-        orientation = _first(places, "PlaneOrientationSequence", ("ImageOrientationPatient",))
-        transformed = _first(places, "PixelValueTransformationSequence", ("RescaleSlope",))
+        orientation = _first(groups, "PlaneOrientationSequence", ("ImageOrientationPatient",))
+        transformed = _first(groups, "PixelValueTransformationSequence", ("RescaleSlope",))
         content = _first([own], "FrameContentSequence", ("TemporalPositionIndex",))
         spacing = _values(measures, "PixelSpacing", 2) or _values(header, "ImagerPixelSpacing", 2)
         thickness = _number(measures, "SpacingBetweenSlices") or _number(measures, "SliceThickness")
@@ -258,33 +256,33 @@ def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
         )
 
 
-def _group(header: Any, name: str, place: int) -> Any:
+def _group(header: Any, name: str, index: int) -> Any:
     sequence = header.get(name)
-    return sequence[place] if sequence is not None and place < len(sequence) else None
+    return sequence[index] if sequence is not None and index < len(sequence) else None
 
 
-def _first(places: Seq[Any], sequence: str, fields: Seq[str]) -> Any:
+def _first(groups: Seq[Any], sequence: str, fields: Seq[str]) -> Any:
     """Return the data set with the fields: an item of the sequence, or the data set that contains it."""
-    for place in places:
-        if place is None:
+    for group in groups:
+        if group is None:
             continue
-        inner = place.get(sequence)
+        inner = group.get(sequence)
         if inner is not None and len(inner) and fields[0] in inner[0]:
             return inner[0]
-        if fields[0] in place:
-            return place
+        if fields[0] in group:
+            return group
     return None
 
 
-def _values(place: Any, name: str, count: int) -> tuple[float, ...] | None:
-    value = None if place is None else place.get(name)
+def _values(group: Any, name: str, count: int) -> tuple[float, ...] | None:
+    value = None if group is None else group.get(name)
     if value is None or not hasattr(value, "__len__") or len(value) != count:
         return None
     return tuple(float(part) for part in value)
 
 
-def _number(place: Any, name: str) -> float | None:
-    value = None if place is None else place.get(name)
+def _number(group: Any, name: str) -> float | None:
+    value = None if group is None else group.get(name)
     if value is None or value == "":
         return None
     if hasattr(value, "__len__") and not isinstance(value, str):
@@ -358,15 +356,15 @@ def _pydicom() -> Any:
 
 
 def _which(
-    found: dict[str, list[tuple[Source, Any]]], name: str, series: str | None
+    by_series: dict[str, list[tuple[Source, Any]]], name: str, series: str | None
 ) -> UnreadableSourceError:
-    if not found:
+    if not by_series:
         return UnreadableSourceError("there is no DICOM file with an image", source=name)
-    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    ordered = sorted(by_series.items(), key=lambda item: -len(item[1]))
     listed = "; ".join(
         f"{uid or 'without a UID'} ({files[0][1].get('SeriesDescription') or 'no description'}, {len(files)} files)"
         for uid, files in ordered[:_LISTED]
     )
-    more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    fact = f"there are {len(found)} series" if series is None else f"there is no series {series!r}"
+    more = f"; and {len(by_series) - _LISTED} more" if len(by_series) > _LISTED else ""
+    fact = f"there are {len(by_series)} series" if series is None else f"there is no series {series!r}"
     return UnreadableSourceError(fact, source=name, allowed=listed + more, advice="Choose one by series=…")

@@ -137,31 +137,39 @@ def _without_places(slices: Seq[DicomSlice]) -> Layers:
 
 
 def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
-    found: list[tuple[FloatArray, int]] = []
+    orientations: list[tuple[FloatArray, int]] = []
     for one in slices:
-        own = np.array(one.orientation, dtype=np.float64)
-        for number, (direction, count) in enumerate(found):
+        own = _directions(one, source)
+        for number, (direction, count) in enumerate(orientations):
             if np.abs(direction - own).max() <= _SAME_DIRECTION:
-                found[number] = direction, count + 1
+                orientations[number] = direction, count + 1
                 break
         else:
-            found.append((own, 1))
-    if len(found) > 1:
+            orientations.append((own, 1))
+    if len(orientations) > 1:
         listed = "; ".join(
-            f"{count} of {np.round(direction, 4).tolist()}" for direction, count in found[:_NAMED]
+            f"{count} of {np.round(direction, 4).tolist()}" for direction, count in orientations[:_NAMED]
         )
         raise _refused(
-            f"slices have {len(found)} orientations: {listed}",
+            f"slices have {len(orientations)} orientations: {listed}",
             source,
             "A localizer may be among them: list the files of one stack",
         )
-    vectors = found[0][0].reshape(2, 3)
+    return orientations[0][0]
+
+
+def _directions(one: DicomSlice, source: str) -> FloatArray:
+    """Return the directions of rows and of columns: six numbers, two perpendicular unit vectors."""
+    orientation = np.array(one.orientation, dtype=np.float64)
+    vectors = orientation.reshape(2, 3)
     lengths = np.linalg.norm(vectors, axis=1)
-    if not np.isfinite(vectors).all() or abs(np.dot(*vectors)) > 1e-3 or np.abs(lengths - 1).max() > 1e-2:
+    if not (abs(np.dot(*vectors)) <= 1e-3 and np.abs(lengths - 1).max() <= 1e-2):  # NaN is refused, too
         raise _refused(
-            f"ImageOrientationPatient is {found[0][0].tolist()}", source, "These are no directions"
+            f"ImageOrientationPatient of {one.label} is {orientation.tolist()}",
+            source,
+            "Two perpendicular directions of length 1 are needed: correct the file, or leave it out",
         )
-    return found[0][0]
+    return orientation
 
 
 def _volumes(
@@ -186,7 +194,7 @@ def _volumes(
         for at_position in twice[:_NAMED]
     )
     raise _refused(
-        f"{len(twice)} of {len(by_position)} places have more than one slice: {named}",
+        f"{len(twice)} of {len(by_position)} positions have more than one slice: {named}",
         source,
         "Remove the duplicates, or list the files of one volume",
     )

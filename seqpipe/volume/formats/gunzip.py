@@ -106,17 +106,17 @@ def inflate(data: bytes, expected: int, source: str, compression: Compression = 
     if decompress is None:
         return _by_python(data, expected, source, compression)
     out = np.empty(expected + _ROOM, dtype=np.uint8)
-    taken = made = 0
-    while taken < len(data) and (not taken or data[taken : taken + 2] == _GZIP):
-        code, used, given = decompress(data, taken, out, made)
+    read = written = 0
+    while read < len(data) and (not read or data[read : read + 2] == _GZIP):
+        code, used, produced = decompress(data, read, out, written)
         if code == _NO_SPACE:
             raise _too_much(source, expected)
         if code != _GOOD:
             _by_python(data, expected, source, compression)  # its error states where the damage begins
             raise damaged(source, "the compressed data is damaged")
-        taken, made = taken + used, made + given
-    if made < expected:
-        raise damaged(source, f"the file holds {made:,} bytes, but its header promises {expected:,}")
+        read, written = read + used, written + produced
+    if written < expected:
+        raise damaged(source, f"the file holds {written:,} bytes, but its header promises {expected:,}")
     return out[:expected]
 
 
@@ -144,33 +144,33 @@ def _by_python(
     """Decompress by the standard library, in pieces, so that errors state where the damage begins."""
     check_size(expected, len(data), source, compression)
     out = np.empty(expected, dtype=np.uint8)
-    made = taken = 0
-    while taken < len(data) and (not taken or (compression == "gzip" and data[taken : taken + 2] == _GZIP)):
+    written = read = 0
+    while read < len(data) and (not read or (compression == "gzip" and data[read : read + 2] == _GZIP)):
         stream = bz2.BZ2Decompressor() if compression == "bzip2" else zlib.decompressobj(_WBITS[compression])
         pending = b""
         while not stream.eof:
             if not pending and getattr(stream, "needs_input", True):
-                pending = data[taken : taken + _PIECE]
-                taken += len(pending)
+                pending = data[read : read + _PIECE]
+                read += len(pending)
                 if not pending:
-                    raise damaged(source, f"the file ends after {made:,} of {expected:,} bytes")
+                    raise damaged(source, f"the file ends after {written:,} of {expected:,} bytes")
             try:
                 piece = stream.decompress(pending, _PIECE)
             except (zlib.error, OSError) as error:
                 raise damaged(
-                    source, f"the compressed data is damaged after {made:,} bytes ({error})"
+                    source, f"the compressed data is damaged after {written:,} bytes ({error})"
                 ) from error
             pending = getattr(stream, "unconsumed_tail", b"")
-            part = np.frombuffer(piece, dtype=np.uint8)[: max(0, expected - made)]
-            out[made : made + len(part)] = part
-            made += len(piece)
-            if made >= expected and not whole:
+            part = np.frombuffer(piece, dtype=np.uint8)[: max(0, expected - written)]
+            out[written : written + len(part)] = part
+            written += len(piece)
+            if written >= expected and not whole:
                 return out
-            if made > expected + _ROOM:
+            if written > expected + _ROOM:
                 raise _too_much(source, expected)
-        taken -= len(stream.unused_data)
-    if made < expected:
-        raise damaged(source, f"the file holds {made:,} bytes, but its header promises {expected:,}")
+        read -= len(stream.unused_data)
+    if written < expected:
+        raise damaged(source, f"the file holds {written:,} bytes, but its header promises {expected:,}")
     return out
 
 
@@ -189,8 +189,8 @@ def _libdeflate(compression: str) -> _Decompress | None:
 
     It is called by address, because the wheel's own functions ignore all members but the first.
     """
-    found = importlib.util.find_spec("deflate")
-    folder = Path(found.origin).parent if found is not None and found.origin else None
+    spec = importlib.util.find_spec("deflate")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
     for path in [] if folder is None else sorted(folder.glob("_deflate*.so")):
         try:
             library = ctypes.CDLL(str(path))
@@ -220,8 +220,8 @@ def _caller(
     free: Callable[[int], None],
     function: Callable[..., int],
 ) -> _Decompress:
-    def decompress(data: bytes, taken: int, out: AnyArray, made: int) -> tuple[int, int, int]:
-        used, given = ctypes.c_size_t(), ctypes.c_size_t()
+    def decompress(data: bytes, read: int, out: AnyArray, written: int) -> tuple[int, int, int]:
+        used, produced = ctypes.c_size_t(), ctypes.c_size_t()
         state = allocate()
         if not state:
             raise MemoryError("libdeflate has no memory for its tables")
@@ -229,15 +229,15 @@ def _caller(
             view = np.frombuffer(data, dtype=np.uint8)
             code = function(
                 state,
-                view.ctypes.data + taken,
-                len(data) - taken,
-                out.ctypes.data + made,
-                len(out) - made,
+                view.ctypes.data + read,
+                len(data) - read,
+                out.ctypes.data + written,
+                len(out) - written,
                 ctypes.byref(used),
-                ctypes.byref(given),
+                ctypes.byref(produced),
             )
         finally:
             free(state)
-        return code, used.value, given.value
+        return code, used.value, produced.value
 
     return decompress

@@ -1,4 +1,7 @@
-"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV."""
+"""Stacks of 2-D images: the pages of a TIFF file, or one file per slice, decoded by OpenCV.
+
+OpenCV multiplies the colors of a TIFF image by its alpha channel.
+"""
 
 from __future__ import annotations
 
@@ -169,9 +172,9 @@ def _info(
 
 def _spacing(head: bytes) -> float:
     """Return the spacing of pages in mm that a description states; 1 if it states none that is valid."""
-    found = _SPACING.search(head)
+    match = _SPACING.search(head)
     try:
-        spacing = float(found[1]) if found else 1.0
+        spacing = float(match[1]) if match else 1.0
     except ValueError:  # such as "1e" or "."
         return 1.0
     return spacing if 0 < spacing < math.inf else 1.0

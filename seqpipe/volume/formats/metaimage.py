@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -64,6 +65,8 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
     stored += [("C", channels)] if channels > 1 else []
     compression: Compression | None = "zlib" if _is_true(fields.get("CompressedData", "False")) else None
     voxels, begin = _voxels(source, required(fields, _LAST, source.name), end)
+    skip = whole_numbers("HeaderSize", fields.get("HeaderSize", "0"), 1, source.name)[0]
+    begin += max(0, skip)
     if compression is not None and voxels.read([(begin, 2)])[0] == b"\x1f\x8b":
         compression = "gzip"
     storage = Storage(
@@ -72,12 +75,9 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
         dtype=np.dtype((">" if _is_true(msb) else "<") + code),
         compression=compression,
     )
-    skip = whole_numbers("HeaderSize", fields.get("HeaderSize", "0"), 1, source.name)[0]
-    if compression is not None:
-        storage = Storage(**{**vars(storage), "begin": begin + max(0, skip)})
-    else:
-        begin = voxels.size() - storage.nbytes if skip < 0 else begin + skip
-        storage = Storage(**{**vars(storage), "offset": max(0, begin)})
+    if compression is None and skip < 0:  # the voxels are at the end of the file
+        begin = max(0, voxels.size() - storage.nbytes)
+    storage = replace(storage, offset=begin) if compression is None else replace(storage, begin=begin)
     affine, notes = checked_affine(_affine(fields, count, source.name), source.name)
     info = VolumeInfo(
         source=source.name,

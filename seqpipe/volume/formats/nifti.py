@@ -125,15 +125,15 @@ def header_of(data: bytes, source: str) -> Header:
         UnreadableSourceError: the bytes are not a NIfTI header, or the header is damaged.
     """
     sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in _ORDERS}
-    found = next(((o, s) for o, s in sizes.items() if s in (348, 540)), None)
-    if found is None or len(data) < found[1]:
+    order_and_size = next(((o, s) for o, s in sizes.items() if s in (348, 540)), None)
+    if order_and_size is None or len(data) < order_and_size[1]:
         raise UnreadableSourceError(
             f"the NIfTI header states a size of {sizes['<']} bytes, and the file has {len(data)}",
             source=source,
             allowed="348 bytes for NIfTI-1, 540 for NIfTI-2",
             advice="The file is damaged or truncated: fetch it again",
         )
-    order, size = found
+    order, size = order_and_size
     version = 1 if size == 348 else 2
     at = np.frombuffer(data, _LAYOUTS[version].newbyteorder(order), 1)[0]
     count = int(at["dim"][0])

@@ -203,8 +203,8 @@ class NpzVolume:
     def _affine(self, archive: zipfile.ZipFile, name: str | None) -> FloatArray | None:
         if name is None or archive.getinfo(name).file_size > 1 << 12:
             return None
-        found = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-        return found.astype(np.float64) if found.shape == (4, 4) else None
+        matrix = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+        return matrix.astype(np.float64) if matrix.shape == (4, 4) else None
 
 
 def _chosen(names: list[str], key: str | None, source: str) -> str:

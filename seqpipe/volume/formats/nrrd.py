@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -105,9 +106,9 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
     """Return the header's fields by lower-case name, and the byte offset of its end."""
     data = source.read([(0, min(HEADER_MOST, source.size()))])[0]
     fields: dict[str, str] = {}
-    place = 0
+    offset = 0
     while True:
-        line_end = data.find(b"\n", place)
+        line_end = data.find(b"\n", offset)
         if line_end < 0:
             # a header may end without an empty line only if its voxels are in another file
             if "data file" in fields or "datafile" in fields:
@@ -117,10 +118,10 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
                 source=source.name,
                 advice="The file is damaged or truncated: fetch it again",
             )
-        line = data[place:line_end].decode("utf-8", "replace").rstrip("\r")
-        place = line_end + 1
+        line = data[offset:line_end].decode("utf-8", "replace").rstrip("\r")
+        offset = line_end + 1
         if not line:
-            return fields, place
+            return fields, offset
         if line.startswith(("#", "NRRD")):
             continue
         name, mark, value = line.partition(":")
@@ -133,13 +134,8 @@ def _axes(
 ) -> tuple[list[str], FloatArray, str, list[str]]:
     """Return a letter for each axis, fastest first; the affine over (d, h, w), its rule, and notes."""
     kinds = fields.get("kinds", "").lower().split() or ["domain"] * len(sizes)
-    vectors = _directions(fields, len(sizes), source)
+    vectors = _directions(fields, kinds, len(sizes), source)
     spatial = [axis for axis, vector in enumerate(vectors) if vector is not None]
-    if "space directions" not in fields:
-        plain = [a for a in range(len(sizes)) if kinds[a : a + 1] in (["domain"], ["space"])] or [
-            *range(len(sizes))
-        ]
-        spatial = plain[:3]
     if not 1 <= len(spatial) <= 3 or len(sizes) - len(spatial) > 2:
         raise UnreadableSourceError(
             f"{len(spatial)} of {len(sizes)} axes are spatial",
@@ -156,8 +152,8 @@ def _axes(
     if len(set(letters)) < len(letters):
         raise UnreadableSourceError("several axes are series", source=source, allowed="one series of volumes")
     matrix = np.eye(4)
-    for place, axis in enumerate(spatial):
-        matrix[:3, place] = vectors[axis] if vectors[axis] is not None else np.eye(3)[place]
+    for column, axis in enumerate(spatial):
+        matrix[:3, column] = vectors[axis]
     matrix[:3, 3] = _origin(fields, source)
     name = fields.get("space", "").lower()
     to_ras = _SPACES.get(name)
@@ -169,22 +165,25 @@ def _axes(
     return letters, affine, "assumed" if to_ras is None else "nrrd", notes
 
 
-def _directions(fields: dict[str, str], count: int, source: str) -> list[FloatArray | None]:
-    """Return the step along each axis in mm; None for axes that are not spatial, or without a stated step."""
+def _directions(fields: dict[str, str], kinds: list[str], count: int, source: str) -> list[FloatArray | None]:
+    """Return the step along each axis in mm; None for axes that are not spatial."""
     if "space directions" in fields:
         text = fields["space directions"]
-        found = _VECTOR.findall(text)
-        if len(found) != count:
+        groups = _VECTOR.findall(text)
+        if len(groups) != count:
             raise bad_field("space directions", text, f"{count} vectors, or none", source)
-        return [None if vector == "none" else _vector("space directions", vector, source) for vector in found]
-    steps = fields.get("spacings")
-    if steps is None:
-        return [None] * count
-    sizes = numbers("spacings", steps, count, source)
-    spatial = [axis for axis in range(count) if np.isfinite(sizes[axis])][:3]
+        return [
+            None if vector == "none" else _vector("space directions", vector, source) for vector in groups
+        ]
+    steps = numbers("spacings", fields["spacings"], count, source) if "spacings" in fields else np.ones(count)
+    spatial = [
+        axis
+        for axis, kind in enumerate(kinds[:count])
+        if kind in ("domain", "space") and np.isfinite(steps[axis])
+    ]
     vectors: list[FloatArray | None] = [None] * count
-    for place, axis in enumerate(spatial):
-        vectors[axis] = np.eye(3)[place] * sizes[axis]
+    for column, axis in enumerate(spatial[:3] or range(min(count, 3))):
+        vectors[axis] = np.eye(3)[column] * (steps[axis] if np.isfinite(steps[axis]) else 1.0)
     return vectors
 
 
@@ -214,14 +213,14 @@ def _with_voxels(
     begin = _skip_lines(voxels, begin, lines)
     skip = whole_numbers("byte skip", fields.get("byte skip", "0"), 1, source.name)[0]
     if encoding in _TEXT:
-        return StoredVolume(_from_text(voxels, begin, storage, info), info, _changed(storage, offset=0))
+        return StoredVolume(_from_text(voxels, begin, storage, info), info, replace(storage, offset=0))
     if skip < 0:
         begin = voxels.size() - storage.nbytes
     elif storage.compression is None:
         begin += skip
     if storage.compression is None:
-        return StoredVolume(voxels, info, _changed(storage, offset=begin))
-    return StoredVolume(voxels, info, _changed(storage, begin=begin, offset=max(0, skip)))
+        return StoredVolume(voxels, info, replace(storage, offset=begin))
+    return StoredVolume(voxels, info, replace(storage, begin=begin, offset=max(0, skip)))
 
 
 def _skip_lines(source: Source, begin: int, count: int) -> int:
@@ -234,10 +233,6 @@ def _skip_lines(source: Source, begin: int, count: int) -> int:
     return begin
 
 
-def _changed(storage: Storage, **changes: Any) -> Storage:
-    return Storage(**{**vars(storage), **changes})
-
-
 def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -> Source:
     """Return voxels written as text as a source of their bytes."""
     check_size(storage.nbytes // storage.dtype.itemsize, voxels.size() - begin, info.source, None)
@@ -246,10 +241,10 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
         values = np.array(text.replace(b",", b" ").split()).astype(np.float64)
     except ValueError as error:
         raise damaged(info.source, f"the voxels are not all numbers ({error})") from error
-    found = values.astype(storage.dtype)
-    if found.nbytes != storage.nbytes:
+    stored = values.astype(storage.dtype)
+    if stored.nbytes != storage.nbytes:
         raise damaged(
             info.source,
             f"the file has {len(values):,} values, and its header states {math.prod(storage.shape):,}",
         )
-    return open_source(found.tobytes())
+    return open_source(stored.tobytes())

@@ -78,8 +78,8 @@ def open_volume(
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
     options = {"key": key} if kind == "npz" else {}
     with np.errstate(all="ignore"):  # a damaged header may hold NaN and infinity; the results are checked
-        found: VolumeSource = opener(source, start, **options)
-    return found
+        volume: VolumeSource = opener(source, start, **options)
+    return volume
 
 
 def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:

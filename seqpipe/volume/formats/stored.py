@@ -82,7 +82,7 @@ class StoredVolume:
             if axis is None:
                 view = np.expand_dims(view, axis_number)
         # index of the array's first element along each axis of the layout
-        begins = [0 if axis is None else (*origins, 0, 0, 0, 0)[axis] for axis in self._storage.axes]
+        begins = [0 if axis is None or axis >= len(origins) else origins[axis] for axis in self._storage.axes]
         series = self.info.layout == "FDHWC"
         cut = [
             slice(a - begin, b - begin) for (a, b), begin in zip(box.ranges, begins[series:], strict=False)

@@ -68,8 +68,8 @@ def numbers(name: str, value: str, count: int | None, source: str) -> FloatArray
     Raises:
         UnreadableSourceError: their count differs from ``count``, or one is not a number.
     """
-    found = _parsed(float, name, value, count, source)
-    return np.array(found, dtype=np.float64)
+    values = _parsed(float, name, value, count, source)
+    return np.array(values, dtype=np.float64)
 
 
 def whole_numbers(name: str, value: str, count: int | None, source: str) -> tuple[int, ...]:
@@ -83,12 +83,12 @@ def whole_numbers(name: str, value: str, count: int | None, source: str) -> tupl
 
 def _parsed(kind: Callable[[str], Any], name: str, value: str, count: int | None, source: str) -> list[Any]:
     try:
-        found = [kind(part) for part in value.split()]
+        parts = [kind(part) for part in value.split()]
     except ValueError:
-        found = []
-    if not found or (count is not None and len(found) != count):
+        parts = []
+    if not parts or (count is not None and len(parts) != count):
         raise bad_field(name, value, "numbers" if count is None else f"{count} numbers", source)
-    return found
+    return parts
 
 
 def companion_file(source: Source, name: str) -> Source:

@@ -99,17 +99,17 @@ class ZarrVolume:
         spans = {"F": (first, last), "D": box.d, "H": box.h, "W": box.w}
         cut = tuple(slice(*spans[letter]) if letter in spans else slice(None) for letter in self._letters)
         try:
-            found = np.asarray(self._array[cut])
+            voxels = np.asarray(self._array[cut])
         except Exception as error:
             # codecs and stores raise many types of errors
             raise damaged(
                 self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})"
             ) from error
         axes = layout_axes(self._letters)
-        view = found.transpose([axis for axis in axes if axis is not None])
-        for place, axis in enumerate(axes):
+        view = voxels.transpose([axis for axis in axes if axis is not None])
+        for position, axis in enumerate(axes):
             if axis is None:
-                view = np.expand_dims(view, place)
+                view = np.expand_dims(view, position)
         if self.info.layout == "FDHWC":
             view = view[[time - first for time in chosen]]
         return np.ascontiguousarray(view.astype(self.info.dtype, copy=False))
@@ -125,8 +125,8 @@ class ZarrVolume:
 
 def _image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the first image in OME-Zarr metadata of version 0.4 or 0.5."""
-    found = attributes.get("ome", attributes).get("multiscales")
-    return dict(found[0]) if found else None
+    multiscales = attributes.get("ome", attributes).get("multiscales")
+    return dict(multiscales[0]) if multiscales else None
 
 
 def _array_of(node: Any, image: dict[str, Any] | None, key: str | None, name: str) -> Any:
@@ -184,7 +184,7 @@ def _space(image: dict[str, Any] | None, array: Any, letters: str) -> tuple[Floa
         if unit not in _MM:
             notes.append(f"{axis} has the unit {unit!r}: mm is assumed")
         column = "DHW".index(letter)
-        place = letters.find(letter)
-        matrix[row, column] = scale[place] * factor if place >= 0 else 1.0
-        matrix[row, 3] = shift[place] * factor if place >= 0 else 0.0
+        index = letters.find(letter)
+        matrix[row, column] = scale[index] * factor if index >= 0 else 1.0
+        matrix[row, 3] = shift[index] * factor if index >= 0 else 0.0
     return LPS_TO_RAS @ matrix, "ome-zarr", notes

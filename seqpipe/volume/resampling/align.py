@@ -52,7 +52,7 @@ def align(
             allowed=", ".join(voxels) or "images and labels",
         )
     grid = _with_affine(chosen, voxels[chosen].data)
-    found: dict[str, Any] = dict(sample)
+    aligned: dict[str, Any] = dict(sample)
     for name, one in voxels.items():
         own = _with_affine(name, one.data)
         same = own.shape[-4:-1] == grid.shape[-4:-1]
@@ -61,8 +61,8 @@ def align(
         how: Any = one.interp if isinstance(one, Labels) else interp
         outside = 0 if isinstance(one, Labels) else fill_value
         resampled = resample(own.scaled(), like=grid, interp=how, antialias=antialias, fill_value=outside)
-        found[name] = resampled if sample[name] is one.data else one.with_data(resampled)
-    return Sample(found, getattr(sample, "history", ()))
+        aligned[name] = resampled if sample[name] is one.data else one.with_data(resampled)
+    return Sample(aligned, getattr(sample, "history", ()))
 
 
 def _with_affine(name: str, data: Any) -> Sequence:

@@ -192,15 +192,15 @@ def _corners(
     """Return the value (H, W, C) and the weight (H, W, 1) of each of the eight neighbors."""
     sizes = array.shape[:3]
     taps = [_taps(position, size, fill_value) for position, size in zip(positions, sizes, strict=True)]
-    found = []
+    corners = []
     for ends in product((0, 1), repeat=3):
         weight = np.ones(positions.shape[1:])
         index = []
         for (low, lower, upper), end, size in zip(taps, ends, sizes, strict=True):
             weight = weight * (upper if end else lower)
             index.append(np.clip(low + end, 0, size - 1))
-        found.append((array[index[0], index[1], index[2]], weight[..., None]))
-    return found
+        corners.append((array[index[0], index[1], index[2]], weight[..., None]))
+    return corners
 
 
 def _linear(

@@ -259,6 +259,29 @@ def test_large_volumes_are_planned_a_few_at_a_time_while_others_are_gathered(rng
 
 
 @EMULATED
+@pytest.mark.parametrize("portion", [1, 10**9])
+def test_an_operator_that_draws_by_the_size_of_its_input_gets_that_of_the_operator_before(
+    rng, monkeypatch, portion
+):
+    monkeypatch.setattr(run, "_PORTION", portion)
+    sizes = []
+
+    class Sized(ops.Flip3d, register=False):
+        """With draws of its own."""
+
+        def sample(self, rng, spec):
+            sizes.append(spec[:3])
+            return {"width": rng.random() * spec.width > 4, **super().sample(rng, spec)}
+
+    batch = rng.random((5, 6, 7, 8)).astype(np.float32)
+    tabled = ops.RandomAffine3d(rotate=np.array([[9.0 * n, 0.0, 0.0] for n in range(5)]))
+    chain = Chain(ops.Zoom3d(size=(3, 4, 9)), Sized(depth=Choice((0, 1))), tabled)
+    found = chain(batch, layout="NDHW", index=7, backend="cuda", device=EmulatedDevice())
+    assert sizes == [(3, 4, 9)] * 5
+    assert np.abs(found - chain(batch, layout="NDHW", index=7)).max() < 1e-4
+
+
+@EMULATED
 @pytest.mark.parametrize("layout", ["NDHWC", "NCDHW"])
 def test_results_of_a_batch_of_several_parts_are_made_where_they_stay(rng, layout, monkeypatch):
     copied = []

@@ -198,6 +198,29 @@ def test_a_meta_tensor_of_monai_keeps_its_affine(rng):
     found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": tensor})["image"]
     assert isinstance(found, monai.MetaTensor)
     assert np.allclose(np.asarray(found.affine)[:3, 3], [30, 0, 0])
+    tensor.meta["filename_or_obj"] = "ct.nii.gz"
+    again = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": tensor})["image"]
+    assert again.meta["filename_or_obj"] == "ct.nii.gz"
+    assert np.allclose(np.asarray(again.affine)[:3, 3], [30, 0, 0])
+    assert not np.asarray(tensor.affine)[:3, 3].any()
+
+
+def test_the_metadata_of_a_tensor_are_kept_and_its_affine_moves(rng, torch):
+    """What MONAI's MetaTensor has, where that is not installed."""
+
+    class MetaTensor(torch.Tensor):
+        def as_tensor(self):
+            return self.as_subclass(torch.Tensor)
+
+        def copy_meta_from(self, other):
+            self.affine, self.file = other.affine, other.file
+
+    image = MetaTensor(torch.from_numpy(rng.random((1, 16, 8, 9)).astype(np.float32)))
+    image.affine, image.file = torch.eye(4), "ct.nii.gz"
+    found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": image})["image"]
+    assert (type(found), found.file) == (MetaTensor, "ct.nii.gz")
+    assert found.affine[0].tolist() == [-1, 0, 0, 15]
+    assert torch.equal(image.affine, torch.eye(4))
 
 
 @pytest.mark.peers

@@ -153,6 +153,29 @@ def resize_attrs():
 
 
 @case
+def rotate_volumes():
+    scans = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    around = {"angle": num(30, -20, 100), "fill_value": 3.0}
+    axis = fn.external_source(lambda: np.float32([[0, 0, 1], [1, 2, 3], [0, 1, 0]]))
+    return (
+        fn.rotate(scans, axis=[1, 0, 0], **around),
+        fn.rotate(scans, axis=axis, keep_size=True, **around),
+        fn.rotate(scans, axis=(0, 0, 2), angle=25.0, size=(8, 20, 16), interp_type=types.INTERP_NN),
+        fn.rotate(scans, axis=(1, 1, 0), angle=25.0, dtype=types.FLOAT, keep_size=True),
+    )
+
+
+@case
+def clahe():
+    gray = fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.GRAY)
+    return (
+        fn.clahe(gray, clip_limit=2.0, tiles_x=4, tiles_y=3),
+        fn.clahe(img(), clip_limit=3.0, tiles_x=2, tiles_y=5),
+        fn.clahe(img(), clip_limit=1.5, tiles_x=8, tiles_y=8, luma_only=False),
+    )
+
+
+@case
 def rotate():
     return (
         fn.rotate(img(), angle=30.0, fill_value=0, keep_size=True),

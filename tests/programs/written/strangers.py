@@ -3,10 +3,6 @@
 The results are, by the name of the program, nested lists of arrays and numbers, or the type of the error.
 """
 
-import pickle
-import sys
-import warnings
-
 import numpy as np
 import nvidia.dali.fn as fn
 import nvidia.dali.math as dmath
@@ -22,6 +18,7 @@ from nvidia.dali.plugin.pytorch import (
     LastBatchPolicy,
     feed_ndarray,
 )
+from program_results import main
 from nvidia.dali.tensors import TensorCPU, TensorListCPU
 
 ON_CPU = {"num_threads": 1, "device_id": None}
@@ -752,31 +749,5 @@ def _(folder):  # noqa: ARG001
     return x + 1 if x > 1 else x
 
 
-def plain_value(value):
-    """The result of a program as lists, arrays and texts, with the types and layouts of outputs."""
-    if type(value).__name__.startswith("TensorList"):
-        return ["list", str(value.dtype), value.layout().replace("*", ""), [np.array(one) for one in value]]
-    if type(value).__name__.startswith("Tensor") and hasattr(value, "layout") and callable(value.layout):
-        return ["tensor", str(value.dtype), value.layout().replace("*", ""), np.array(value)]
-    if hasattr(value, "numpy"):
-        dense = value.to_dense() if value.is_sparse else value
-        return ["torch", str(value.dtype), dense.cpu().numpy().copy()]
-    if isinstance(value, dict):
-        return {key: plain_value(one) for key, one in value.items()}
-    return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value
-
-
-def run(folder):
-    warnings.simplefilter("ignore")
-    found = {}
-    for name, f in programs.items():
-        try:
-            found[name] = plain_value(f(folder))
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
-
-
 if __name__ == "__main__":
-    with open(sys.argv[2], "wb") as file:
-        pickle.dump(run(sys.argv[1]), file)
+    main(programs)

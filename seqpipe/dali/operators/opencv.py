@@ -1,0 +1,112 @@
+"""``fn.clahe``, ``fn.experimental.dilate`` and ``erode``: computed by OpenCV on the CPU, also of values on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import numpy as np
+
+from ...array import Array
+from ...errors import ParameterError
+from ...ops import Run
+from ...pipeline.value import Value
+from ..call import IMAGE_LAYOUTS, DaliCall
+from ..data_node import DataNode, node_of
+
+__all__ = ["clahe", "morphology"]
+
+_LAYOUTS: Final = ("HW", "HWC", "FHW", "FHWC", "DHW", "DHWC")
+_BORDERS: Final = {"constant": 0, "replicate": 1, "reflect": 2, "reflect_101": 4}
+"""Border modes of windows, as OpenCV numbers them."""
+
+
+def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNode, summary: str) -> DataNode:
+    """Return a node that applies a function to each image.
+
+    Args:
+        call: the call.
+        function: called with an image ``HWC`` or ``HW`` and with the sample's settings; returns one of the same size.
+        *settings: nodes of arguments.
+        summary: the other arguments.
+    """
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+        if layout not in _LAYOUTS:
+            raise ParameterError(
+                f"samples of layout {layout!r}", source=f"fn.{call.row.name}", allowed=", ".join(_LAYOUTS)
+            )
+        parts = []
+        for part, *numbers in zip(value, *values[1:], strict=True):
+            images = part.reshape(-1, *part.shape[layout.index("H") :])
+            found = [function(np.ascontiguousarray(image), *numbers) for image in images]
+            parts.append(np.stack(found).reshape(part.shape))
+        return Value.of(parts, value.layout, value.sources)
+
+    label = call.name or call.row.name
+    result = DataNode(label, [call.input().cpu(), *settings], compute, summary=summary)
+    return result.gpu() if call.device == "gpu" else result
+
+
+def clahe(call: DaliCall) -> DataNode:
+    """``fn.clahe``: local equalization of histograms of uint8 images; of RGB images the lightness, or each channel."""
+    limit, tiles = call.take("clip_limit"), (call.take("tiles_x"), call.take("tiles_y"))
+    bins, lightness = call.take("bins", 256), bool(call.take("luma_only", True))
+    call.done()
+    if limit is None or None in tiles:
+        raise call.wrong("an argument is missing", allowed="clip_limit, tiles_x and tiles_y")
+    if bins != 256:
+        raise call.wrong(f"bins={bins!r}", allowed="256")
+
+    def one(image: Array) -> Array:
+        import cv2
+
+        if image.dtype != np.uint8 or (image.ndim == 3 and image.shape[2] not in (1, 3)):
+            raise ParameterError(
+                f"images of {image.dtype} with {image.shape[2:] or 1} channels",
+                source="fn.clahe",
+                allowed="uint8, 1 or 3 channels",
+            )
+        equalizer = cv2.createCLAHE(float(limit), (int(tiles[0]), int(tiles[1])))
+        if image.ndim == 2 or image.shape[2] == 1:
+            return equalizer.apply(image).reshape(image.shape)
+        planes = list(cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2LAB) if lightness else image))
+        count = 1 if lightness else 3
+        found = cv2.merge([*map(equalizer.apply, planes[:count]), *planes[count:]])
+        return cv2.cvtColor(found, cv2.COLOR_LAB2RGB) if lightness else found
+
+    return _by_image(call, one, summary=f"{limit} {tiles} {lightness}")
+
+
+def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNode]:
+    """Return the builder of ``fn.experimental.dilate`` or ``erode``: the extreme of a window around each pixel.
+
+    ``mask_size`` is (width, height), and ``anchor`` the column and the row of the pixel in the window, as in DALI.
+    """
+
+    def build(call: DaliCall) -> DataNode:
+        size, anchor = node_of(call.take("mask_size", [3, 3])), node_of(call.take("anchor", [-1, -1]))
+        count, border = int(call.take("iterations", 1)), call.take("border_mode", "constant")
+        call.done()
+        if border not in _BORDERS:
+            raise call.wrong(f"border_mode={border!r} is not valid", allowed=", ".join(map(repr, _BORDERS)))
+
+        def one(image: Array, sides: Array, place: Array) -> Array:
+            import cv2
+
+            width, height = np.broadcast_to(np.ravel(sides).astype(int), 2).tolist()
+            column, row = np.broadcast_to(np.ravel(place).astype(int), 2).tolist()
+            found: Array = getattr(cv2, kind)(
+                image,
+                np.ones((height, width), np.uint8),
+                anchor=(column, row),
+                iterations=count,
+                borderType=_BORDERS[border],
+            )
+            return found.reshape(image.shape)
+
+        return _by_image(call, one, size.cpu(), anchor.cpu(), summary=f"{count} {border}")
+
+    return build
