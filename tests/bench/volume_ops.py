@@ -33,6 +33,10 @@ TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
 TURN_AND_BEND = Chain(TURN, BEND)
+DRAWN = Chain(
+    ops.RandomAffine3d(rotate=(-12.0, 20.0), scale=(0.9, 1.1)),
+    ops.Elastic3d(spacing=20, amplitude=(0.1, 0.3)),
+)
 _BATCHES: Final = 20
 _RECIPES: Final = ((1, False), (1, True), (4, True))  # channels, and whether all operators act
 
@@ -183,6 +187,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
         f"{samples} × {size}³ affine + elastic": lambda: TURN_AND_BEND(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic, drawn": lambda: DRAWN(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
         f"1 × {size}³ in the plane": lambda: FLAT(several[0]),
         f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),
@@ -250,7 +255,10 @@ class _Queue:
 
 
 def _planning() -> dict[str, Callable[[], Any]]:
-    """Return the host's work for batches of nnU-Net's recipe: launches take no time, volumes are tiny."""
+    """What the host does for a batch of volumes of which no voxel is read, and for batches of nnU-Net's recipe.
+
+    Volumes of the recipe are so small that their voxels take no time.
+    """
     rng = np.random.default_rng(1)
     sample = {
         "image": rng.normal(size=(1, 20, 20, 20)).astype(np.float32),
@@ -262,7 +270,14 @@ def _planning() -> dict[str, Callable[[], Any]]:
         for _ in range(_BATCHES):
             chain([sample, sample], layout="CDHW", index=2 * next(numbers), backend="cuda", device=device)
 
-    return {f"nnU-Net recipe, {_BATCHES} batches of 2 planned on the host": job}
+    # memory that nothing touches, which the system does not give
+    volumes = np.empty((8, 160, 160, 160), np.float32)
+    return {
+        "8 × 160³ affine + elastic, drawn, planned on the host": lambda: DRAWN(
+            volumes, layout="NDHW", backend="cuda", device=device
+        ),
+        f"nnU-Net recipe, {_BATCHES} batches of 2 planned on the host": job,
+    }
 
 
 def _recipes(device: str) -> dict[str, Callable[[], Any]]:
