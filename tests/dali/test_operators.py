@@ -100,6 +100,35 @@ def test_transforms_by_frame():
         run(differ)
 
 
+def test_tensors_are_resized_along_any_axes():
+    volume = np.random.default_rng(4).random((9, 12, 10, 2)).astype(np.float32)
+
+    def program():
+        scan = array(volume, np.float32, "DHWC")
+        turned = fn.transpose(scan, perm=[1, 3, 0, 2])
+        line = array(np.arange(12) ** 2, np.float32)
+        return (
+            fn.resize(scan, size=[5, 18, 10]),
+            fn.tensor_resize(scan, sizes=[5, 18, 10], axis_names="DHW"),
+            fn.tensor_resize(turned, sizes=[18, 5], axes=[0, 2]),
+            fn.tensor_resize(line, scales=[0.5], antialias=False),
+        )
+
+    wanted, found, turned, line = (part.at(0) for part in run(program)[0])
+    assert np.abs(found - wanted).max() < 1e-5
+    assert np.abs(turned - wanted.transpose(1, 3, 0, 2)).max() < 1e-5
+    assert line.tolist() == [(4 * k * k + (2 * k + 1) ** 2) / 2 for k in range(6)], "the mean of each pair"
+    for options, message in (
+        ({}, r"how large\?; allowed: one of sizes and scales"),
+        ({"sizes": [3], "axes": 0, "axis_names": "D"}, "axes and axis_names are given"),
+        ({"sizes": [3, 4]}, "sizes has 2 values; allowed: one value, or 4"),
+        ({"sizes": [3], "axis_names": "F"}, "axis_names='F' of samples of layout 'DHWC'"),
+        ({"sizes": [3], "roi_start": [1]}, r"roi_start=\[1\] is not available\. fn\.slice cuts regions"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            run(lambda options=options: fn.tensor_resize(array(volume, np.float32, "DHWC"), **options))
+
+
 def test_the_fast_resize_is_not_antialiased():
     image = np.random.default_rng(2).integers(0, 256, (60, 80, 3)).astype(np.uint8)
 

@@ -166,6 +166,20 @@ def rotate_volumes():
 
 
 @case
+def tensor_resize():
+    scans = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    sizes = fn.external_source(lambda: np.float32([[5, 30], [9, 9], [12, 14]]))
+    return (
+        fn.tensor_resize(scans, sizes=[5, 30, 14], axis_names="DHW"),
+        fn.tensor_resize(scans, sizes=sizes, axes=[0, 2], dtype=types.FLOAT),
+        fn.experimental.tensor_resize(scans, scales=[0.6, 1.3], axes=[1, -2]),
+        fn.tensor_resize(img(), sizes=[20, 0, 3], axes=[0, 1, 2], mode="not_smaller", interp_type=types.INTERP_NN),
+        fn.tensor_resize(num(range(9), range(9), range(9)), sizes=[4], antialias=False),
+        fn.tensor_resize(scans, sizes=[4, 11, 9], axis_names="DHW", mode="stretch", subpixel_scale=False),
+    )
+
+
+@case
 def clahe():
     gray = fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.GRAY)
     return (
