@@ -352,19 +352,21 @@ class _Local(Intensity, register=False):
         return generator(p.key, int(p.channel) if self.per_channel else 0, 2)
 
 
-def _near(center: FloatArray, size: Seq[int], reach: float) -> FloatArray:
-    """Return a Gaussian with the value 1 at its center.
+def _near(xp: Any, center: FloatArray, size: Seq[int], reach: float) -> Array:
+    """Return a float64 Gaussian with the value 1 at its center, as the product of one function of each axis.
 
     Args:
+        xp: array namespace of the result; only the values along the axes are computed on the CPU.
         center: position along each axis, from 0 (beginning) to 1 (end).
         size: slices, rows and columns.
         reach: standard deviation as a fraction of each axis.
     """
-    found = np.ones((1, 1, 1))
-    for axis, (n, coordinate) in enumerate(zip(size, center, strict=True)):
-        off = ((np.arange(n) + 0.5) / n - coordinate) / reach
-        found = found * np.exp(-0.5 * off**2).reshape([-1 if a == axis else 1 for a in range(3)])
-    return found
+    along = [
+        np.exp(-0.5 * (((np.arange(n) + 0.5) / n - coordinate) / reach) ** 2)
+        for n, coordinate in zip(size, center, strict=True)
+    ]
+    slices, rows, columns = (xp.asarray(values) for values in along)
+    return slices[:, None, None] * rows[:, None] * columns
 
 
 class BrightnessGradient(_Local):
@@ -381,9 +383,9 @@ class BrightnessGradient(_Local):
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x + offset · g``, with ``g`` the Gaussian, without its mean if it is centered."""
-        near = _near(self._generator(p).uniform(-0.5, 1.5, 3), x.shape, float(p.reach))
+        near = _near(namespace(x), self._generator(p).uniform(-0.5, 1.5, 3), x.shape, float(p.reach))
         gradient = near - near.mean() if self.centered else near
-        return x + namespace(x).asarray((float(p.offset) * gradient).astype(np.float32))
+        return x + (float(p.offset) * gradient).astype(np.float32)
 
 
 class LocalGamma(_Local):
@@ -397,11 +399,11 @@ class LocalGamma(_Local):
     def reference(self, x: Array, p: Any) -> Array:
         """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
         xp = namespace(x)
-        near = _near(self._generator(p).random(3), x.shape, float(p.reach))
+        near = _near(xp, self._generator(p).random(3), x.shape, float(p.reach))
         finite = x[xp.isfinite(x)]
         if not finite.size:
             return x
         lo, hi = float(finite.min()), float(finite.max())
         wide = np.float32(max(hi - lo, 1e-7))
-        power = xp.asarray((float(p.gamma) ** near).astype(np.float32))
+        power = (float(p.gamma) ** near).astype(np.float32)
         return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)
