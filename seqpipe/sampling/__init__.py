@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .batches import BatchPlan
     from .choose import choose_sampler
     from .clip import FrameClip, Sampler, Span
-    from .clock import frame_at, frame_range, frames_at, span_between
+    from .clock import frame_range, frames_at, span_between
     from .order import EpochOrder
     from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
     from .segments import UniformSegments, every, uniform
@@ -39,7 +39,6 @@ _LAZY = {
     "choose_sampler": "choose",
     "every": "segments",
     "fingerprint": "state",
-    "frame_at": "clock",
     "frame_range": "clock",
     "frames_at": "clock",
     "frames_at_rate": "rate",
@@ -66,7 +65,6 @@ __all__ = [
     "choose_sampler",
     "every",
     "fingerprint",
-    "frame_at",
     "frame_range",
     "frames_at",
     "frames_at_rate",
