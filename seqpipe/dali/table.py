@@ -135,7 +135,13 @@ _LIST: Final = (
         build=sources.external_source,
         positional=("source", "num_outputs"),
     ),
-    Row("fast_resize_crop_mirror", to="resize_crop_mirror", build=resizing.resize_crop_mirror, **_RESIZE),
+    Row(
+        "fast_resize_crop_mirror",
+        to="resize_crop_mirror",
+        build=resizing.resize_crop_mirror,
+        accept=_RESIZE["accept"],
+        defaults={**_RESIZE["defaults"], "antialias": False},
+    ),
     Row(
         "filter",
         build=images.filtered,
@@ -238,6 +244,7 @@ _LIST: Final = (
     Row("segmentation.random_mask_pixel", build=segmentation.random_mask_pixel),
     Row("segmentation.random_object_bbox", build=segmentation.random_object_bbox),
     Row("segmentation.select_masks", build=segmentation.select_masks),
+    Row("sequence_rearrange", build=arrays.sequence_rearrange),
     Row("shapes", build=arrays.shapes),
     Row("slice", build=windows.slice_, accept=("image_type",)),
     Row("spectrogram", why=_OTHER_DATA),

@@ -1,11 +1,12 @@
-"""What a pipeline costs over the bare reader, and an external source of images beside DALI and torchvision.
+"""Overhead of a pipeline over its reader, and an external source of images beside DALI and torchvision.
 
     python -m tests.bench.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
     python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
 
 ``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from the reader, from a pipeline that gives
-its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. They take turns; medians
-of the rounds: frames in a second, milliseconds of the processor for a batch, and what each takes more than the reader.
+its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. At most four clips are of
+one file, so that few share their decoding, as in a training set. They take turns; medians of the rounds: frames in a
+second, milliseconds of the processor for a batch, and what each takes more than the reader.
 
 ``external``: float32 images of 300×300×3 that a callable gives, 200×200 cut out of their middle and rotated by 30
 degrees, on the device. The program of seqpipe.dali is that of DALI with another import. Each contestant runs in a
@@ -32,6 +33,7 @@ __all__ = ["main"]
 
 _CONTESTANTS = {"seqpipe": "seqpipe.dali", "dali": "nvidia.dali", "torchvision": ""}
 _SIDE, _CROP, _ANGLE = 300, 200, 30.0
+_BATCH, _CLIPS = 8, 4  # clips in a batch, and of a file
 
 
 def _overhead(device: str, batches: int, rounds: int) -> None:
@@ -42,29 +44,29 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
     from . import media
 
     folder = Path.home() / ".cache" / "seqpipe-bench"
-    paths = [media.small(folder, number) for number in range(4)]
+    sources = [media.small(folder, number) for number in range(4)]
+    paths = media.named(sources, folder, -(-batches * _BATCH // _CLIPS))
 
     def reader() -> Video:
-        clips = -(-batches * 8 // len(paths))
         return Video(
-            files=paths, sequence_length=16, stride=4, clips_per_video=clips, shuffle=True, device=device
+            files=paths, sequence_length=16, stride=4, clips_per_video=_CLIPS, shuffle=True, device=device
         )
 
     @contextlib.contextmanager
     def bare() -> Iterator[Any]:
         with reader() as videos:
-            yield videos.batches(8)
+            yield videos.batches(_BATCH)
 
     @contextlib.contextmanager
     def piped() -> Iterator[Any]:
-        clip = read(reader(), 8)
+        clip = read(reader(), _BATCH)
         with Pipeline(clip.pixels, clip.label) as pipe:
             yield iter(pipe)
 
     @contextlib.contextmanager
     def augmented() -> Iterator[Any]:
         with Augmented(reader(), ops.Flip(p=0.5)) as dataset:
-            yield dataset.batches(8)
+            yield dataset.batches(_BATCH)
 
     contestants = {"the reader": bare, "Pipeline": piped, "Augmented, fused": augmented}
     rates: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
@@ -81,12 +83,12 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
     }
     base, work = middle["the reader"]
     for name, (rate, spent) in middle.items():
-        row = f"{8 * 16 * rate:8.0f} frames/s {base / rate - 1:+7.1%}"
+        row = f"{_BATCH * 16 * rate:8.0f} frames/s {base / rate - 1:+7.1%}"
         print(f"{name:18s} {row}, {1e3 * spent:7.1f} ms of the processor {spent / work - 1:+7.1%}")
 
 
 def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
-    """Calls in a second, without the first ones."""
+    """Return calls per second, after some warm-up calls."""
     for _ in range(warm):
         call()
     begin = time.perf_counter()
@@ -96,7 +98,7 @@ def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
 
 
 def _external(name: str, device: str, images: int, batches: int) -> dict[str, Any]:
-    """Let one contestant run in this process."""
+    """Run one contestant in this process."""
     rng = np.random.default_rng(0)
     inputs = [rng.random((images, _SIDE, _SIDE, 3), dtype=np.float32) for _ in range(2)]
     call, version = (_torchvision if name == "torchvision" else _dali(_CONTESTANTS[name]))(inputs, device)
@@ -143,7 +145,7 @@ def _torchvision(batches: list[Any], device: str) -> tuple[Callable[[], Any], st
 
 
 def main() -> None:
-    """The command."""
+    """Print the table, or run as the process of one contestant."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("job", choices=("overhead", "external"))
     parser.add_argument("--device", default="cpu")

@@ -251,6 +251,7 @@ def resize_by_sample():
         fn.resize(edges, resize_longer=num(20, 30, 40), interp_type=types.INTERP_LINEAR),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20), mirror=1),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 21), mirror=3, crop_pos_y=0.1),
+        fn.fast_resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20)),
     )
 
 
@@ -534,6 +535,7 @@ def frames():
     return (
         fn.element_extract(seq(), element_map=[0, 3]),
         fn.sequence_rearrange(seq(), new_order=[3, 0, 1]),
+        fn.sequence_rearrange(seq(), new_order=fn.external_source(lambda: np.int32([[3, 0], [1, 1], [0, 2]]))),
         fn.shapes(seq()),
         fn.permute_batch(num(1, 2, 3), indices=[2, 0, 0]),
     )
