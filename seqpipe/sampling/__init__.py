@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .clip import FrameClip, Sampler, Span
     from .clock import frame_range, frames_at, span_between
     from .order import EpochOrder
-    from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
+    from .rate import RandomRateClips, RateWindows, at_rate
     from .segments import UniformSegments, every, uniform
     from .state import IteratorState, check_state, fingerprint
     from .windows import EvenClips, MovingClips, RandomClips, Windows
@@ -41,7 +41,6 @@ _LAZY = {
     "fingerprint": "state",
     "frame_range": "clock",
     "frames_at": "clock",
-    "frames_at_rate": "rate",
     "span_between": "clock",
     "uniform": "segments",
 }
@@ -67,7 +66,6 @@ __all__ = [
     "fingerprint",
     "frame_range",
     "frames_at",
-    "frames_at_rate",
     "span_between",
     "uniform",
 ]

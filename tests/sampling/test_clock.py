@@ -21,11 +21,16 @@ from seqpipe.sampling import (
     at_rate,
     frame_range,
     frames_at,
-    frames_at_rate,
     span_between,
 )
 from seqpipe.sampling.clock import end_of, rate_tolerance_s
 from tests.support import ffmpeg
+
+
+def frames_at_rate(timestamps, fps, *part):
+    """The frames of a video, or of a part in seconds, at a rate."""
+    return at_rate(span_between(timestamps, *part), fps)
+
 
 # Clocks in ticks of 1/90000 s, so that a model can be exact: a start, and distances of 1 ms to 0.4 s.
 TICK = Fraction(1, 90000)
