@@ -117,6 +117,35 @@ CASES = {
         "HWC",
     ),
     "sum of all": (lambda x: fn.reductions.sum(x), lambda x: x.sum(), ""),
+    "normalized by numbers": (
+        lambda x: fn.normalize(x, mean=np.arange(4.0), stddev=[1.0, 2.0, 3.0, 4.0], scale=2, shift=3),
+        lambda x: (x - np.arange(4)) / np.arange(1, 5) * 2 + 3,
+        "HWC",
+    ),
+    "normalized by a node": (
+        lambda x: fn.normalize(
+            x,
+            mean=fn.reductions.mean(x, axis_names="HW", keep_dims=True),
+            axis_names="HW",
+            **{"ddof": 1, "epsilon": 0.5, "scale": 2, "shift": 3},
+        ),
+        lambda x: (x - x.mean((0, 1))) / np.sqrt(x.var((0, 1), ddof=1) + 0.5) * 2 + 3,
+        "HWC",
+    ),
+    "normalized by a spread": (
+        lambda x: fn.normalize(
+            x, stddev=fn.reductions.max(x, axis_names="HW", keep_dims=True), axis_names="HW"
+        ),
+        lambda x: np.divide(
+            x - x.mean((0, 1)), x.max((0, 1)), out=np.zeros(x.shape), where=x.max((0, 1)) + 0 * x > 0
+        ),
+        "HWC",
+    ),
+    "mirrored points": (
+        lambda x: fn.coord_flip(x[:, :, :2] * 0.1, flip_x=0, flip_y=1, center_y=0.3),
+        lambda x: np.stack([x[..., 0] * 0.1, 0.6 - x[..., 1] * 0.1], -1),
+        "HWC",
+    ),
     "like": (lambda x: fn.full_like(x, 7, dtype=types.FLOAT), lambda x: np.full(x.shape, 7.0), "HWC"),
     "ones like": (lambda x: fn.ones_like(x), np.ones_like, "HWC"),
 }
@@ -132,7 +161,7 @@ def test_what_numpy_gives(kind, name):
     for one, sample in zip(found, samples, strict=True):
         wanted = np.asarray(judge(sample))
         assert one.shape == wanted.shape
-        np.testing.assert_allclose(one, wanted, rtol=1e-6)
+        np.testing.assert_allclose(one, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", SHAPES)
@@ -155,6 +184,31 @@ def test_the_largest_shape_of_the_batch_is_that_of_all():
     for one, sample in zip(found, samples, strict=True):
         widths = [(0, n - m) for n, m in zip((3, 5, 4), sample.shape, strict=True)]
         assert np.array_equal(one, np.pad(sample, widths, constant_values=1))
+
+
+def test_regions_are_pasted_in_the_order_of_the_list():
+    images = [np.full((6, 8, 3), number + 1, np.uint8) for number in range(2)]
+
+    def results():
+        batch = fn.external_source(lambda: images, layout="HWC")
+        return fn.multi_paste(
+            batch,
+            in_ids=np.array([0, 1]),
+            output_size=(10, 12),
+            in_anchors=np.array([[0, 0], [2, 3]]),
+            shapes=np.array([[6, 8], [4, 5]]),
+            out_anchors=np.array([[1, 2], [5, 6]]),
+        )
+
+    ((output,),) = run(results, batch_size=2)
+    wanted = np.zeros((10, 12, 3))
+    wanted[1:7, 2:10] = 1
+    wanted[5:9, 6:11] = 2
+    assert all(np.array_equal(output.at(number), wanted) for number in range(2))
+    with pytest.raises(
+        ParameterError, match=r"a region of 6×8 pixels at \(0, 0\) of an image of \(6, 8\), for \(5, 0\)"
+    ):
+        given(lambda x: fn.multi_paste(x, output_size=(10, 12), out_anchors=np.array([[5, 0]])), images)
 
 
 def test_arrays_of_one_value():
