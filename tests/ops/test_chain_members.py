@@ -269,6 +269,15 @@ def test_a_chain_is_its_members_one_after_the_other_also_where_they_choose():
     np.testing.assert_array_equal(only.ops[1](only.ops[0](sample))["a"], only(sample)["a"])
 
 
+def test_samples_of_several_parts_in_a_list_are_chosen_for_one_by_one():
+    chain = Chain(OneOf([BRIGHT, FLIP, None], seed=3), BRIGHT)
+    samples = [{"image": one, "mask": parts.Labels(one[..., :1])} for one in images(4)]
+    for index, (found, sample) in enumerate(zip(chain(samples, epoch=1), samples, strict=True)):
+        wanted = chain(sample, epoch=1, index=index)
+        np.testing.assert_array_equal(found["image"], wanted["image"])
+        np.testing.assert_array_equal(found["mask"].data, wanted["mask"].data)
+
+
 def test_choices_and_members_for_some_images_are_json_too():
     """With their occurrences, so that they sample the same values."""
     chain = Chain(closed(), closed(), ops.Only(["t1"], [OneOf([INVERT, None], p=0.5), BRIGHT]))

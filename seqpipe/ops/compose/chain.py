@@ -537,7 +537,7 @@ def _ops_of(step: _Step) -> tuple[Op, ...]:
 
 def _layout_after(group: Seq[Any], result: Any, layout: str | None) -> str | None:
     """Return the layout of the arrays that a group returns; None if values have one, or the default is right."""
-    first = reference_of(result)
+    first = reference_of(result[0] if isinstance(result, (list, tuple)) else result)
     first = first[0] if isinstance(first, (list, tuple)) else first
     if isinstance(first, (Sequence, Batch)):
         return None
