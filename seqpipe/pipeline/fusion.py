@@ -171,8 +171,10 @@ class _Conversion:
         result = op.result_layout(self.layout)
         if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
             return f"its result has the layout {result}, and conversions write frame by frame"
-        ask = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
-        return _general_refusal(op) or next(filter(None, (ask[what](op) for what in op.traits.converted)), "")
+        refusals = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
+        return _general_refusal(op) or next(
+            filter(None, (refusals[step](op) for step in op.traits.converted)), ""
+        )
 
     def needs_luma_alone(self, member: Any) -> bool:
         """Whether what follows needs no colors, so that a conversion to full-range luma does instead."""

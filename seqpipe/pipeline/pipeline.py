@@ -221,8 +221,8 @@ def _dtype(value: Any) -> str:
 class Pipeline(Closing):
     """A resumable iterator over the batches that a graph of operators makes from sources.
 
-    - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It starts the
-      current epoch anew if the epoch was finished or ``set_epoch`` selected another one. The epoch never advances by
+    - ``iter()`` continues from the current position: after a ``break``, an error, ``close``, or ``load_state_dict``. It
+      starts the current epoch anew if the epoch was finished or ``set_epoch`` selected another one. The epoch never advances by
       itself.
     - An error is raised at its position in the order, with its traceback and notes that name the node, the source and
       the samples; the next call returns the next batch.
@@ -325,7 +325,7 @@ class Pipeline(Closing):
         return dict(zip(self._names, values, strict=True)) if self._names else values
 
     def feed(self, name: str, batch: Any) -> None:
-        """Pass a batch to an external source that was declared with ``source=None``.
+        """Pass a batch to an external source that was declared with ``source=None``; each batch is returned once.
 
         Args:
             name: name of the source.
@@ -375,7 +375,7 @@ class Pipeline(Closing):
         return f"Pipeline of {', '.join(source.name for source in self._sources)}\n{self._graph!r}"
 
     def close(self) -> None:
-        """Cancel pending batches, stop the threads, and close the sources."""
+        """Cancel pending batches, stop the threads, and close the sources; the next batch opens them again."""
         self._executor.close()
 
 

@@ -135,6 +135,10 @@ class Fetcher:
         """
         return begin_together([self], epoch, positions, stack=stack)[0]
 
+    def prepare(self, epoch: int, positions: IntArray) -> None:
+        """Choose the frames and outputs of the samples that :meth:`begin` is called for next."""
+        self.group(epoch, positions)
+
     def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones.
 

@@ -193,6 +193,9 @@ class Pass(ABC, Generic[ItemT]):
             self._ended = True
             return None
         number, pending = self._queue[0]
+        if self._ahead and self._begun < self._plan.count:
+            # while this batch is decoded, so that decoders wait for less after it
+            self._fetcher.prepare(self._epoch, self._plan.positions(self._begun))
         fetched = self._fetcher.finish(pending)
         self._queue.popleft()
         self._read_ahead(self._ahead, stack=stack)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from typing import Any, Final
 
+import numpy as np
+
 from .. import ops
 from ..errors import ParameterError
 
@@ -40,10 +42,10 @@ def nnunet(
         seed: seed of all operators.
 
     Raises:
-        ParameterError: an argument does not have three values, or two.
+        ParameterError: an argument does not have three values, or two, or a side is not a whole number from 1.
     """
-    for name, value in (("patch_size", patch_size), ("mirror", mirror)):
-        if value is not None and len(value) not in (2, 3):
+    for name, value, least in (("patch_size", patch_size, 1), ("mirror", mirror, 0)):
+        if value is not None and not _is_extent(value, least):
             raise ParameterError(
                 f"{name}={value!r} is not valid",
                 source="nnunet",
@@ -81,3 +83,10 @@ def nnunet(
         ops.Flip3d(**mirrored, seed=seed),
         ops.ReplaceLabel(label=-1, by=0),
     )
+
+
+def _is_extent(value: Any, least: int) -> bool:
+    """Return whether a value is a list of two or three whole numbers from the least one."""
+    if not hasattr(value, "__len__") or len(value) not in (2, 3):
+        return False
+    return all(isinstance(n, (int, np.integer, np.bool_)) and n >= least for n in value)

@@ -1,4 +1,4 @@
-"""A reader and a chain: all of the chain after the reader, or its head by the reader's conversion.
+"""Throughput and memory of a reader with a chain, with and without fusion of the chain with the conversion.
 
     python -m tests.bench.augmented [--device cuda:0] [--large VIDEO...] [--only NAME]... [--batches 40]
 
@@ -39,7 +39,7 @@ CONTESTANTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, float]:
-    """Let one contestant deliver its batches in this process."""
+    """Read the batches of one contestant in this process."""
     from seqpipe import ops
     from seqpipe.pipeline import Augmented
     from seqpipe.readers import Video
@@ -77,7 +77,7 @@ def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, 
 
 
 def _wait(device: str) -> None:
-    """Return when all that was queued is done."""
+    """Wait for the device."""
     if device != "cpu":
         import cupy
 
@@ -85,7 +85,7 @@ def _wait(device: str) -> None:
 
 
 def main() -> int:
-    """Print the table; or be one of the processes."""
+    """Print the table, or run as the process of one contestant."""
     options = _options()
     if options.measure:
         name, listed, count = options.measure

@@ -102,7 +102,7 @@ def _rates(number: int, ready: Any, seconds: float, recipes: Seq[tuple[int, bool
 
 
 def recipe(*, sure: bool) -> Any:
-    """What nnU-Net v2 builds in ``nnUNetTrainer.get_training_transforms``, for patches of 128³.
+    """Return the transforms that nnU-Net v2 builds in ``nnUNetTrainer.get_training_transforms``, for patches of 128³.
 
     Args:
         sure: whether every transform is applied, to every channel.

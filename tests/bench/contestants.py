@@ -1,6 +1,6 @@
 """The contestants: each reads the same windows, or the same whole file, with a given budget of threads.
 
-Every contestant hands over what it decoded as RGB in memory of its own. Their libraries are imported where they are
+Every contestant returns RGB frames in memory of its own. Their libraries are imported where they are
 used: each contestant runs in a process of its own.
 """
 
@@ -39,7 +39,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Task:
-    """What a contestant is to do once.
+    """A task that a contestant runs once.
 
     Attributes:
         threads: the budget of threads.
@@ -60,17 +60,17 @@ class Contestant(Protocol):
     """One library."""
 
     def versions(self) -> dict[str, str]:
-        """Of the library and of what decides its speed."""
+        """Return the versions of the library and of its dependencies that determine speed."""
 
     def variants(self, threads: int) -> list[str]:
-        """Names of the variants, which use this many threads differently; all are tried, the fastest counts."""
+        """Return the names of ways to use this number of threads; all are measured, the fastest counts."""
 
     def run(self, task: Task, take: Take) -> None:
-        """Do it."""
+        """Run a task, and call ``take`` with its frames."""
 
 
 class Seqpipe:
-    """Batches of windows, one batch ahead, as a training loop has it; every run opens its files anew."""
+    """Batches of windows, one batch ahead, as in a training loop; every run opens its files again."""
 
     def versions(self) -> dict[str, str]:
         import av
@@ -207,7 +207,7 @@ class Decord:
 
 
 def _spread(read: Callable[[Window], Pixels], windows: tuple[Window, ...], threads: int, take: Take) -> None:
-    """Read windows on threads; one result more than there are threads may wait."""
+    """Read windows on threads; at most ``threads + 1`` results are pending."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[tuple[int, Future[Pixels]]] = deque()
         for number, window in enumerate(windows):

@@ -1,4 +1,4 @@
-"""How fast seqpipe decodes on the CPU, beside its peers in the same run.
+"""Decoding rates of seqpipe and of other libraries on the CPU, measured in the same run.
 
     python tests/bench/cpu_decode.py [--job NAME]… [--threads 1,2] [--repeat 5] [--media DIR] [--json]
 
@@ -36,7 +36,7 @@ _JOBS = (*RACES, "startup", "memory")
 
 
 def main() -> int:
-    """Run the jobs that are asked for; returns the exit code."""
+    """Run the selected jobs; returns the exit code."""
     options = _options()
     folder: Path = options.media
     folder.mkdir(parents=True, exist_ok=True)

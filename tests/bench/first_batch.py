@@ -17,7 +17,7 @@ _BATCH, _LENGTH = 8, 16
 
 
 def main(device: str, listed: str, spawned: float) -> dict[str, float]:
-    """How many seconds each step to the first batch took."""
+    """Return the seconds of each step up to the first batch."""
     times = [spawned, time.monotonic()]
     from seqpipe.readers import Video
 

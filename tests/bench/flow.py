@@ -1,4 +1,4 @@
-"""How fast optical flow is: the engine of a GPU beside its bare rate, decoding with flow, and DIS on the CPU's cores.
+"""Rates of optical flow: the GPU's engine against its own limit, decoding with flow, and DIS on the CPU's cores.
 
     python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6] [--dali PYTHON]
 
@@ -53,7 +53,7 @@ def _frames(count: int, channels: int = 1) -> Any:
 
 
 def _rate(work: Callable[[], int], seconds: float) -> float:
-    """Pairs a second of what is repeated for so long, after one that warms up."""
+    """Return pairs per second of a call that is repeated for some seconds, after one warm-up call."""
     work()
     begin, pairs = time.perf_counter(), 0
     while (spent := time.perf_counter() - begin) < seconds:
@@ -92,7 +92,7 @@ def _bare(preset: str, frames: Any, seconds: float) -> float:
 
 
 def _resident(options: argparse.Namespace) -> list[str]:
-    """Rows: the operator beside the engine."""
+    """Measure the operator against the engine."""
     import cupy
 
     rows, host = [], _frames(33)
@@ -114,7 +114,7 @@ def _resident(options: argparse.Namespace) -> list[str]:
 
 
 def _decode(options: argparse.Namespace) -> list[str]:
-    """A row: a file from its packets to flow, beside its decoding alone and the engine alone."""
+    """Measure decoding and flow of a file, against decoding alone and the engine alone."""
     import cupy
 
     films = options.video or [large(_FOLDER)]
@@ -192,7 +192,7 @@ def _dali(options: argparse.Namespace) -> None:
 
 
 def _cpu(options: argparse.Namespace) -> list[str]:
-    """A row: DIS by all threads beside one thread times their number."""
+    """Measure DIS on all threads, against one thread times their number."""
     frames, rates, cores = _frames(4 * ops.threads() + 1), [], ops.threads()
     try:
         for count in (1, cores):

@@ -1,4 +1,4 @@
-"""Damaged videos by the thousand: only a SeqpipeError may come, no crash, no hang, and the same frame at every asking.
+"""Thousands of damaged videos: the only exception is SeqpipeError, nothing crashes or hangs, and frames never vary.
 
     python -m tests.bench.fuzz [--seconds 1200 | --mutants 5000] [--device cuda] [--processes 1]
         [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
@@ -40,7 +40,7 @@ _MOST_MIB = 4096
 
 
 def main() -> int:
-    """Run it; returns the exit code."""
+    """Run the mutants; returns the exit code."""
     options = _options()
     files = _files(options.files, options.match)
     verdict, began, reported = Verdict(), time.monotonic(), time.monotonic()
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 class _Worker:
-    """A process that tries one mutant at a time."""
+    """A process that reads one mutant at a time."""
 
     def __init__(self, files: list[Path], options: argparse.Namespace) -> None:
         self._given, self.number = (files, options.device, options.seed), None
@@ -86,7 +86,7 @@ class _Worker:
             self.pipe.send(number)
 
     def finished(self) -> Verdict | None:
-        """What became of the mutant, if that is known; a process that died or hangs is followed by another one."""
+        """Return the outcome of the mutant once it is known; a process that died or hangs is replaced."""
         number, fault = self.number, ""
         with contextlib.suppress(EOFError, OSError):
             if self.pipe.poll():
@@ -141,7 +141,7 @@ def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
 
 
 def _files(which: str, match: str) -> list[Path]:
-    """The videos to damage; those that a manifest names, but that are not here, are counted and left out."""
+    """Return the videos to damage; missing videos of a manifest are counted and left out."""
     files: list[Path] = []
     if which in ("made", "all"):
         files += [MADE_DIR / entry.file for entry in made_all()]

@@ -1,7 +1,7 @@
-"""How long the conversion kernel takes for a frame, and what share of the GPU's memory rate that is.
+"""Time of the conversion kernel for a frame, and the rate at which it reads and writes memory.
 
-Run on a GPU: ``python -m tests.bench.gpu_convert``. Every launch reads and writes memory of its own, far more of it
-than the cache holds.
+Run on a GPU: ``python -m tests.bench.gpu_convert``. Every launch reads and writes memory of its own, far more
+than the cache can hold.
 
 The last lines are about training: eight sequences of 16 frames to 224×224 float16 CHW, normalized, with one launch for
 each sequence. Each has a crop and a mirror of its own, as RandomResizedCrop samples them: new in every call, as in

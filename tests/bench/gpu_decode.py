@@ -1,4 +1,4 @@
-"""How fast sequences come to a GPU, beside the peers on the same files in the same run.
+"""Throughput of sequences decoded to GPU memory, by seqpipe and its peers on the same files in the same run.
 
     python -m tests.bench.gpu_decode --large VIDEO --small VIDEO... [--job NAME]... [--only NAME]... [--share 0.5]
 
@@ -102,7 +102,7 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
 
 
 def _engine(decode: str) -> Any:
-    """An engine whose processes, if it is to have some, have started."""
+    """Return an engine whose worker processes, if any, have started."""
     from seqpipe.video.device import Device
     from seqpipe.video.engine.executors import engine_for
 
@@ -180,7 +180,7 @@ def _dali(name: str) -> Callable[[Windows, Job], Iterator[Any]]:
 
 
 def _dali_reader(windows: Windows, job: Job) -> Any:
-    """DALI draws its own windows from the same files."""
+    """DALI's reader, which samples its own windows of the same files."""
     from nvidia.dali import fn, pipeline_def
 
     folder = Path(windows[0][0]).parent
@@ -200,7 +200,7 @@ def _dali_reader(windows: Windows, job: Job) -> Any:
 
 
 def _dali_decoder(windows: Windows, job: Job) -> Any:
-    """The same windows, over and over."""
+    """DALI's decoder on the same windows, repeated."""
     from nvidia.dali import fn, pipeline_def, types
 
     def window(info: Any) -> tuple[Any, Any]:
@@ -276,7 +276,7 @@ def main() -> int:
 
 
 def _copy(videos: list[str], job: Job, folder: Path, *, whole: bool) -> None:
-    """Make the files of a job, and their indexes, so that no contestant has to.
+    """Create the files of a job and their indexes before contestants run.
 
     Args:
         videos: are copied.

@@ -1,4 +1,4 @@
-"""How fast ``seqpipe export`` writes JPEG, encoded by the cores and by the GPU; wall clock, the whole command.
+"""Rate of ``seqpipe export`` to JPEG, encoded on the CPU and on the GPU; wall-clock time of the whole command.
 
     python -m tests.bench.gpu_export --large VIDEO... [--job NAME]... [--encoder NAME]... [--folder /dev/shm/export]
 
@@ -41,7 +41,7 @@ ENCODERS = {
 
 
 def _measure(job: str, encoder: str, options: argparse.Namespace) -> None:
-    """Export twice, and say what came of it as JSON."""
+    """Export twice, and print the rates as JSON."""
     from seqpipe.cli import main as seqpipe
 
     _, count, chosen = JOBS[job]
@@ -71,7 +71,7 @@ def _measure(job: str, encoder: str, options: argparse.Namespace) -> None:
 
 
 def _run(job: str, encoder: str) -> dict[str, float] | str:
-    """Measure in a process of its own; the figures, or why there are none."""
+    """Measure in a process of its own; returns the figures, or the reason of a failure."""
     command = [sys.executable, "-m", "tests.bench.gpu_export", *sys.argv[1:], "--measure", job, encoder]
     try:
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=180)
@@ -84,7 +84,7 @@ def _run(job: str, encoder: str) -> dict[str, float] | str:
 
 
 def _link(options: argparse.Namespace) -> None:
-    """Give the videos names of their own."""
+    """Link the videos under distinct names."""
     videos = options.folder / "videos"
     shutil.rmtree(videos, ignore_errors=True)
     videos.mkdir(parents=True)

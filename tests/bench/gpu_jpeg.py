@@ -1,4 +1,4 @@
-"""Which is faster for frames on a GPU: JPEG by the cores, or by the GPU through nvImageCodec.
+"""JPEG encoding of frames in GPU memory: by the CPU's cores, and by nvImageCodec on the GPU.
 
     python -m tests.bench.gpu_jpeg [--frames 512] [--quality 90]
 
@@ -71,7 +71,7 @@ def _by_gpu() -> Encoder:
 
 
 def main() -> int:
-    """Time each encoder twice; the second time counts."""
+    """Time each encoder after one batch of warm-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--frames", type=int, default=512)
     parser.add_argument("--quality", type=int, default=90)

@@ -1,4 +1,4 @@
-"""How much memory of a GPU a dataset takes, beside DALI for the same output, and how soon its first batch is there.
+"""GPU memory of a dataset, beside DALI's for the same output, and the time to its first batch.
 
     python -m tests.bench.gpu_memory [--device cuda:0] [--large VIDEO...] [--many VIDEO...] [--only NAME]...
 
@@ -117,7 +117,7 @@ CONTESTANTS: dict[str, Callable[[list[str], str, int], Iterator[Any]]] = {
 
 
 def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, float]:
-    """Let one contestant deliver its batches in this process."""
+    """Read the batches of one contestant in this process."""
     begin, delivered = time.perf_counter(), 0
     for batch in CONTESTANTS[name](paths, device, count):
         shape = tuple(batch.shape) if name == "seqpipe" else (len(batch), *batch[0].shape())
@@ -128,7 +128,7 @@ def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, 
 
 
 class _Gauge:
-    """Looks at the memory in use every 5 ms while a process runs.
+    """Samples the memory in use every 5 ms while a process runs.
 
     Attributes:
         most: the most bytes that were in use, less those before.
@@ -156,7 +156,7 @@ class _Gauge:
 
 
 def _gpu(number: int) -> Callable[[], int]:
-    """What tells how many bytes of a GPU are in use, by whomever; its own context is there from the beginning."""
+    """Return a function for the bytes in use on a GPU by all processes; creates the context of this process first."""
     import cupy
 
     runtime = cupy.cuda.runtime
@@ -171,7 +171,7 @@ def _gpu(number: int) -> Callable[[], int]:
 
 
 def _process(number: int) -> Callable[[], int]:
-    """What tells how many bytes of main memory a process has; none once it has ended."""
+    """Return a function for the resident bytes of a process; 0 once it has ended."""
     page = os.sysconf("SC_PAGE_SIZE")
 
     def used() -> int:
@@ -186,7 +186,7 @@ def _process(number: int) -> Callable[[], int]:
 def run_measured(
     options: argparse.Namespace, *words: str, timed: bool = False, environment: dict[str, str] | None = None
 ) -> tuple[dict[str, float] | None, str]:
-    """Run a module in a process of its own, and look at the memory meanwhile; if timed, it is told when that began."""
+    """Run a module in a process of its own, and measure memory; if timed, its last argument is the start time."""
     command = [sys.executable, "-m", *words]
     if timed:
         command.append(str(time.monotonic()))
@@ -209,7 +209,7 @@ def run_measured(
 
 
 def build_indexes(paths: list[Path]) -> None:
-    """Build the indexes, so that no contestant has to; in processes, for there may be very many."""
+    """Build the indexes in parallel processes, before contestants run."""
     from seqpipe.video.engine.engine import available_cores
 
     context = multiprocessing.get_context("spawn")
@@ -289,7 +289,7 @@ def _many(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Print the tables; or be one of the processes."""
+    """Print the tables, or run as the process of one contestant."""
     options = _options()
     if options.measure:
         name, listed, count = options.measure

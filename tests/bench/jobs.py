@@ -1,4 +1,4 @@
-"""The jobs: what is read from what, by whom, and how much faster seqpipe has to be."""
+"""The jobs: files, windows, contestants, and the required speed of seqpipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of the benchmarks: made once from generated pictures, kept in a folder, the same on every machine."""
+"""Input videos of the benchmarks: encoded once from generated frames, kept in a folder, equal on every machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def film_source(size: Size = _SMALL) -> Path | None:
 
 
 def named(sources: list[Path], folder: Path, count: int) -> list[Path]:
-    """``count`` files, each with a name of its own, of fewer contents: hard links."""
+    """Return ``count`` distinct names of fewer files: hard links."""
     names = folder / f"names_{sources[0].stem}"
     return [_linked(sources[n % len(sources)], names, f"{n:05d}.mp4") for n in range(count)]
 
@@ -81,7 +81,7 @@ def hour(folder: Path) -> Path:
 
 
 def read_code(image: Picture) -> int:
-    """The frame number drawn into a picture of these files."""
+    """Return the frame number drawn into a frame of these files."""
     width, height = _INSET[image.shape[1], image.shape[0]]
     return frame_code.read(image[:height, :width])
 

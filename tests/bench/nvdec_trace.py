@@ -1,8 +1,8 @@
-"""What the driver's parser calls back with, packet by packet: which surface is decoded into, which is shown, and when.
+"""Callbacks of the driver's parser, packet by packet: the surface that is decoded into, and the one that is displayed.
 
     python -m tests.bench.nvdec_trace FILE [--delay 2] [--packets 80]
 
-The last line tells how many pictures the parser showed with the timestamp of another packet than theirs.
+The last line counts the frames that the parser displayed with the timestamp of another packet.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROLES = {0: "nothing", SHOWS_LAST: "its last", SHOWS_EARLIER: "an earlier one"}
 
 
 class Trace:
-    """Prints what is called back.
+    """Prints the callbacks.
 
     Args:
         codec: FFmpeg's name.
@@ -66,7 +66,7 @@ class Trace:
         assert not code, code
 
     def parse(self, number: int, data: bytes, what: str) -> None:
-        """A packet; without data, the end."""
+        """Parse a packet; without data, the end of the stream."""
         self._packet = number
         flags = TIMESTAMP | END_OF_PICTURE if data else END_OF_STREAM
         packet = Packet(flags=flags, size=len(data), payload=data, timestamp=number)

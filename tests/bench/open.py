@@ -1,4 +1,4 @@
-"""First touch: what it costs to open a video that was never seen, and to open it once more, near and far.
+"""Cost of opening a video for the first time and again, on a local disk and in an object store.
 
     python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N] [--peers DIR] [--far]
 
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _least(use: Callable[[], Any], rounds: int, before: Callable[[], Any] = facts.forget) -> Cost:
-    """The least that a call costs, on the clock and of processor time, this process's and its children's."""
+    """Return the least wall-clock time and processor time of a call, of this process and its children."""
     costs = []
     for _ in range(rounds):
         before()
@@ -92,7 +92,7 @@ def _cpu_s() -> float:
 
 
 def _timed(path: str, rounds: int) -> dict[str, Cost]:
-    """What each contestant needs to open a file, turn by turn."""
+    """Return the time of each contestant to open a file, in turns."""
     contestants = dict(_contestants())
     measured: dict[str, list[Cost]] = {name: [] for name in contestants}
     for _ in range(rounds):
@@ -152,7 +152,7 @@ def _cached(film: Path, rounds: int) -> Cost:
 
 
 def _alike(clips: list[Path], rounds: int) -> Cost:
-    """What each clip of a data set costs when it is opened for the first time."""
+    """Return the time of each clip of a dataset when it is opened for the first time."""
 
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder, "cache")
@@ -166,7 +166,7 @@ def _alike(clips: list[Path], rounds: int) -> Cost:
 
 
 def _programs(film: Path, rounds: int) -> Iterator[tuple[str, dict[str, Cost]]]:
-    """Exports from the start of the process on, ffmpeg's beside them, and what importing takes of that."""
+    """Measure exports from the start of the process, beside ffmpeg's, and the time of imports."""
     with tempfile.TemporaryDirectory() as folder:
         out, cache, ffmpeg = Path(folder, "out"), Path(folder, "cache"), imageio_ffmpeg.get_ffmpeg_exe()
         export = (sys.executable, "-m", "seqpipe", "export", film, "--out", out, "--cache-dir", cache)
@@ -255,7 +255,7 @@ def _epoch(urls: list[str], cache: str) -> None:
 
 @contextlib.contextmanager
 def _s3() -> Iterator[Callable[[Path], str]]:
-    """A local S3 server; gives what puts a file there."""
+    """Run a local S3 server; yields a function that uploads a file."""
     boto3, server = importlib.import_module("boto3"), importlib.import_module("moto.server")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -297,7 +297,7 @@ _X264 = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "107", "-pi
 
 
 def _clips(folder: Path) -> list[Path]:
-    """Clips of 300 frames, of which each tenth is a file of its own and the others are further names of these."""
+    """Return clips of 300 frames; every tenth is a file of its own, the others are hard links."""
     clips = [folder / f"clip_{number:04d}.mp4" for number in range(_CLIPS)]
     long = folder / "clips.mp4"
     if not all(clip.exists() for clip in clips):

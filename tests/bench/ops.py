@@ -1,4 +1,4 @@
-"""What operators cost, beside moving their bytes once and beside other libraries.
+"""Time of operators, beside one copy of their bytes and beside other libraries.
 
     python -m tests.bench.ops [--device cpu|cuda] [--job all|resize|chain|published|eager]... [--only NAME]...
 
@@ -64,7 +64,7 @@ def _all(device: Cpu, only: list[str]) -> Iterator[Row]:
 
 
 def _bytes_of(result: Any) -> int:
-    """How many bytes a result has, which may be several arrays."""
+    """Return the bytes of a result, which may be several arrays."""
     if isinstance(result, tuple):
         return sum(map(_bytes_of, result))
     return int(getattr(result, "nbytes", 0))
@@ -79,7 +79,7 @@ def _operators(only: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _for_large(example: Any) -> dict[str, Any]:
-    """An example with a size that large images can have: those of the tests are a few pixels."""
+    """Return an example with a size for large images; examples of the tests have a few pixels."""
     side = {"resize_x": _SIDE, "resize_y": _SIDE, "resize_shorter": 256, "resize_longer": 256}
     sizes = {"size": (_SIDE, _SIDE), "crop": (_SIDE, _SIDE), **side}
     return {name: sizes.get(name, value) for name, value in example.items()}
@@ -129,7 +129,7 @@ def _chain(device: Cpu, _only: list[str]) -> Iterator[Row]:
 
 
 def _usual(side: int) -> Any:
-    """The chain that most trainings begin with."""
+    """Return the most common chain of a training."""
     from seqpipe import ops
 
     last = ops.CropMirrorNormalize(mean=_MEAN, std=_STD, dtype="float16", output_layout="CHW")
@@ -166,7 +166,7 @@ def _published(device: Cpu, _only: list[str]) -> Iterator[Row]:
 
 
 def _dali(images: Any) -> Callable[[], Any]:
-    """DALI's pipeline for the published comparison; the batch lies on the GPU before it begins."""
+    """DALI's pipeline for the published comparison; the batch is on the GPU before the measurement."""
     from nvidia.dali import fn, pipeline_def, types
 
     @pipeline_def(batch_size=len(images), num_threads=4, device_id=0)
@@ -217,7 +217,7 @@ def _eager(_device: Cpu, only: list[str]) -> Iterator[Row]:
 
 
 def _quickest(call: Callable[[], Any]) -> str:
-    """Microseconds for a call."""
+    """Return the microseconds of a call."""
     call()
     times = timeit.repeat(call, number=_CALLS, repeat=9, timer=time.process_time)
     return f"{1e6 * min(times) / _CALLS:.1f}"
@@ -257,7 +257,7 @@ def main() -> int:
 
 
 def _finish(device: Cpu) -> Callable[[], Any]:
-    """What waits until a device has done all that it was given."""
+    """Return a function that waits for a device."""
     if device.name == "cpu":
         return lambda: None
     synchronize: Callable[[], Any] = importlib.import_module("cupy").cuda.Device().synchronize

@@ -1,4 +1,4 @@
-"""How long work takes: on a CPU by the clock, on a GPU apart from the host that queues it."""
+"""Timing of calls: by the clock on a CPU; on a GPU, the time of the device and that of the host separately."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ extern "C" __global__ void spin(const long long nanoseconds) {
 
 
 class Cost(NamedTuple):
-    """What a call costs.
+    """Time of a call.
 
     Attributes:
-        ms: on the device that does the work.
-        host_ms: of the program that calls, until the work is queued; on a CPU the same.
+        ms: time on the device.
+        host_ms: time of the host until the work is queued; on a CPU the same.
     """
 
     ms: float
@@ -40,16 +40,16 @@ class Cost(NamedTuple):
 
 
 class Cpu:
-    """Work in main memory, by the clock."""
+    """Calls on arrays in main memory, timed by the clock."""
 
     name, samples = "cpu", 1
 
     def images(self, *shape: int) -> Any:
-        """Images of noise, always the same."""
+        """Return images of noise, equal in every run."""
         return np.random.Generator(np.random.Philox(1)).integers(0, 256, shape, dtype=np.uint8)
 
     def measure(self, work: Callable[[], Any]) -> Cost:
-        """What a call costs: the median of some, after two that do not count."""
+        """Return the median time of several calls, after two warm-up calls."""
         times = []
         for _ in range(_WARM_UP + _ROUNDS):
             begin = time.perf_counter()
@@ -59,13 +59,13 @@ class Cpu:
         return Cost(median, median)
 
     def copy(self, x: Any) -> Callable[[], Any]:
-        """Work that moves an array's bytes once, into memory that is there."""
+        """Return a function that copies an array into allocated memory."""
         out = np.empty_like(x)
         return lambda: np.copyto(out, x)
 
 
 class Cuda(Cpu):
-    """Work on a GPU, by its own events."""
+    """Calls on a GPU, timed by its events."""
 
     name, samples = "cuda", 8
 
@@ -74,15 +74,15 @@ class Cuda(Cpu):
         self._spin = self._cupy.RawKernel(_SPIN, "spin")
 
     def images(self, *shape: int) -> Any:
-        """Images of noise, always the same."""
+        """Return images of noise, equal in every run."""
         return self._cupy.asarray(super().images(*shape))
 
     def measure(self, work: Callable[[], Any]) -> Cost:
-        """What a call costs: the median of some rounds.
+        """Return the median time of several rounds.
 
-        Calls are queued while the GPU is busy with something else, so that it goes through them without waiting for the
-        host; as many as the host can queue in that time, 50 at most. Where one takes the host longer than that, or
-        waits for the GPU, the host's part is in both figures.
+        Calls are queued behind a kernel that keeps the GPU busy, so that it runs them without waiting for the host: as
+        many as the host can queue in that time, at most 50. If one call takes the host longer, or waits for the GPU,
+        both figures include the host's time.
         """
         for _ in range(_WARM_UP):
             work()
@@ -108,13 +108,13 @@ class Cuda(Cpu):
         return Cost(cuda.get_elapsed_time(first, last) / calls, host / calls)
 
     def copy(self, x: Any) -> Callable[[], Any]:
-        """Work that moves an array's bytes once, into memory that is there."""
+        """Return a function that copies an array into allocated memory."""
         out = self._cupy.empty_like(x)
         return lambda: self._cupy.copyto(out, x)
 
 
 class NoDevice:
-    """Takes a GPU's place, and does nothing: what is left of a call is what it costs the host."""
+    """A device that does nothing, so that only the host's time of a call is left."""
 
     argument_bytes = 32764
 
@@ -123,7 +123,7 @@ class NoDevice:
 
 
 def clocked(work: Callable[[], Any], finish: Callable[[], Any], calls: int = 20) -> float:
-    """Milliseconds for a call by the clock, of some that follow each other, until all of them are done."""
+    """Return wall-clock milliseconds per call of a row of calls, including the wait for the last."""
     for _ in range(_WARM_UP):
         work()
     finish()

@@ -1,4 +1,4 @@
-"""What a pipeline costs over the bare reader, and an external source of images beside DALI and torchvision.
+"""Overhead of a pipeline over its reader, and an external source of images beside DALI and torchvision.
 
     python -m tests.bench.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
     python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
@@ -88,7 +88,7 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
 
 
 def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
-    """Calls in a second, without the first ones."""
+    """Return calls per second, after some warm-up calls."""
     for _ in range(warm):
         call()
     begin = time.perf_counter()
@@ -98,7 +98,7 @@ def _rate(call: Callable[[], Any], count: int, warm: int) -> float:
 
 
 def _external(name: str, device: str, images: int, batches: int) -> dict[str, Any]:
-    """Let one contestant run in this process."""
+    """Run one contestant in this process."""
     rng = np.random.default_rng(0)
     inputs = [rng.random((images, _SIDE, _SIDE, 3), dtype=np.float32) for _ in range(2)]
     call, version = (_torchvision if name == "torchvision" else _dali(_CONTESTANTS[name]))(inputs, device)
@@ -145,7 +145,7 @@ def _torchvision(batches: list[Any], device: str) -> tuple[Callable[[], Any], st
 
 
 def main() -> None:
-    """The command."""
+    """Print the table, or run as the process of one contestant."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("job", choices=("overhead", "external"))
     parser.add_argument("--device", default="cpu")

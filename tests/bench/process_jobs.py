@@ -1,4 +1,4 @@
-"""The jobs that look at a whole process: how fast a large dataset is there, and how much memory a long export takes."""
+"""Jobs of a whole process: start of a large dataset, and memory of a long export."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps([time.perf_counter() - before, resource.getrusage(resource.RUSA
 
 @dataclass(frozen=True)
 class Figure:
-    """Something measured against a limit."""
+    """A measured value and its limit."""
 
     title: str
     value: float

@@ -1,4 +1,4 @@
-"""Running contestants against each other: a process each, turn by turn, so that all see the same noise."""
+"""Comparison of contestants: one process each, in turns, so that other load affects all alike."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ class Arena:
         self._stack.close()
 
     def present(self, names: Iterable[str]) -> list[str]:
-        """Those of the contestants that run here."""
+        """Return the contestants that can run here."""
         return [name for name in names if name in self._processes and name not in self.absent]
 
     def variants(self, name: str, threads: int) -> list[str]:
-        """A contestant's variants for this many threads."""
+        """Return the variants of a contestant for this number of threads."""
         variants: list[str] = self._ask(name, {"do": "variants", "threads": threads})["variants"]
         return variants
 
     def run(self, name: str, task: Task, *, look: bool = False) -> dict[str, Any]:
-        """Have one contestant do a task, timed, or looking at the frames.
+        """Run a task of one contestant, timed, or returning digests of its frames.
 
         Raises:
             RuntimeError: it failed.
@@ -95,7 +95,7 @@ class Arena:
         return answer
 
     def race(self, task: Task, names: Iterable[str], repeat: int) -> list[Runs]:
-        """Each variant of each contestant once per round.
+        """Run each variant of each contestant once per round.
 
         A round that is not counted comes before; what took a contestant far longer then than its best is left out.
         """
@@ -149,7 +149,7 @@ class Arena:
 
 
 def compare_frames(arena: Arena, task: Task, names: Iterable[str]) -> dict[str, float]:
-    """Look at what the contestants decode, untimed.
+    """Compare the frames that contestants decode, untimed.
 
     Returns:
         For each the greatest difference from seqpipe's frames, in levels, over the means of 4 × 4 parts of a frame.
@@ -183,7 +183,7 @@ def _plain(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ffmpeg_links(links: Path) -> Path:
-    """FFmpeg's libraries of PyAV's wheel under the names that torchcodec looks for, beside what they need."""
+    """FFmpeg's libraries of PyAV's wheel under the names that torchcodec loads, with their dependencies."""
     import av
 
     links.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A hundred thousand requests of every kind: none may give a wrong frame or an error, and nothing may grow.
+"""A hundred thousand requests of every kind, without a wrong frame, an error, or growing memory.
 
     python -m tests.bench.stress [--requests 100000] [--files 80] [--device cuda] [--decode auto] [--seconds LIMIT]
 
@@ -30,7 +30,7 @@ _ASKERS = 16
 
 
 def main() -> int:
-    """Run it; returns the exit code."""
+    """Run the requests; returns the exit code."""
     options = _options()
     until = time.monotonic() + (options.seconds or float("inf"))
     chosen = {name: getattr(options, name) for name in ("device", "decode", "seed")}
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _run(crowd: Crowd, options: argparse.Namespace, until: float) -> None:
-    """Go through all requests, with a sample of what is held after each part but those of the warm-up."""
+    """Run all requests, and sample the memory after each part behind the warm-up."""
     began = time.monotonic()
     span = until - began
     while crowd.requests < options.requests and time.monotonic() < until and not crowd.faults:

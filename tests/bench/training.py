@@ -1,4 +1,4 @@
-"""How much of a training's time is spent waiting for clips: r3d_18 fed by seqpipe and by its peers.
+"""Share of a training's time spent on waiting for clips: r3d_18 fed by seqpipe and by its peers.
 
     python -m tests.bench.training [--videos VIDEO... | --large] [--device cuda:0] [--limit 120] [--only NAME]...
 
@@ -228,7 +228,7 @@ class _Training:
         return steps * len(self._labels) * _FRAMES / (time.perf_counter() - begin)
 
     def own_rate(self, seconds: float, chosen: str | None = None) -> tuple[float, str]:
-        """The rate with a batch that is already there.
+        """Return the rate with one batch that is on the device.
 
         Args:
             seconds: to measure each memory format for.
@@ -367,7 +367,7 @@ def _compare(names: Iterable[str], paths: list[str], device: str, options: argpa
 def run_limited(
     command: list[str], stdin: str, limit_s: float, log: Path
 ) -> tuple[dict[str, Any] | None, str]:
-    """Run a command, and end it and its children after a time.
+    """Run a command, and kill it and its children after a time limit.
 
     What it prints goes to files: a pipe would stay open while any of its children lives.
 
@@ -404,7 +404,7 @@ def run_limited(
 
 
 def _reason(code: int | None, lines: list[str]) -> str:
-    """Why a process has no result: its exception, its signal, or the stage that it did not get beyond."""
+    """Return why a process has no result: its exception, its signal, or the last stage that it reached."""
     stages = [line.removeprefix(_STAGE).strip() for line in lines if line.startswith(_STAGE)]
     came = f"it {stages[-1]}" if stages else "it was still starting"
     if code is None or any(line.startswith("Timeout (") for line in lines):

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _taken(feed: Callable[[int], Iterator[Any]], epochs: int) -> list[float]:
-    """Milliseconds for a batch, of each epoch but the first one."""
+    """Return the milliseconds for a batch of each epoch after the first."""
     times = []
     for epoch in range(epochs + 1):
         begin, count = time.perf_counter(), 0
@@ -66,7 +66,7 @@ def _taken(feed: Callable[[int], Iterator[Any]], epochs: int) -> list[float]:
 
 
 def _written(folder: Path, count: int) -> list[dict[str, Path]]:
-    """Volumes that are as hard to inflate as scans are: smooth, with noise in the last bits."""
+    """Write volumes that compress like scans: smooth, with noise in the last bits."""
     rng = np.random.default_rng(0)
     pairs = []
     for number in range(count):

@@ -33,6 +33,10 @@ TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
 TURN_AND_BEND = Chain(TURN, BEND)
+DRAWN = Chain(
+    ops.RandomAffine3d(rotate=(-12.0, 20.0), scale=(0.9, 1.1)),
+    ops.Elastic3d(spacing=20, amplitude=(0.1, 0.3)),
+)
 _BATCHES: Final = 20
 _RECIPES: Final = ((1, False), (1, True), (4, True))  # channels, and whether all operators act
 
@@ -80,7 +84,7 @@ def main() -> None:
 
 
 def _peer(workers: int, seconds: float) -> None:
-    """Print what batchgeneratorsv2 takes for the recipe of nnU-Net, row by row as results arrive."""
+    """Print the time of batchgeneratorsv2 for nnU-Net's recipe, row by row as results arrive."""
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(1)
     )  # as by ``timeout``: workers and semaphores are released
@@ -94,7 +98,7 @@ def _peer(workers: int, seconds: float) -> None:
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
-    """Of each job the time of the GPU, that of the host until all is queued, and that of one of ten calls."""
+    """Print for each job the time of the GPU, of the host until all is queued, and of one of ten calls."""
     import cupy
 
     print("| job | GPU, ms | host, ms | a call of ten in a row, ms |\n|-|-|-|-|")
@@ -136,7 +140,7 @@ def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
 
 
 def _each_operator() -> dict[str, Any]:
-    """Operators on intensities as the recipe has them, and the others by their first example."""
+    """Return operators on intensities with the recipe's parameters, and others with those of their first example."""
     recipe = {
         f"{op.name} of the recipe": type(op)(**{**op.settings(), "p": 1.0})
         for op in recipes.nnunet((96, 96, 96))
@@ -172,7 +176,7 @@ def _there(array: Any, device: str) -> Any:
 
 
 def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Callable[[], Any]]:
-    """Each of the gathers, and what torch does for the same."""
+    """Return geometric operators, and the same transforms by torch."""
     rng = np.random.default_rng(0)
     volumes = rng.random((samples, size, size, size)).astype(np.float32)
     labels = (rng.random((1, *(-(-size // 8),) * 3)) * 5).astype(np.uint8)
@@ -183,6 +187,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
         f"{samples} × {size}³ affine + elastic": lambda: TURN_AND_BEND(several, layout="NDHW"),
+        f"{samples} × {size}³ affine + elastic, drawn": lambda: DRAWN(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
         f"1 × {size}³ in the plane": lambda: FLAT(several[0]),
         f"1 × {size}³ labels, affine, vote": lambda: TURN(Labels(marked[0])),
@@ -214,7 +219,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
 
 
 def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
-    """The same jobs by MONAI and TorchIO, volume by volume, as their data loaders do them."""
+    """Return the same jobs by MONAI and TorchIO, volume by volume, as in their data loaders."""
     jobs: dict[str, Callable[[], Any]] = {}
     try:
         import torch
@@ -250,7 +255,10 @@ class _Queue:
 
 
 def _planning() -> dict[str, Callable[[], Any]]:
-    """What the host does for a batch of nnU-Net's recipe, of volumes so small that their voxels take no time."""
+    """What the host does for a batch of volumes of which no voxel is read, and for batches of nnU-Net's recipe.
+
+    Volumes of the recipe are so small that their voxels take no time.
+    """
     rng = np.random.default_rng(1)
     sample = {
         "image": rng.normal(size=(1, 20, 20, 20)).astype(np.float32),
@@ -262,7 +270,14 @@ def _planning() -> dict[str, Callable[[], Any]]:
         for _ in range(_BATCHES):
             chain([sample, sample], layout="CDHW", index=2 * next(numbers), backend="cuda", device=device)
 
-    return {f"nnU-Net recipe, {_BATCHES} batches of 2 planned on the host": job}
+    # memory that nothing touches, which the system does not give
+    volumes = np.empty((8, 160, 160, 160), np.float32)
+    return {
+        "8 × 160³ affine + elastic, drawn, planned on the host": lambda: DRAWN(
+            volumes, layout="NDHW", backend="cuda", device=device
+        ),
+        f"nnU-Net recipe, {_BATCHES} batches of 2 planned on the host": job,
+    }
 
 
 def _recipes(device: str) -> dict[str, Callable[[], Any]]:

@@ -1,4 +1,4 @@
-"""How long volumes take to read and to prepare, beside other libraries.
+"""Time to read and prepare volumes, beside other libraries.
 
     python -m tests.bench.volumes [--job read] [--job ct] [--job cache] [--rounds 7] [--size 160x256x256]
 
@@ -29,7 +29,7 @@ from seqpipe.volume import save
 
 
 def phantom(shape):
-    """Like a brain: a smooth ball with noise in it, and nothing around it."""
+    """Return a phantom like a brain: a smooth ball with noise, and zeros around it."""
     rng = np.random.default_rng(0)
     axes = [np.linspace(-1, 1, size, dtype=np.float32) for size in shape]
     radius = np.sqrt(axes[0][:, None, None] ** 2 + axes[1][:, None] ** 2 + axes[2] ** 2)
@@ -77,7 +77,7 @@ READERS = {
 
 
 def measured(calls, rounds):
-    """Median milliseconds of each call, the calls taking turns."""
+    """Return median milliseconds of each call; calls run in turns."""
     times = {name: [] for name in calls}
     for call in calls.values():
         call()

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Serve until the input ends; answers have a descriptor of their own, what libraries print goes to stderr."""
+    """Serve until the input ends. Answers have a descriptor of their own; output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     contestant = CONTESTANTS[sys.argv[1]]()

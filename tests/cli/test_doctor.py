@@ -6,6 +6,7 @@ import json
 import sys
 
 import av
+import numpy as np
 import pytest
 
 from seqpipe.cli.commands import doctor
@@ -26,6 +27,15 @@ def test_it_tells_what_there_is(run, tmp_path):
     assert found["CPU decoders"]["ok"] is True
     assert found["Index cache"]["value"] == f"{tmp_path}: 1 files, 1.0 MB"
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in found["Python"]["value"]
+
+
+def test_a_part_that_is_there_has_its_version(run, monkeypatch):
+    monkeypatch.setitem(doctor._PARTS, "numpy", ("everything", "core"))
+    monkeypatch.setitem(doctor._PARTS, "json", ("the summary", "core"))
+    found = told(run)
+    assert (found["numpy"]["value"], found["numpy"]["ok"]) == (np.__version__, True)
+    assert found["json"]["value"] == "installed"  # no package of this name
+    assert found["numpy"]["advice"] == ""
 
 
 def test_a_cache_that_may_not_be_looked_at_is_no_failure(run, tmp_path):

@@ -61,6 +61,12 @@ def test_failures_are_named_and_counted(run, tmp_path):
     assert "1 built, 0 fresh, 3 failed." in result.stderr
 
 
+def test_a_register_is_of_no_single_stream(run, tmp_path):
+    result = run("index", made("h264"), "--register", tmp_path / "r", "--stream", "0", code=2)
+    assert "a register holds the best video of each file. Leave out --stream or --register" in result.stderr
+    assert not (tmp_path / "r").exists()
+
+
 def test_stdout_is_silent(run, tmp_path):
     assert run("index", made("h264"), "--cache-dir", tmp_path).stdout == ""
 

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from seqpipe.video.probe.info import StreamInfo
+from seqpipe.video.probe.probe import probe
 from tests.support.ffmpeg import count_frames, frame_times
 from tests.support.media import made
 
@@ -25,6 +26,25 @@ def test_several_videos_are_lines_of_one_table(run):
     assert "96x128" in first
     assert str(made("hevc_10")) in text, "names are not cut"
     assert "yuv420p10le" in text
+
+
+def test_the_table_has_the_facts_of_each_video(run):
+    names = ("rotated_90", "h264", "with_audio")
+    text = run("probe", *map(made, names)).stdout
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    rows = {row[0]: row[1:] for row in cells}
+    for name in names:
+        info = probe(made(name))
+        assert rows[str(made(name))] == [
+            f"{info.codec} {info.profile}",
+            info.pixel_format,
+            "x".join(map(str, info.display_size)),
+            {"rotated_90": "90°"}.get(name, "-"),
+            f"{float(info.average_rate):.3f}",
+            str(count_frames(made(name))),
+            f"{info.duration_s:.3f}",
+            "yes" if name == "with_audio" else "-",
+        ]
 
 
 def test_json_gives_the_facts_back(run):

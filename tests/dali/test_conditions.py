@@ -212,7 +212,53 @@ def plain_condition():
     return y
 
 
+def returns_in_both_inner_branches():
+    x = number()
+    if x > 1:
+        if x > 2:
+            return x * 100
+        else:  # noqa: RET505  the form that is tried
+            return x * 10
+    y = x - 1
+    return y
+
+
+def return_in_one_inner_branch():
+    x = number()
+    if x > 0:
+        y = x * 2
+        if x > 2:
+            return y * 100
+        elif x > 1:  # noqa: RET505  the form that is tried
+            y += 5
+    else:
+        y = x - 7
+    return y
+
+
+def nested_function_with_names_of_its_own():
+    x = number()
+    if x > 1:
+
+        def more(y):
+            z = y + 1
+            return z
+
+        x = more(x)
+    return x
+
+
+def chain_of_three():
+    x = number()
+    y = x + 1
+    return (0 < x < y < 4) * 1
+
+
 FORMS = [
+    (returns_in_both_inner_branches, [-1, 0, 20, 300]),
+    (return_in_one_inner_branch, [-7, 2, 9, 600]),
+    (nested_function_with_names_of_its_own, [0, 1, 3, 4]),
+    (chain_of_three, [0, 1, 1, 0]),
     (if_else, [0, -1, 20, 30]),
     (if_alone, [0, 1, 102, 103]),
     (elif_, [1, 3, 5, 6]),

@@ -16,15 +16,21 @@ from seqpipe.ops import (
     CoordTransform,
     Elastic3d,
     Flip,
+    Gamma3d,
+    GaussianBlur3d,
     Ghosting,
     Mixup,
     Normal,
     RandAugment,
     RandomBboxCrop,
     RandomResizedCrop,
+    Reciprocal,
+    Rot90,
     Rotate,
     TemporalJitter,
+    TwoSided,
     Uniform,
+    Zoom3d,
     apply,
     param,
     per_frame,
@@ -65,6 +71,30 @@ def numpys(op, draw, epoch=2):
 )
 def test_values_are_those_of_numpys_generator(op, name, draw):
     wanted = np.concatenate([np.atleast_1d(value) for value in numpys(op, draw)])
+    np.testing.assert_array_equal(drawn(op, name), wanted.astype(drawn(op, name).dtype))
+
+
+def numpys_two_sided(lo, middle, hi, shape):
+    def draw(rng):
+        low = rng.random(shape) < 0.5
+        return rng.uniform(np.where(low, lo, middle), np.where(low, middle, hi))
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "draw"),
+    [
+        (Gamma3d(gamma=TwoSided(0.7, 1.5), range="minmax"), "gamma", numpys_two_sided(0.7, 1, 1.5, ())),
+        (GaussianBlur3d(sigma=TwoSided(0.5, 3.0, 2.0)), "sigma", numpys_two_sided(0.5, 2, 3, 3)),
+        (Rot90(turns=TwoSided(-3, 2, 0)), "turns", lambda rng: np.rint(numpys_two_sided(-3, 0, 2, ())(rng))),
+        (Gamma3d(gamma=Reciprocal(0.5, 2.0)), "gamma", lambda rng: 1 / rng.uniform(0.5, 2.0)),
+        (Zoom3d(factor=Reciprocal(0.5, 2.0)), "factor", lambda rng: 1 / rng.uniform(0.5, 2.0, 3)),
+    ],
+    ids=["two_sided", "two_sided vector", "two_sided whole", "reciprocal", "reciprocal vector"],
+)
+def test_values_of_distributions_for_volumes_are_those_of_numpys_generator(op, name, draw):
+    wanted = np.array(numpys(op, draw))
     np.testing.assert_array_equal(drawn(op, name), wanted.astype(drawn(op, name).dtype))
 
 

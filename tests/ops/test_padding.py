@@ -336,3 +336,17 @@ def test_levels_of_other_channels_are_refused_whatever_is_drawn(anywhere):
             ParameterError, match="paste: fill_value has 2 values, for pixels of 3; allowed: 1 value, or 3"
         ):
             anywhere(op, np.zeros((4, 5, 3), np.uint8), index=index)
+
+
+@pytest.mark.parametrize(
+    "op", [Pad(shape=9000), Slice(shape=(9000.0, 9000.0), pad_mode="edge"), Paste(ratio=2250.0)]
+)
+def test_a_result_larger_than_the_memory_is_refused_before_it_is_allocated(monkeypatch, op):
+    monkeypatch.setattr("seqpipe.ops.call.inputs.main_memory_bytes", lambda: 1 << 27)
+    said = (
+        rf"^{op.name}: 2 × 1 results of \d+×9000 pixels \(0\.15\d* GiB\); allowed: up to 0\.125 GiB, the memory of the"
+        " machine. Choose a smaller size, or fewer frames in a call"
+    )
+    with pytest.raises(ParameterError, match=said):
+        op(np.zeros((2, 4, 4, 1), np.uint8), layout="NHWC")
+    assert op(np.zeros((4, 4, 1), np.uint8)).shape[1] == 9000

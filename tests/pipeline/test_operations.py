@@ -9,11 +9,53 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from seqpipe.ops import Type
 from seqpipe.pipeline import Pipeline, external_source
+from seqpipe.pipeline.nodes import nodes_of
+from seqpipe.pipeline.source import Indexed
+from seqpipe.pipeline.value import Value
+
+
+class Numbers:
+    """A dataset of pairs of numbers, some of which cannot be read."""
+
+    name, parts, limit_bytes = "batches", ("number",), None
+
+    def __init__(self, length, bad):
+        self.pairs, self.bad = length, bad
+        self.fingerprint = {"pairs": length}
+
+    def length(self, _):
+        return 2 * self.pairs
+
+    def lockstep(self):
+        return 2 * self.pairs, 2 * self.pairs
+
+    def type_of(self, _):
+        return Type()
+
+    def size(self, _, __):
+        return 0
+
+    def begin(self, epoch, positions):
+        return epoch, positions
+
+    def finish(self, work):
+        epoch, positions = work
+        pair = int(positions[0]) // 2
+        if pair in self.bad:
+            raise KeyError(pair)
+        return (Value(np.full((len(positions), 1), 100 * epoch + pair)),), positions, ()
+
+    def cancel(self, work):
+        pass
+
+    def close(self):
+        pass
 
 
 class Calls(RuleBasedStateMachine):
-    """Two external sources, of which one raises errors and ends; the model is a position in a list."""
+    """A source that raises errors and ends beside one that is longer; the model is a position in a list."""
 
     pipe = None
 
@@ -23,10 +65,11 @@ class Calls(RuleBasedStateMachine):
         bad=st.sets(st.integers(0, 5), max_size=2),
         prefetch=st.integers(0, 3),
         broken=st.sampled_from(["batches", "samples"]),
+        reads=st.booleans(),
     )
-    def begin(self, length, longer, bad, prefetch, broken):
+    def begin(self, length, longer, bad, prefetch, broken, reads):
         """Make the first pipeline."""
-        self.length, self.longer, self.bad, self.broken = length, longer, bad, broken
+        self.length, self.longer, self.bad, self.broken, self.reads = length, longer, bad, broken, reads
         self.pipe = self.made(prefetch)
         self.epoch = self.at_epoch = self.at = 0
         self.done = False
@@ -48,7 +91,11 @@ class Calls(RuleBasedStateMachine):
                 raise KeyError(info.iteration)
             return np.array([100 * info.epoch_idx + info.idx_in_epoch])
 
-        one = external_source(batches, batch_size=2, batch_info=True, name="batches")
+        if self.reads:
+            dataset = Numbers(self.length, self.bad if self.broken == "batches" else ())
+            (one,) = nodes_of(Indexed(dataset, 2))
+        else:
+            one = external_source(batches, batch_size=2, batch_info=True, name="batches")
         other = external_source(samples, batch_size=2, batch=False, name="samples")
         return Pipeline(one * 2, other, prefetch=prefetch)
 

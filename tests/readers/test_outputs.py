@@ -66,6 +66,25 @@ def test_shapes_that_differ_make_a_list():
         assert [sequence.shape for sequence in batch] == [(4, 16, 20 + 10 * (n % 2), 3) for n in range(3)]
 
 
+@pytest.mark.parametrize(("prefetch", "asked"), [(0, 1), (1, 3), (2, 4)])
+def test_outputs_are_asked_for_once_and_before_a_batch_is_waited_for(prefetch, asked):
+    """So that the next batch can be decoded at once when one arrives."""
+    calls = []
+
+    def counted(samples, epoch):
+        calls.append([sample.index for sample in samples])
+        return cropped(samples, epoch)
+
+    with Video(files=files("h264"), sequence_length=4, prefetch=prefetch) as dataset:
+        batches = iter(dataset.batches(2, outputs=counted))
+        calls.clear()
+        next(batches)
+        assert len(calls) == asked
+        found = 1 + sum(1 for _ in batches)
+        assert len(calls) == found
+        assert [index for batch in calls for index in batch] == list(range(len(dataset)))
+
+
 def test_a_state_goes_on_with_the_same_outputs():
     def make():
         return Video(files=files("h264", "vp9"), sequence_length=6, shuffle=True, seed=1)

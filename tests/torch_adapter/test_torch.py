@@ -41,7 +41,14 @@ def test_batches_are_dictionaries_of_tensors():
     assert [batch["index"].tolist() for batch in found] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
     assert found[0]["pixels"].shape == (3, 4, 96, 128, 3)
     assert found[1]["label"].tolist() == [3, 3, 3]
+    for batch in batches:  # an epoch that has ended begins anew
+        assert torch.equal(batch["pixels"], found[0]["pixels"])
+        break
+    batches.set_epoch(1)
+    assert [batch["index"][0].item() for batch in batches] == [0, 3, 6, 9]
     batches.close()
+    with pytest.raises(ParameterError, match=r"pipeline is a list; allowed: a seqpipe\.pipeline\.Pipeline"):
+        seqpipe.torch.Iterator([], names="a")
 
 
 def test_networks_that_want_channels_first():

@@ -299,6 +299,13 @@ def test_what_cannot_be_shown_is_refused():
     image = volume()
     with pytest.raises(ParameterError, match=r"label='mask' is no part of the sample; allowed: 'image'"):
         show({"image": image}, label="mask")
+    clip, said = (
+        seqpipe.Sequence(np.zeros((4, 8, 9, 3), np.uint8), "FHWC"),
+        "4 frames of 9×8 pixels, as the images",
+    )
+    for shape in ((3, 8, 9, 1), (4, 9, 8, 1), (1, 9, 8, 1)):
+        with pytest.raises(ParameterError, match=rf"masks of \d frames of \d×\d pixels; allowed: {said}"):
+            show(clip, label=seqpipe.Sequence(np.zeros(shape, np.uint8), "FHWC"))
     with pytest.raises(ParameterError, match="there is nothing to show"):
         show()
     with pytest.raises(ParameterError, match="2 labels for 1 to show"):

@@ -101,6 +101,17 @@ def test_slices_at_one_place_are_a_series_by_either_number(tmp_path, tag):
         assert np.array_equal(volume.sequence().data[..., 0], [phantom(), phantom() + 1])
 
 
+def test_slices_at_one_place_whose_times_do_not_match_are_no_series(tmp_path):
+    slices = []
+    for time in (1, 2):
+        for one in slices_of(phantom()[:3], AFFINE):
+            one.TemporalPositionIdentifier = time
+            slices.append(one)
+    slices[-1].TemporalPositionIdentifier = 3
+    with pytest.raises(UnreadableSourceError, match="3 of 3 positions have more than one slice"):
+        seqpipe.open(write_slices(tmp_path / "series", slices))
+
+
 def _frames(path, change, frames=None):
     """A multi-frame file with its shared and its frames' groups changed."""
     one = pydicom.dcmread(multi_frame(path, phantom() if frames is None else frames, AFFINE))

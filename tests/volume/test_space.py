@@ -353,6 +353,8 @@ def test_grids_refuse_what_does_not_fit():
     for number in (-1, len(sampler)):
         with pytest.raises(FrameRangeError, match=rf"no patch {number}; allowed: 0 to {len(sampler) - 1}"):
             together.add(number, np.zeros((16, 16, 16, 1)))
+        with pytest.raises(FrameRangeError, match=rf"no patch {number}; allowed: 0 to {len(sampler) - 1}"):
+            _ = sampler[number]
     together.add(0, np.zeros((16, 16, 16, 2)))
     with pytest.raises(ParameterError, match="the output has 1 channels, and that for patches before it 2"):
         together.add(1, np.zeros((16, 16, 16, 1)))
@@ -400,6 +402,16 @@ def test_weights_of_voxels_are_finite_and_not_negative(bad):
 def test_one_slice_is_left_of_a_thin_volume():
     thin = Sequence(np.ones((3, 20, 30, 1), np.uint8), "DHWC", affine=np.eye(4)[:, [2, 1, 0, 3]])
     assert resample(thin, (10.0, 1.0, 1.0)).shape == (1, 20, 30, 1)
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [(np.int16, [-2, 0, 2, 2, 300]), (np.uint8, [0, 0, 2, 2, 255])])
+def test_aggregated_integers_are_rounded_half_to_even_and_saturate(dtype, wanted):
+    whole = Sequence(np.zeros((2, 2, 5, 1)), "DHWC", affine=np.eye(4))
+    together = GridAggregator(GridSampler(whole, (2, 2, 5)), "constant")
+    together.add(0, np.broadcast_to(np.array([-1.5, 0.5, 1.5, 2.5, 300])[:, None], (2, 2, 5, 1)))
+    found = together.result(dtype).data
+    assert found.dtype == dtype
+    assert (found[..., 0] == wanted).all()
 
 
 def test_more_channels_than_went_in_come_out():

@@ -381,8 +381,8 @@ def pad(call: DaliCall) -> DataNode:
             widths = [(0, 0)] * part.ndim
             sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
             for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):
-                length = -(-int(largest[axis] if side < 0 else side) // int(step)) * int(step)
-                widths[axis] = (0, max(0, length - part.shape[axis]))
+                length = max(part.shape[axis], int(largest[axis] if side < 0 else side))
+                widths[axis] = (0, -(-length // int(step)) * int(step) - part.shape[axis])
             return namespace(part).pad(part, widths, constant_values=fill.item())
 
         return Value.of([padded(*row) for row in zip(*values, strict=True)], value.layout, value.sources)

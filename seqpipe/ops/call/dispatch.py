@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, device_of
+from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...random import stream_index
@@ -21,10 +22,11 @@ from ..core.sampling import alike
 from ..core.spec import Backend, Spec
 from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, run, run_on_host
-from .inputs import CallInput, as_input, check, check_not_empty, check_size, like_container
+from .inputs import CallInput, as_input, check, check_memory, check_not_empty, check_size, like_container
 
 __all__ = ["BoundCall", "apply", "as_list", "handles_samples", "indices_of"]
 
+_CHECKED_FROM_PIXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 _sample_handlers: list[Callable[..., Any]] = []
 
 
@@ -204,6 +206,12 @@ def _extent(op: Declaration, part: CallInput, block: Block, sample: int) -> tupl
     constant = block.constant
     extent = _common_extent(op, part, block, sample) if constant is None else constant.extent
     check_size(op, "results", *extent[1:])
+    if (pixels := part.form.samples * math.prod(extent)) >= _CHECKED_FROM_PIXELS:
+        size = pixels * part.form.channels * part.form.dtype.itemsize
+        what = f"{part.form.samples} × {extent[0]} results of {extent[1]}×{extent[2]} pixels"
+        check_memory(
+            op, what, size, namespace(part.array), "Choose a smaller size, or fewer frames in a call"
+        )
     return extent
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
+from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...sequence import Batch, Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "as_array",
     "as_input",
     "check",
+    "check_memory",
     "check_not_empty",
     "check_size",
     "check_type",
@@ -268,6 +270,29 @@ def check_size(op: Declaration, what: str, height: int, width: int) -> None:
     if height * width > _MOST_PIXELS:
         raise ParameterError(
             f"{what} of {height}×{width} pixels", source=op.name, allowed=f"up to {_MOST_PIXELS} pixels"
+        )
+
+
+def check_memory(op: Declaration, what: str, size: int, library: Any, advice: str) -> None:
+    """Check that the memory of a device can hold results, before it is allocated.
+
+    Args:
+        op: the operator.
+        what: description of the results.
+        size: their size in bytes.
+        library: NumPy, or CuPy with the GPU as its current device.
+        advice: what makes them smaller.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    most = main_memory_bytes() if library is np else library.cuda.Device().mem_info[1]
+    if size > most:
+        raise ParameterError(
+            f"{what} ({size / 2**30:.3g} GiB)",
+            source=op.name,
+            allowed=f"up to {most / 2**30:.3g} GiB, the memory of the {'machine' if library is np else 'GPU'}",
+            advice=advice,
         )
 
 

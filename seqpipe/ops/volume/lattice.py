@@ -126,7 +126,7 @@ class Lattice:
             found = found - np.linalg.solve(self.jacobian(found), off[..., None])[..., 0]
         return found
 
-    def _evaluated(self, positions: FloatArray, by: int | None) -> FloatArray:
+    def _evaluated(self, positions: FloatArray, derived_along: int | None) -> FloatArray:
         """Return the sum over the 64 control points around each position; with an axis, its derivative there."""
         flat, control = positions.reshape(-1, 3), self.control
         first, weights = [], []
@@ -137,7 +137,7 @@ class Lattice:
             position = np.clip(position, 0, last)
             cell = np.minimum(position.astype(np.int64), control.shape[axis] - 4)
             first.append(cell)
-            if by == axis:
+            if derived_along == axis:
                 weights.append(slopes(position - cell) * (inside / self.distance[axis])[:, None])
             else:
                 weights.append(spline_weights(position - cell))

@@ -45,7 +45,12 @@ class Mapping3:
     post: FloatArray = field(default_factory=lambda: IDENTITY)
 
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
-        """Return this mapping of a grid that a matrix maps to this one's result."""
+        """Return this mapping after a matrix, which maps the voxels of a new result to those of this one's.
+
+        Args:
+            matrix: 4×4.
+            size: slices, rows and columns of the new result.
+        """
         if self.lattice is None:
             return Mapping3(size, _product(self.pre, matrix))
         return Mapping3(size, self.pre, self.lattice, _product(self.post, matrix))

@@ -8,12 +8,10 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from ...array import namespace
-from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
+from ..call.inputs import check_memory
 from ..core.spec import Spec
 from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
@@ -285,15 +283,9 @@ class Plan:
         """Raise an error if the parts, with the size after an operator, exceed the memory of their device."""
         voxels = [item.values for item in self._state.parts.values() if item.layout]
         size = math.prod(self.grid.size) * sum(one.shape[3] * one.dtype.itemsize for one in voxels)
-        xp = namespace(voxels[0])
-        most = main_memory_bytes() if xp is np else xp.cuda.Device().mem_info[1]
-        if size > most:
-            raise ParameterError(
-                f"a result of {' × '.join(map(str, self.grid.size))} voxels ({size / 2**30:.3g} GiB)",
-                source=op.name,
-                allowed=f"up to {most / 2**30:.3g} GiB, the memory of the {'machine' if xp is np else 'GPU'}",
-                advice="Choose a smaller size or factor, or a larger distance of voxels",
-            )
+        what = f"a result of {' × '.join(map(str, self.grid.size))} voxels"
+        advice = "Choose a smaller size or factor, or a larger distance of voxels"
+        check_memory(op, what, size, namespace(voxels[0]), advice)
 
     def _check_images(self, op: Any) -> None:
         images = self._state.images

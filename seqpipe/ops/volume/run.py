@@ -76,11 +76,14 @@ def run(
     check_backend(options.backend, ops[0].name)
     layout, index = options.layout, options.index
 
-    def done(values: Seq[Any], numbers: Seq[int], letters: str | None, *, stacked: bool = False) -> list[Any]:
+    def results_of(
+        values: Seq[Any], indices: Seq[int], layout: str | None, *, stacked: bool = False
+    ) -> list[Any]:
+        """Return the results of volumes and samples of several parts, with their indices and the layout of arrays."""
         alone = [not isinstance(value, Mapping) for value in values]
         samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
         settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
-        results = apply_to_samples(ops, samples, letters, options.epoch, numbers, settings)
+        results = apply_to_samples(ops, samples, layout, options.epoch, indices, settings)
         return [
             plain(value, sample[SINGLE]) if one else sample
             for value, sample, one in zip(values, results, alone, strict=True)
@@ -88,16 +91,16 @@ def run(
 
     if isinstance(x, Batch):
         indices = indices_of(ops[0], x.indices if index is None else index, len(x))
-        return Batch.of(done(x.sequences, indices, None), labels=x.labels, indices=x.indices)
+        return Batch.of(results_of(x.sequences, indices, None), labels=x.labels, indices=x.indices)
     if isinstance(x, (list, tuple)):
         indices = indices_of(ops[0], index, len(x))
-        return like_container(x, done(x, indices, layout))
+        return like_container(x, results_of(x, indices, layout))
     if isinstance(x, Mapping) and (several := _samples_of_batch(ops[0], x, layout)) is not None:
         samples, letters, batch_indices = several
         numbers = indices_of(ops[0], batch_indices if index is None else index, len(samples))
-        return _batch_of_samples(ops[0], x, done(samples, numbers, letters, stacked=True))
+        return _batch_of_samples(ops[0], x, results_of(samples, numbers, letters, stacked=True))
     if isinstance(x, (Mapping, Sequence, Part)):
-        return done([x], indices_of(ops[0], index, 1), layout)[0]
+        return results_of([x], indices_of(ops[0], index, 1), layout)[0]
     array = as_array(ops[0], x)
     letters = layout or _BATCHES.get(array.ndim, "")
     if letters not in LAYOUTS or len(letters) != array.ndim or not array.size:
@@ -107,9 +110,9 @@ def run(
             allowed=f"arrays of one voxel or more, of the layouts {', '.join(LAYOUTS)}",
         )
     if letters[0] != "N":
-        return done([x], indices_of(ops[0], index, 1), letters)[0]
+        return results_of([x], indices_of(ops[0], index, 1), letters)[0]
     numbers = indices_of(ops[0], index, len(array))
-    return like_library(x, _stacked(ops[0], done(list(array), numbers, letters[1:], stacked=True)))
+    return like_library(x, _stacked(ops[0], results_of(list(array), numbers, letters[1:], stacked=True)))
 
 
 def _samples_of_batch(
@@ -220,11 +223,11 @@ def apply_to_samples(
         drawn = [drawn_for(op, specs, epoch, indices) for op in ops]
     plans: list[Plan] = []
     results: list[SampleState] = []
-    for some in [slice(0, len(states))] if drawn is None else _portions(states, settings):
-        own = None if drawn is None else [of_op[some] for of_op in drawn]
-        part = plans_of(ops, states[some], epoch, indices[some], own)
-        plans += part
-        results += _run_plans(states[some], part, settings, memory)
+    for portion in [slice(0, len(states))] if drawn is None else _portions(states, settings):
+        own = None if drawn is None else [of_op[portion] for of_op in drawn]
+        planned = plans_of(ops, states[portion], epoch, indices[portion], own)
+        plans += planned
+        results += _run_plans(states[portion], planned, settings, memory)
     found = []
     for sample, state, plan, index in zip(samples, results, plans, indices, strict=True):
         moved = {name: _result(sample[name], item.to_part()) for name, item in state.parts.items()}

@@ -357,6 +357,9 @@ class VolumeFetcher:
         cuts = _PendingCuts([workers.submit(partial(self._uploaded, sample)) for sample in samples])
         return _PendingCase(epoch, positions, samples, self.size(epoch, positions), cuts, workers)
 
+    def prepare(self, epoch: int, positions: IntArray) -> None:
+        """Do nothing: choosing patches takes little time."""
+
     def finish(self, pending: _PendingCase) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones."""
         outcomes: list[Any] = []

@@ -21,7 +21,7 @@ from seqpipe.ops.volume import history
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
-from seqpipe.ops.volume.state import Grid
+from seqpipe.ops.volume.state import Grid, state_of
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
@@ -60,6 +60,25 @@ def test_operators_on_volumes_draw_only_what_is_random():
     assert ops.RandomAffine3d(rotate=5.0).is_constant
     assert ops.RandomAffine3d(rotate=(0, 5)).is_random
     assert ops.Elastic3d(amplitude=0.2).is_random, "it draws a key"
+
+
+@pytest.mark.parametrize("layout", ["DHW", "DHWC", "CDHW"])
+@given(
+    st.tuples(*[st.tuples(st.integers(0, 2), st.sampled_from([-3, -1, 1, 2]))] * 4), st.permutations(range(4))
+)
+@settings(max_examples=30, deadline=None)
+def test_parts_of_any_strides_are_views(layout, steps, order):
+    """Of cropped, reversed, strided and transposed arrays, of which parts may have one voxel along an axis."""
+    array = np.zeros((6, 5, 7, 6), np.float32).transpose(order)
+    array = array[tuple(slice(first, None, step) for first, step in steps)]
+    array = array[..., 0] if layout == "DHW" else array
+    state = state_of("view", {"image": array}, layout)
+    values = state.parts["image"].values
+    axes = {"DHW": (0, 1, 2), "DHWC": (0, 1, 2, 3), "CDHW": (1, 2, 3, 0)}[layout]
+    assert values.shape == (*[array.shape[axis] for axis in axes], 1)[:4]
+    assert np.shares_memory(values, array)
+    for stride, axis in zip(values.strides, axes, strict=False):
+        assert stride == array.strides[axis] or array.shape[axis] == 1
 
 
 @given(

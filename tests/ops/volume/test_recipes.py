@@ -153,8 +153,12 @@ def test_nnunet_augments_slices_for_networks_in_two_dimensions(rng):
     assert found["image"].shape == (2, 24, 32)
     assert [tuple(one.shape) for one in found["segmentation"]] == [(1, 24, 32), (1, 12, 16)]
     assert set(found["segmentation"][0].unique().tolist()) <= {0, 1, 2}
-    with pytest.raises(ParameterError, match=r"patch_size=\(4,\) is not valid; allowed: slices, rows and"):
-        recipes.nnunet((4,))
+    for wrong in ((4,), (0, 4, 4), "abc", (1.5, 2, 3), 32):
+        with pytest.raises(
+            ParameterError, match=r"nnunet: patch_size=.* is not valid; allowed: slices, rows and"
+        ):
+            recipes.nnunet(wrong)
+    assert recipes.nnunet(np.array([32, 32, 32])) == recipes.nnunet((32, 32, 32))
 
 
 def test_dictionary_transform_keeps_types_and_says_what_was_done(rng):
