@@ -47,7 +47,7 @@ def test_batches_are_dictionaries_of_tensors():
     batches.set_epoch(1)
     assert [batch["index"][0].item() for batch in batches] == [0, 3, 6, 9]
     batches.close()
-    with pytest.raises(ParameterError, match="pipeline is a list; allowed: a seqpipe.pipeline.Pipeline"):
+    with pytest.raises(ParameterError, match=r"pipeline is a list; allowed: a seqpipe\.pipeline\.Pipeline"):
         seqpipe.torch.Iterator([], names="a")
 
 
