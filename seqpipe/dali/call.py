@@ -444,7 +444,11 @@ def _numbers(value: Value, size: Any) -> Any:
     value = value.on_host()
     if value.by_frame:
         numbers = value.stacked("a parameter by frames")
-        return per_frame(numbers.reshape(numbers.shape[:2]) if not size and numbers.ndim > 2 else numbers)
+        if not size and numbers.ndim > 2:
+            numbers = numbers.reshape(numbers.shape[:2])
+        elif size and numbers.ndim > 3:  # matrices are flattened row by row
+            numbers = numbers.reshape(*numbers.shape[:2], -1)
+        return per_frame(numbers)
     numbers = value.stacked("a parameter")
     if numbers.dtype.kind in "iu":
         numbers = numbers.astype(np.float64)

@@ -170,8 +170,12 @@ class DataNode(ops.DataNode):
         kind = "int64" if dtype is None else dtype_name(dtype)
         return DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
 
-    def property(self, key: str) -> DataNode:
+    def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.
+
+        Args:
+            key: the property.
+            device: "cpu", or "gpu" for a node there.
 
         Raises:
             ParameterError: the key is not valid.
@@ -180,7 +184,12 @@ class DataNode(ops.DataNode):
             raise ParameterError(
                 f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
             )
-        return DataNode("get_property", [self], partial(_properties, key), summary=key)
+        found = DataNode("get_property", [self], partial(_properties, key), summary=key)
+        return found.gpu() if device == "gpu" else found
+
+    def source_info(self, *, device: str = "cpu") -> DataNode:
+        """Return the path or place that each sample comes from, as bytes."""
+        return self.property("source_info", device=device)
 
     def __getitem__(self, key: Any) -> DataNode:
         return subscript(self, key)

@@ -41,7 +41,7 @@ class Augmented(Closing):
       implementations of operators differ from their reference by the same amount.
     - ``"exact"``: no value differs. The conversion crops and mirrors whole pixels, and operators do the rest.
     - ``"planes"``: the planes of the surface are resampled as they are stored, as the reader's own ``size`` does it,
-      and then converted to colors. On a CPU, a feed of 1080p H.264 takes 12 to 32 % less processor time, decoding
+      and then converted to colors. On a CPU, a feed of 1080p H.264 takes 10 to 26 % less processor time, decoding
       included, than with ``"surface"``; on an H200, which its decoders limit, it is 3 % faster. Values beyond black and
       white are averaged before they are clipped, not after: of films, 1 to 3 % of the values differ by more than one
       8-bit step, by up to 27 where saturated colors meet.

@@ -3,6 +3,12 @@
 dataset = seqpipe.readers.Video(file_root="videos", sequence_length=16, stride=2, shuffle=True)
 for batch in dataset.batches(8):
     batch.numpy(), batch.labels                 # pixels NFHWC, labels N
+
+The path of a batch of :class:`Video`, by module: ``listing`` names the videos, ``survey`` counts their samples,
+``loader`` iterates over batches and reads ahead, ``selection`` and :mod:`seqpipe.sampling` choose the frames, ``fetch``
+has :mod:`seqpipe.video.engine` read them, and ``collate`` makes the batch. The engine finds the packets that the frames
+need (``video.index``, ``video.plan``), decodes them (``video.decode``, ``video.nvdec``), and converts the surfaces
+(``video.convert``, ``video.cuda``) directly into the memory of the batch.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
     """List a task of the Medical Segmentation Decathlon, such as ``Task09_Spleen``.
 
     Its ``dataset.json`` names the images, labels and classes, and their numbers. Images of several modalities, such as
-    those of ``Task01_BrainTumour``, are series ``FDHWC``, which operators on volumes treat as channels.
+    those of ``Task01_BrainTumour``, are series ``FDHWC``; ``Volume(…, series_as_channels=True)`` makes them channels.
 
     Args:
         folder: the unpacked folder, which holds ``dataset.json``.

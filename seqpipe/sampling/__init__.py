@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .batches import BatchPlan
     from .choose import choose_sampler
     from .clip import FrameClip, Sampler, Span
-    from .clock import frame_at, frame_range, frames_at, span_between
+    from .clock import frame_range, frames_at, span_between
     from .order import EpochOrder
-    from .rate import RandomRateClips, RateWindows, at_rate, frames_at_rate
+    from .rate import RandomRateClips, RateWindows, at_rate
     from .segments import UniformSegments, every, uniform
     from .state import IteratorState, check_state, fingerprint
     from .windows import EvenClips, MovingClips, RandomClips, Windows
@@ -39,10 +39,8 @@ _LAZY = {
     "choose_sampler": "choose",
     "every": "segments",
     "fingerprint": "state",
-    "frame_at": "clock",
     "frame_range": "clock",
     "frames_at": "clock",
-    "frames_at_rate": "rate",
     "span_between": "clock",
     "uniform": "segments",
 }
@@ -66,10 +64,8 @@ __all__ = [
     "choose_sampler",
     "every",
     "fingerprint",
-    "frame_at",
     "frame_range",
     "frames_at",
-    "frames_at_rate",
     "span_between",
     "uniform",
 ]

@@ -21,7 +21,6 @@ __all__ = [
     "clock_of",
     "clock_text",
     "end_of",
-    "frame_at",
     "frame_range",
     "frames_at",
     "rate_tolerance_s",
@@ -44,35 +43,9 @@ def clock_text(seconds: float) -> str:
     return f"{sign}{hours}:{minutes:02d}:{tail}" if hours else f"{sign}{minutes}:{tail}"
 
 
-def frame_at(timestamps: FloatArray, time_s: float) -> int:
-    """Return the frame on screen at a time: the last one with a timestamp at or before it.
-
-    Raises:
-        FrameRangeError: the time is before the first frame, or at or after the end of the last one.
-    """
-    return int(frames_at(timestamps, np.array([time_s]))[0])
-
-
-def frames_at(timestamps: FloatArray, times_s: FloatArray) -> IntArray:
-    """Return the frame on screen at each of several times, as :func:`frame_at`.
-
-    Raises:
-        FrameRangeError: a time is before the first frame, or at or after the end of the last one.
-    """
-    times_s = np.asarray(times_s, dtype=np.float64)
-    if not len(timestamps):
-        raise FrameRangeError("there are no frames, so none is shown at any time")
-    first_s, end_s = float(timestamps[0]), end_of(Span(0, len(timestamps), timestamps))
-    # The duration of a single frame is unknown: only its own timestamp is certain.
-    inside = (times_s >= first_s - EQUAL_S) & (times_s < max(end_s - EQUAL_S, first_s + 2 * EQUAL_S))
-    if not inside.all():
-        bad = float(times_s[~inside].flat[0])
-        raise FrameRangeError(
-            f"no frame is shown at {bad:.6f} s",
-            allowed=f"{first_s:.6f} s up to, not including, {end_s:.6f} s",
-            advice="Times are on the video's own clock, which need not begin at 0",
-        )
-    return np.searchsorted(timestamps, times_s + EQUAL_S, side="right").astype(np.int64) - 1
+def frames_at(timestamps: FloatArray, times_s: FloatArray | float) -> IntArray:
+    """Return the frame on screen at each time: the last one with a timestamp at or before it, -1 for none."""
+    return np.searchsorted(timestamps, np.asarray(times_s) + EQUAL_S, side="right").astype(np.int64) - 1
 
 
 def frame_range(

@@ -14,39 +14,25 @@ import numpy as np
 from ..array import FloatArray, IntArray
 from ..core.param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
-from .clock import clock_of, end_of, rate_tolerance_s, span_between
+from .clock import clock_of, end_of, rate_tolerance_s
 from .params import FPS
 from .windows import RandomClips, Windows, require_rng
 
-__all__ = ["RandomRateClips", "RateWindows", "at_rate", "frames_at_rate"]
-
-
-def frames_at_rate(
-    timestamps: FloatArray, fps: float, start_s: float | None = None, end_s: float | None = None
-) -> IntArray:
-    """Return the frames that show a video, or its part in ``[start_s, end_s)``, at a constant rate.
-
-    Position 0 is the first frame that begins in the range; position k is the frame on screen k / fps seconds later.
-    Frames are skipped if the rate is lower than the video's, repeated if it is higher.
-
-    Args:
-        timestamps: timestamps of all frames in seconds, float64, ascending.
-        fps: positions per second.
-        start_s: seconds on the video's clock; None for the first frame.
-        end_s: seconds on the video's clock; None for the end of the last frame.
-
-    Returns:
-        Frame numbers, int64, ascending, at least one.
-
-    Raises:
-        ParameterError: the rate is out of bounds, or ``end_s`` is not after ``start_s``.
-        FrameRangeError: no frame begins in the range.
-    """
-    return at_rate(span_between(timestamps, start_s, end_s), fps)
+__all__ = ["RandomRateClips", "RateWindows", "at_rate"]
 
 
 def at_rate(span: Span, fps: float) -> IntArray:
-    """Return the frames that show a span at a constant rate, as :func:`frames_at_rate`; none if the span is empty.
+    """Return the frames that show a span at a constant rate.
+
+    Position 0 is the first frame of the span; position k is the frame on screen k / fps seconds later. Frames are
+    skipped if the rate is lower than the video's, repeated if it is higher.
+
+    Args:
+        span: a part of a video, with timestamps.
+        fps: positions per second.
+
+    Returns:
+        Frame numbers, int64, ascending; none if the span is empty.
 
     Raises:
         ParameterError: the rate is out of bounds, or the span has no timestamps.

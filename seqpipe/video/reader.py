@@ -18,7 +18,7 @@ from ..core.closing import Closing
 from ..core.forks import reset_after_fork
 from ..core.param import check_list
 from ..errors import BackendError, DamagedSourceError, ParameterError
-from ..sampling.clock import EQUAL_S
+from ..sampling.clock import EQUAL_S, frames_at
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
@@ -266,7 +266,7 @@ class VideoReader(Closing):
         if not (len(times) and times[0] - EQUAL_S <= seconds < end):
             allowed = f"from {times[0]:.6f} s to before {end:.6f} s" if len(times) else ""
             raise self._index.range_error(f"{seconds:.6f} s", allowed)
-        return int(np.searchsorted(times, seconds + EQUAL_S, side="right")) - 1
+        return int(frames_at(times, seconds))
 
     def stream(self, numbers: Iterable[int], *, host: bool = False) -> Iterator[Sequence]:
         """Iterate over frames in constant memory, layout ``HWC`` or ``CHW``.

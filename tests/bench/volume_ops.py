@@ -270,9 +270,8 @@ def _planning() -> dict[str, Callable[[], Any]]:
         for _ in range(_BATCHES):
             chain([sample, sample], layout="CDHW", index=2 * next(numbers), backend="cuda", device=device)
 
-    volumes = np.empty(
-        (8, 160, 160, 160), np.float32
-    )  # memory that nothing touches, which the system does not give
+    # memory that nothing touches, which the system does not give
+    volumes = np.empty((8, 160, 160, 160), np.float32)
     return {
         "8 × 160³ affine + elastic, drawn, planned on the host": lambda: DRAWN(
             volumes, layout="NDHW", backend="cuda", device=device

@@ -217,6 +217,10 @@ USAGE = [
     (["--out", "o", "--pattern", "{stem}.{ext}"], "two files would have the name h264.jpg: frame 0 of"),
     (["--out", "o", "--pattern", "%04d.jpg"], "tell the frames apart, such as {index:04d} for %04d"),
     (
+        ["--out", "o", "--num", 99, "--pattern", "{frame}.jpg"],
+        "can tell the files apart with {index}; now it is",
+    ),
+    (
         ["--out", "o", "--pattern", "{index}.png"],
         "ends in .png, but the format is jpg; allowed: an ending of jpg",
     ),

@@ -171,3 +171,47 @@ def test_what_is_made_of_a_source_on_a_gpu_is_what_the_cpu_makes():
 
     ((gpu, cpu),) = both(function)
     assert np.abs(gpu.as_cpu().as_array() - cpu).max() <= 1e-5
+
+
+def test_videos_fed_as_bytes():
+    def function():
+        return fn.experimental.inputs.video(
+            name="V", sequence_length=7, device="mixed", last_sequence_policy="pad"
+        )
+
+    made = []
+    for device in (0, None):
+        pipe = pipeline_def(function, batch_size=3, num_threads=2, device_id=device)()
+        pipe.build()
+        for path in files("h264", "hevc"):
+            pipe.feed_input("V", [np.fromfile(path, np.uint8)])
+        made.append([pipe.run()[0] for _ in range(6)])
+        pipe.close()
+    for gpu, cpu in zip(*made, strict=True):
+        assert isinstance(gpu, TensorListGPU)
+        assert gpu.layout() == cpu.layout() == "FHWC"
+        found = gpu.as_cpu().as_array().astype(float)
+        assert np.abs(found - cpu.as_array()).max() <= 1
+
+
+def test_volumes_around_an_axis_and_displaced_pixels():
+    volumes = np.random.default_rng(3).random((4, 9, 12, 10, 2)).astype(np.float32)
+    maps = np.random.default_rng(4).uniform(0, 24, (2, 4, 24, 32)).astype(np.float32)
+
+    def function():
+        scans = fn.external_source(lambda: volumes, layout="DHWC").gpu()
+        x, y = fn.external_source(lambda: tuple(maps), num_outputs=2, layout="HW")
+        return (
+            fn.rotate(scans, angle=35.0, axis=(1, 2, 3), fill_value=0.5),
+            fn.rotate(scans, angle=-20.0, axis=(0, 1, 0), keep_size=True, interp_type=types.INTERP_NN),
+            fn.experimental.remap(images(), x, y),
+            fn.jitter(images(), seed=4),
+            fn.clahe(images(), clip_limit=2.0, tiles_x=2, tiles_y=3),
+            fn.experimental.dilate(images(), mask_size=[3, 5]),
+        )
+
+    for gpu, cpu in both(function):
+        assert isinstance(gpu, TensorListGPU)
+        found = gpu.as_cpu().as_array()
+        assert (found.shape, found.dtype) == (cpu.shape, cpu.dtype)
+        assert np.abs(found.astype(float) - cpu.astype(float)).max() <= (1e-4 if cpu.dtype.kind == "f" else 1)

@@ -46,6 +46,106 @@ def test_a_row_says_only_what_differs(row):
         assert set(row.renamed.values()) | set(row.defaults) <= known
 
 
+def test_an_order_of_frames_for_each_sample():
+    clips = np.arange(2 * 4 * 2 * 3 * 1, dtype=np.uint8).reshape(2, 4, 2, 3, 1)
+
+    def rearranged(orders):
+        def program():
+            frames = fn.external_source(lambda: clips, layout="FHWC")
+            return fn.sequence_rearrange(frames, new_order=fn.external_source(lambda: orders))
+
+        (found,) = run(program, batch_size=2)[0]
+        assert found.layout() == "FHWC"
+        return [found.at(n) for n in range(2)]
+
+    first, second = rearranged([np.int32([3, 0]), np.int32([1, 1, -4])])
+    assert np.array_equal(first, clips[0][[3, 0]])
+    assert np.array_equal(second, clips[1][[1, 1, 0]])
+    for wrong in (np.int32([4]), np.int32([-5]), np.float32([1])):
+        with pytest.raises(
+            ParameterError, match=r"new_order=\[.*\] of a sequence of 4 frames; allowed: .* -4 to 3"
+        ):
+            rearranged([wrong, wrong])
+
+
+def test_transforms_by_frame():
+    image = np.arange(30, dtype=np.uint8).reshape(1, 5, 6, 1).repeat(3, axis=0)
+    offsets = np.float32([[0, 0], [1, 0], [0, 2]])
+
+    def program():
+        by_frame = fn.per_frame(fn.external_source(lambda: [offsets]))
+        twice = fn.transforms.translation(fn.transforms.translation(offset=by_frame), offset=[0, 1])
+        joined = fn.transforms.combine(
+            fn.transforms.translation(offset=by_frame), fn.transforms.scale(scale=[1, 1])
+        )
+        clip = fn.external_source(lambda: [image], layout="FHWC")
+        moved = fn.warp_affine(
+            clip, matrix=joined, fill_value=0, inverse_map=True, interp_type=types.INTERP_NN
+        )
+        return twice, moved
+
+    twice, moved = run(program)[0]
+    assert (twice.at(0).shape, twice.layout()) == ((3, 2, 3), "F")
+    assert np.array_equal(twice.at(0)[..., 2], offsets + [0, 1])
+    assert np.array_equal(moved.at(0)[0], image[0])
+    assert np.array_equal(moved.at(0)[1, :, :-1], image[0, :, 1:])
+    assert np.array_equal(moved.at(0)[2, :-2], image[0, 2:])
+
+    def differ():
+        offsets = [array(np.zeros((count, 2)), np.float32) for count in (2, 3)]
+        nodes = [fn.per_frame(one) for one in offsets]
+        return fn.transforms.combine(*(fn.transforms.translation(offset=one) for one in nodes))
+
+    with pytest.raises(ParameterError, match="parameters of 2 and of 3 frames"):
+        run(differ)
+
+
+def test_tensors_are_resized_along_any_axes():
+    volume = np.random.default_rng(4).random((9, 12, 10, 2)).astype(np.float32)
+
+    def program():
+        scan = array(volume, np.float32, "DHWC")
+        turned = fn.transpose(scan, perm=[1, 3, 0, 2])
+        line = array(np.arange(12) ** 2, np.float32)
+        return (
+            fn.resize(scan, size=[5, 18, 10]),
+            fn.tensor_resize(scan, sizes=[5, 18, 10], axis_names="DHW"),
+            fn.tensor_resize(turned, sizes=[18, 5], axes=[0, 2]),
+            fn.tensor_resize(line, scales=[0.5], antialias=False),
+        )
+
+    wanted, found, turned, line = (part.at(0) for part in run(program)[0])
+    assert np.abs(found - wanted).max() < 1e-5
+    assert np.abs(turned - wanted.transpose(1, 3, 0, 2)).max() < 1e-5
+    assert line.tolist() == [(4 * k * k + (2 * k + 1) ** 2) / 2 for k in range(6)], "the mean of each pair"
+    for options, message in (
+        ({}, r"how large\?; allowed: one of sizes and scales"),
+        ({"sizes": [3], "axes": 0, "axis_names": "D"}, "axes and axis_names are given"),
+        ({"sizes": [3, 4]}, "sizes has 2 values; allowed: one value, or 4"),
+        ({"sizes": [3], "axis_names": "F"}, "axis_names='F' of samples of layout 'DHWC'"),
+        ({"sizes": [3], "roi_start": [1]}, r"roi_start=\[1\] is not available\. fn\.slice cuts regions"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            run(lambda options=options: fn.tensor_resize(array(volume, np.float32, "DHWC"), **options))
+
+
+def test_the_fast_resize_is_not_antialiased():
+    image = np.random.default_rng(2).integers(0, 256, (60, 80, 3)).astype(np.uint8)
+
+    def program():
+        node = array(image, np.uint8, "HWC")
+        options = {"resize_shorter": 20, "crop": (16, 16)}
+        return (
+            fn.fast_resize_crop_mirror(node, **options),
+            fn.resize_crop_mirror(node, antialias=False, **options),
+            fn.resize_crop_mirror(node, **options),
+        )
+
+    fast, plain, smooth = (part.at(0) for part in run(program)[0])
+    assert np.array_equal(fast, plain)
+    assert not np.array_equal(fast, smooth)
+
+
 def test_one_filter_for_random_resized_crops():
     image = np.random.default_rng(2).integers(0, 256, (30, 40, 3)).astype(np.uint8)
 

@@ -71,9 +71,16 @@ def test_each_extension_is_an_output(shards):
 
 def test_components_name_their_place(shards):
     def reader():
-        return fn.get_property(fn.readers.webdataset(paths=shards, ext="cls"), key="source_info")
+        label = fn.readers.webdataset(paths=shards, ext="cls")
+        return (
+            fn.get_property(label, key="source_info"),
+            label.source_info(),
+            label.property("layout", device="cpu"),
+        )
 
-    (names,) = run(reader, batch_size=3)[0]
+    names, same, layouts = run(reader, batch_size=3)[0]
+    assert all(np.array_equal(names.at(n), same.at(n)) for n in range(3))
+    assert layouts.shape() == [(0,)] * 3
     found = texts([names.at(n) for n in range(3)])
     assert found[0] == f"{shards[0]}:1536:dir/s0.x/0000.cls"
     assert found[2] == ""

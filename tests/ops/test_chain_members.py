@@ -244,6 +244,23 @@ def test_a_chain_is_a_value_with_members_by_number():
         Chain(FLIP) + INVERT
 
 
+def test_a_chain_is_its_members_one_after_the_other_also_where_they_choose():
+    """Each with its occurrence in the chain: the second choice is not that of the first one again."""
+    choice, many = OneOf([BRIGHT, [BRIGHT, INVERT], None], seed=3), images(64)
+    chain = Chain(choice, BRIGHT, choice, SomeOf(1, [BRIGHT, INVERT]))
+    result = many
+    for member in chain:
+        result = member(result, epoch=1)
+    np.testing.assert_array_equal(result, chain(many, epoch=1))
+    np.testing.assert_array_equal(choice(many, epoch=1), Chain(choice)(many, epoch=1))
+    x = Input("x")
+    graph = Graph(choice(choice(x)))
+    np.testing.assert_array_equal(graph(x=many, epoch=1)[0], Chain(choice, choice)(many, epoch=1))
+    only = Chain(ops.Only("a", BRIGHT), ops.Only("a", BRIGHT))
+    sample = {"a": many[0], "b": many[0]}
+    np.testing.assert_array_equal(only.ops[1](only.ops[0](sample))["a"], only(sample)["a"])
+
+
 def test_choices_and_members_for_some_images_are_json_too():
     """With their occurrences, so that they sample the same values."""
     chain = Chain(closed(), closed(), ops.Only(["t1"], [OneOf([INVERT, None], p=0.5), BRIGHT]))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe import ops
 from seqpipe.errors import ManifestError, ParameterError, SourceError, SourceNotFoundError, StateError
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
@@ -412,6 +413,34 @@ def test_a_map_of_no_weight_is_reported_and_patches_are_cut_anywhere(folder, tmp
     with Volume(files=files, patch_size=6, sampler="weighted", weights="map") as dataset:
         assert dataset.sample(0)["image"].shape[:3] == (6, 6, 6)
         assert "all weights are 0: patches are cut anywhere" in str(dataset.report())
+
+
+@pytest.mark.parametrize("options", [{}, {"orientation": "LPS", "spacing_mm": (2.0, 2.0, 2.5)}])
+def test_the_modalities_of_a_4d_file_become_channels_and_are_augmented_with_labels(folder, tmp_path, options):
+    one, label = volume_of(SHAPES[0], 0), volume_of(SHAPES[0], 0, labels=True)
+    save(seqpipe.Sequence(np.stack([one.data, -one.data]), "FDHWC", affine=one.affine), tmp_path / "i.nii")
+    save(label, tmp_path / "l.nii")
+    files = [{"image": tmp_path / "i.nii", "label": tmp_path / "l.nii"}]
+    given = {
+        "files": files,
+        "patch_size": (4, 5, 6),
+        "patches_per_volume": 3,
+        "sampler": "balanced",
+        **options,
+    }
+    with Volume(**given) as series, Volume(**given, series_as_channels=True, cache_dir=tmp_path) as dataset:
+        for number in range(2 * dataset.total):
+            wanted, found = (one.sample(number % 3, parts=True) for one in (series, dataset))
+            assert (wanted["image"].layout, found["image"].layout) == ("FDHWC", "DHWC")
+            for channel in range(2):
+                assert np.array_equal(
+                    found["image"].data[..., channel], wanted["image"].data[channel, ..., 0]
+                )
+            assert np.array_equal(found["label"].data.data, wanted["label"].data.data)
+            assert np.array_equal(found["image"].affine, wanted["image"].affine)
+        moved = ops.Chain(ops.Flip(), ops.Flip3d(depth=True))(found)
+    assert np.array_equal(moved["image"].data, found["image"].data[::-1, :, ::-1])
+    assert np.array_equal(moved["label"].data.data, found["label"].data.data[::-1, :, ::-1])
 
 
 def test_a_manifest_names_parts_and_subjects(folder, tmp_path):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...array import IntArray, distinct
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.clip import Span
-from ...sampling.clock import EQUAL_S
+from ...sampling.clock import EQUAL_S, frames_at
 from ..terminal.time import Mark
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _on_screen(index: PacketIndex, seconds: Seq[float]) -> IntArray:
     for time_s in seconds:
         if start_s + time_s >= end_s:
             raise not_on_screen(time_s, index.info.source, end_s - start_s, index.cut)
-    return np.searchsorted(times, start_s + np.array(seconds) + EQUAL_S, side="right") - 1
+    return frames_at(times, start_s + np.array(seconds))
 
 
 def _position(index: PacketIndex, mark: Mark) -> tuple[int, float]:

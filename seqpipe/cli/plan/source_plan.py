@@ -263,7 +263,9 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
     """Advice on how to give two files different names."""
     begin, advice = "Give", "tell the sources apart with {parent}"
     if first is second:
-        advice = "tell the frames apart with {index} or {frame}"
+        # --num and --fps may repeat a frame
+        fields = "{index}" if "frame" in first.pattern.fields else "{index} or {frame}"
+        advice = f"tell the files apart with {fields}"
         if printf := _PRINTF.search(first.pattern.text):
             advice = f"tell the frames apart, such as {{index:{printf[1]}}} for {printf[0]}"
         advice += "" if second.sequence is None else ", and sequences with {sequence}"

@@ -10,8 +10,9 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run, cast_array
+from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
-from ..call import DaliCall, check_known, plain
+from ..call import DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of, outputs_of
 from ..types import dtype_name
 
@@ -36,6 +37,7 @@ __all__ = [
     "random_bbox_crop",
     "reduction",
     "reinterpret",
+    "sequence_rearrange",
     "shapes",
     "squeeze",
     "transpose",
@@ -433,6 +435,34 @@ def element_extract(call: DaliCall) -> Any:
 
     result = outputs_of(call.node(compute, summary=str(elements)), len(elements))
     return result[0] if len(result) == 1 else result
+
+
+def sequence_rearrange(call: DaliCall) -> DataNode:
+    """``fn.sequence_rearrange``: frames in an order, which may be a node with one for each sample."""
+    order = call.args.get("new_order")
+    if not isinstance(order, NativeNode):
+        return native(call)  # type: ignore[no-any-return]
+    call.args.pop("new_order")
+    call.done()
+
+    def compute(values: list[Value], _: Run) -> Value:
+        parts = []
+        for part, numbers in zip(values[0], values[1].on_host(), strict=True):
+            frames = np.ravel(numbers)
+            if (
+                frames.dtype.kind not in "iu"
+                or not frames.size
+                or not (abs(frames * 2 + 1) <= 2 * len(part)).all()
+            ):
+                raise ParameterError(
+                    f"new_order={frames.tolist()} of a sequence of {len(part)} frames",
+                    source="fn.sequence_rearrange",
+                    allowed=f"one whole number or more, from {-len(part)} to {len(part) - 1}",
+                )
+            parts.append(part[frames])
+        return Value.of(parts, values[0].layout, values[0].sources)
+
+    return call.node(compute, node_of(order).cpu())
 
 
 def lookup_table(call: DaliCall) -> DataNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,15 +104,12 @@ def transform(name: str) -> Callable[[DaliCall], DataNode]:
         fixed = {key: one for key, one in arguments.items() if one is not None and key not in nodes}
         first = [node.cpu() for node in call.inputs[:1]]
 
+        def matrix(*numbers: Any) -> npt.NDArray[np.float32]:
+            result = make(**fixed, **dict(zip(nodes, numbers[len(first) :], strict=True)))
+            return _product([numbers[0], result], reverse) if first else result.astype(np.float32)
+
         def compute(values: list[Value], run: Run) -> Value:
-            before, settings = values[: len(first)], dict(zip(nodes, values[len(first) :], strict=True))
-            parts = []
-            for number in range(len(run.index)):
-                result = make(**fixed, **{key: one[number] for key, one in settings.items()})
-                parts.append(
-                    _product([before[0][number], result], reverse) if before else result.astype(np.float32)
-                )
-            return Value.of(parts)
+            return _each(values, len(run.index), matrix)
 
         return call.node(compute, *nodes.values(), summary=f"{fixed} {reverse}", inputs=first)
 
@@ -123,10 +121,40 @@ def combined(call: DaliCall) -> DataNode:
     reverse = bool(call.take("reverse_order", False))
     call.done()
 
-    def compute(values: list[Value], _: Run) -> Value:
-        return Value.of([_product(list(row), reverse) for row in zip(*values, strict=True)])
+    def compute(values: list[Value], run: Run) -> Value:
+        return _each(values, len(run.index), lambda *matrices: _product(list(matrices), reverse))
 
     return call.node(compute, summary=str(reverse))
+
+
+def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Value:
+    """Apply a function to each sample of some values; to each frame if one of them is a parameter by frames.
+
+    Raises:
+        ParameterError: two of them differ in the number of frames.
+    """
+    framed = any(value.by_frame for value in values)
+    parts = []
+    for number in range(count):
+        row = [value[number] for value in values]
+        frames = sorted({len(one) for one, value in zip(row, values, strict=True) if value.by_frame})
+        if len(frames) > 1:
+            raise ParameterError(
+                f"parameters of {frames[0]} and of {frames[1]} frames",
+                source="fn.transforms",
+                allowed="as many in each",
+            )
+        rows = (
+            [
+                [one[frame] if value.by_frame else one for one, value in zip(row, values, strict=True)]
+                for frame in range(frames[0])
+            ]
+            if framed
+            else [row]
+        )
+        found = [function(*one) for one in rows]
+        parts.append(np.stack(found) if framed else found[0])
+    return replace(Value.of(parts, "F" if framed else ""), by_frame=framed)
 
 
 def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:

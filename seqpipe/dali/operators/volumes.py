@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
 from ..types import Constant, dtype_name
 
-__all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored"]
+__all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored", "sides_and_scales"]
 
 _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
@@ -124,17 +125,31 @@ def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> 
     for axis, name in enumerate(_SIDES.values()):
         if (one := _setting_of(settings, name, sample)) is not None:
             wanted[axis] = float(one[0])
+    if not any(wanted):
+        raise ParameterError("no size is given", source="fn.resize", allowed="size, or resize_x and others")
+    return sides_and_scales(shape, wanted, mode, bool(settings.get("subpixel_scale", True)))
+
+
+def sides_and_scales(
+    shape: Seq[int], wanted: Seq[float], mode: str, subpixel_scale: bool
+) -> tuple[list[int], list[float]]:
+    """Return the rounded sides of a result, and the scale of each axis.
+
+    Args:
+        shape: sides of the array.
+        wanted: sides of the result, not all 0; a side of 0 follows from the others.
+        mode: ``mode`` of ``fn.resize``.
+        subpixel_scale: whether scales are those before sides were rounded.
+    """
     scales = [side / extent for side, extent in zip(wanted, shape, strict=True)]
     known = [scale for scale in scales if scale > 0]
-    if not known:
-        raise ParameterError("no size is given", source="fn.resize", allowed="size, or resize_x and others")
     if mode in ("not_larger", "not_smaller"):
-        scales = [min(known) if mode == "not_larger" else max(known)] * 3
+        scales = [min(known) if mode == "not_larger" else max(known)] * len(scales)
     else:
         other = 1.0 if mode == "stretch" else math.prod(known) ** (1 / len(known))
         scales = [scale if scale > 0 else other for scale in scales]
     sides = [max(1, math.floor(extent * scale + 0.5)) for extent, scale in zip(shape, scales, strict=True)]
-    if not settings.get("subpixel_scale", True):
+    if not subpixel_scale:
         scales = [side / extent for side, extent in zip(sides, shape, strict=True)]
     return sides, scales
 

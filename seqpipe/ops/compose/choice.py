@@ -17,6 +17,7 @@ from ..call.dispatch import indices_of
 from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
+from ..core.occurrences import Occurrences
 from ..core.traits import Traits
 from ..core.types import Type
 from .chain import Chain
@@ -95,6 +96,8 @@ class SomeOf(Member):
         known = {"n": (least, most), "parts": lines, "weights": chances, "occurrence": 0, **values}
         for key, value in known.items():
             object.__setattr__(self, key, value)
+        # the operators of all parts count together, as in a chain with this as its only member
+        object.__setattr__(self, "parts", self.rebuilt(Occurrences().of(self.operators)).parts)
 
     def _check(self, lines: Seq[Any], least: int, most: int, weights: Seq[float] | None) -> None:
         if not least <= most <= len(lines):
@@ -236,7 +239,7 @@ class SomeOf(Member):
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply the choice like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
-        return Chain(self)(x, **options)
+        return Chain.part((self,))(x, **options)
 
     def run(self, x: Any, options: CallOptions) -> Any:
         """See :meth:`Member.run`."""

@@ -105,7 +105,7 @@ class Only(Member):
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
-        return Chain(self)(x, **options)
+        return Chain.part((self,))(x, **options)
 
     def run(self, x: Any, options: CallOptions) -> Any:
         """See :meth:`Member.run`."""

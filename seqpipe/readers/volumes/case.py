@@ -82,6 +82,7 @@ class Preparation:
         antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
         crop_above: crop to the box of the voxels of the first part above this value, or None.
         dtype: dtype of images; None for that of the scaled values.
+        series_as_channels: whether the volumes of a series become channels of one volume.
     """
 
     labels: frozenset[str]
@@ -92,6 +93,7 @@ class Preparation:
     antialias: bool
     crop_above: float | None
     dtype: str | None
+    series_as_channels: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,12 @@ def load_case(
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
-            read = partial(_read_part, reader.on_own_grid(), is_label=name in preparation.labels)
+            read = partial(
+                _read_part,
+                reader.on_own_grid(),
+                is_label=name in preparation.labels,
+                as_channels=preparation.series_as_channels,
+            )
             parts[name] = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
     dtype = preparation.dtype
     dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
@@ -326,9 +333,12 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
     return start, start + wanted
 
 
-def _read_part(reader: VolumeReader, *, is_label: bool) -> Sequence:
-    """Read a whole part on its own grid, as stored; labels as integers."""
+def _read_part(reader: VolumeReader, *, is_label: bool, as_channels: bool) -> Sequence:
+    """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested."""
     part = reader.sequence()
+    if as_channels and part.layout == "FDHWC":
+        data = np.moveaxis(part.data, 0, 3)
+        part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")
     return _as_labels(part.scaled()) if is_label else part
 
 
@@ -337,7 +347,8 @@ def _cache_key(reader: VolumeReader, name: str, preparation: Preparation) -> lis
     stamp = reader.stamp()
     if stamp is None:
         return None
-    return [stamp, name in preparation.labels, preparation.orientation]
+    more = ["channels"] if preparation.series_as_channels else []
+    return [stamp, name in preparation.labels, preparation.orientation, *more]
 
 
 def cut_patches(

@@ -119,6 +119,8 @@ class Volume(EpochDataset[PatchSample]):
             for the body in CT or 0 for a brain; the box is widened to ``patch_size`` where the volume allows it, and is
             the whole volume where no voxel is above it. None disables it.
         dtype: dtype of images; by default that of the values after slope and intercept.
+        series_as_channels: whether the volumes of a 4-D file, such as the modalities of a brain, become the channels of
+            one volume ``DHWC``; else they are a series ``FDHWC``.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
         cache_gib: memory, in GiB, for volumes that are cached between epochs.
         cache_device: memory that holds volumes: "cpu", or "cuda" for that of ``device``, which then cuts the patches.
@@ -176,6 +178,7 @@ class Volume(EpochDataset[PatchSample]):
         antialias: bool = True,
         crop_above: float | None = None,
         dtype: str | None = None,
+        series_as_channels: bool = False,
         open_volumes: int = 4,
         cache_gib: float = 0,
         cache_device: CacheDevice = "cpu",
@@ -228,6 +231,7 @@ class Volume(EpochDataset[PatchSample]):
             antialias=bool(antialias),
             crop_above=CROP_ABOVE.check(crop_above),
             dtype=DTYPE.check(dtype),
+            series_as_channels=bool(series_as_channels),
         )
         self._book = ReportBook(unit="volumes")
         used, infos = self._survey(cases, preparation, rule)
@@ -242,10 +246,8 @@ class Volume(EpochDataset[PatchSample]):
         )
         self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
         cache_bytes, on_gpu = _memory(cache_gib, cache_device, self._device)
-        disk_bytes, compression = (
-            int(_DISK.check(cache_dir_gib) * 2**30),
-            CACHE_COMPRESSION.check(cache_compression),
-        )
+        disk_bytes = int(_DISK.check(cache_dir_gib) * 2**30)
+        compression = CACHE_COMPRESSION.check(cache_compression)
         disk = None if cache_dir is None else DiskCache(cache_dir, disk_bytes, compression)
         self._selection, self._infos = selection, tuple(infos)
         self._fetcher = VolumeFetcher.of(

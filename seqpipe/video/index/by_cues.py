@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...array import IntArray
-from ...sampling.clock import EQUAL_S
+from ...sampling.clock import frames_at
 from ..decode.kinds import RefutedError
 from ..plan.jobs import PlannedVideo
 from ..probe.info import StreamInfo
@@ -100,13 +100,13 @@ class CuedVideo:
             SourceError: the source cannot be read.
         """
         times = np.asarray(seconds, np.float64)
-        cues = np.searchsorted(self._cues.times * self._tick_s, times + EQUAL_S, side="right") - 1
+        cues = frames_at(np.multiply(self._cues.times, self._tick_s, dtype=np.float64), times)
         if len(cues) and cues.min() < 0:
             raise Distrusted("a time is before the first cue")
         for cue in np.unique(cues).tolist():
             part, positions = self._part(cue), np.flatnonzero(cues == cue)
             stamps = part.index.timestamps
-            numbers = np.searchsorted(stamps, times[positions] + EQUAL_S, side="right") - 1
+            numbers = frames_at(stamps, times[positions])
             if numbers.min() < 0 or times[positions].max() >= part.index.end_s:
                 raise Distrusted("a time is outside of the video")
             yield part, positions, numbers

@@ -166,6 +166,20 @@ def rotate_volumes():
 
 
 @case
+def tensor_resize():
+    scans = fn.external_source(lambda: VOLUMES, layout="DHWC")
+    sizes = fn.external_source(lambda: np.float32([[5, 30], [9, 9], [12, 14]]))
+    return (
+        fn.tensor_resize(scans, sizes=[5, 30, 14], axis_names="DHW"),
+        fn.tensor_resize(scans, sizes=sizes, axes=[0, 2], dtype=types.FLOAT),
+        fn.experimental.tensor_resize(scans, scales=[0.6, 1.3], axes=[1, -2]),
+        fn.tensor_resize(img(), sizes=[20, 0, 3], axes=[0, 1, 2], mode="not_smaller", interp_type=types.INTERP_NN),
+        fn.tensor_resize(num(range(9), range(9), range(9)), sizes=[4], antialias=False),
+        fn.tensor_resize(scans, sizes=[4, 11, 9], axis_names="DHW", mode="stretch", subpixel_scale=False),
+    )
+
+
+@case
 def clahe():
     gray = fn.color_space_conversion(img(), image_type=types.RGB, output_type=types.GRAY)
     return (
@@ -251,6 +265,7 @@ def resize_by_sample():
         fn.resize(edges, resize_longer=num(20, 30, 40), interp_type=types.INTERP_LINEAR),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20), mirror=1),
         fn.resize_crop_mirror(img(), resize_shorter=30, crop=(20, 21), mirror=3, crop_pos_y=0.1),
+        fn.fast_resize_crop_mirror(img(), resize_shorter=30, crop=(20, 20)),
     )
 
 
@@ -534,6 +549,7 @@ def frames():
     return (
         fn.element_extract(seq(), element_map=[0, 3]),
         fn.sequence_rearrange(seq(), new_order=[3, 0, 1]),
+        fn.sequence_rearrange(seq(), new_order=fn.external_source(lambda: np.int32([[3, 0], [1, 1], [0, 2]]))),
         fn.shapes(seq()),
         fn.permute_batch(num(1, 2, 3), indices=[2, 0, 0]),
     )

@@ -11,7 +11,7 @@ import tarfile
 
 import numpy as np
 import nvidia.dali.tfrecord as tfrec
-from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali import Pipeline, fn, math, ops, pipeline_def, types
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 from program_results import main
 
@@ -525,6 +525,329 @@ def sources_with_defaults(folder):  # noqa: ARG001
     pipe = numbers()
     pipe.build()
     return [pipe.run() for _ in range(3)]
+
+# ---------------------------------------------------------------------- operators as objects
+
+
+@program
+def readers_as_objects(folder):
+    paths = archives(folder)
+    video = sorted(glob.glob(folder + "/videos/*/*.mp4"))[0]
+
+    class Archives(Pipeline):
+        def __init__(self):
+            super().__init__(batch_size=2, num_threads=1, device_id=None, seed=3)
+            self.read = ops.readers.Webdataset(paths=paths, ext=["png", "cls"], missing_component_behavior="skip")
+            self.decode = ops.decoders.Image(device="cpu", output_type=types.GRAY)
+            self.resize = ops.Resize(device="cpu", resize_x=12, resize_y=9)
+            self.clip = ops.experimental.inputs.Video(name="clip", sequence_length=5)
+            self.rotate = ops.Rotate(angle=90.0, fill_value=0)
+
+        def define_graph(self):
+            image, label = self.read(name="R")
+            return self.resize(self.decode(image)), label, self.rotate(self.clip())
+
+    pipe = Archives()
+    pipe.build()
+    pipe.feed_input("clip", [file_bytes(video)])
+    return [pipe.run() for _ in range(3)], pipe.epoch_size("R")
+
+
+@program
+def names_of_sources(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def named():
+        data, _ = fn.readers.file(file_root=folder + "/images")
+        image = fn.flip(fn.decoders.image(data))
+        return data.source_info(), image.source_info(), image.property("layout"), image.shape()
+
+    return [[np.array(one).tobytes().decode()[-20:] for one in part] for part in named().run()[:3]]
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+@program
+def a_parameter_for_each_frame(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=4)
+        angles = fn.per_frame(fn.external_source(lambda: np.float32([[0, 90, 180, 270], [270, 0, 90, 180]])))
+        shifts = fn.external_source(lambda: np.float32([[[n, 2 * n] for n in range(4)]] * 2))
+        moved = fn.warp_affine(clip, matrix=fn.transforms.translation(offset=fn.per_frame(shifts)), fill_value=9)
+        sigma = fn.per_frame(types.Constant(np.float32([0.5, 1.0, 2.0, 4.0])))
+        return (
+            fn.rotate(clip, angle=angles, keep_size=True, fill_value=0),
+            moved,
+            fn.gaussian_blur(clip, sigma=sigma),
+            fn.flip(clip, horizontal=fn.external_source(lambda: np.int32([0, 1]))),
+        )
+
+    return clips().run()
+
+
+@program
+def frames_one_by_one(folder):
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/1/b.mp4"], sequence_length=6)
+        small = fn.resize(clip, resize_longer=30, interp_type=types.INTERP_TRIANGULAR)
+        differences = fn.cast(small[1:], dtype=types.FLOAT) - fn.cast(small[:-1], dtype=types.FLOAT)
+        order = fn.external_source(lambda: np.int32([[5, 0, 3], [1, 1, 1], [0, 1, 2]]))
+        some = fn.sequence_rearrange(small, new_order=order)
+        tiled = fn.cat(*[small[n] for n in range(3)], axis=1)
+        red = small[:, :, :, 0]
+        return differences, some, tiled, red, small[-1], small.shape(), fn.reductions.max(red, axes=[1, 2])
+
+    return clips().run()
+
+
+@program
+def regions_of_frames(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip, label = fn.experimental.readers.video(file_root=folder + "/videos", sequence_length=3)
+        start = fn.external_source(lambda: np.float32([[0.1, 0.2], [0.5, 0.0]]))
+        size = fn.external_source(lambda: np.float32([[0.5, 0.6], [0.25, 1.0]]))
+        region = fn.slice(clip, start, size)
+        height = clip.shape()[1]
+        lower = clip[:, height // 2 :]
+        square = fn.pad(region, axis_names="HW", shape=[48, 64], fill_value=3)
+        erased = fn.erase(clip, anchor=(4, 6), shape=(10, 12), axis_names="HW", fill_value=(1, 2, 3))
+        return region, lower, square, erased, fn.crop(clip, crop=(20, 20), crop_pos_x=0.9, crop_pos_y=0.1), label
+
+    return clips().run()
+
+
+@program
+def colors_of_frames(folder):
+    @pipeline_def(batch_size=1, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=2)
+        blocks = fn.resize(clip, size=[12, 16])
+        return (
+            fn.brightness(blocks, brightness=0.5, brightness_shift=0.1),
+            fn.contrast(blocks, contrast=0.75, contrast_center=100),
+            fn.hsv(blocks, hue=30.0, saturation=0.8, value=0.9),
+            fn.color_twist(blocks, brightness=0.8, contrast=0.9, saturation=0.5, hue=10.0),
+            fn.color_space_conversion(blocks, image_type=types.RGB, output_type=types.YCbCr),
+            fn.experimental.equalize(blocks),
+            fn.lookup_table(blocks, keys=[0, 6], values=[9, 8], default_value=1, dtype=types.UINT8),
+        )
+
+    return clips().run()
+
+
+@program
+def python_in_the_pipeline(folder):
+    @pipeline_def(batch_size=2, exec_pipelined=False, exec_async=False, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=4)
+        small = fn.resize(clip, size=(10, 8))
+        mean, count = fn.python_function(
+            small, function=lambda x: (x.astype(np.float64).mean(axis=(1, 2)).round(-1), np.int64([len(x)])), num_outputs=2
+        )
+        backwards = fn.python_function(small, function=lambda xs: [x[::-1].copy() for x in xs], batch_processing=True)
+        return mean, count, backwards
+
+    return clips().run()
+
+
+@program
+def runs_with_inputs(folder):  # noqa: ARG001
+    @pipeline_def(batch_size=2, prefetch_queue_depth=1, exec_pipelined=False, exec_async=False, **ON_CPU)
+    def doubled():
+        frames = fn.external_source(name="frames", layout="FHWC")
+        scale = fn.external_source(name="scale", ndim=0)
+        return fn.cast(frames, dtype=types.FLOAT) * scale, fn.reductions.sum(frames, axis_names="HWC")
+
+    pipe = doubled()
+    pipe.build()
+    found = []
+    for number in range(3):
+        frames = np.full((2, number + 1, 2, 3, 1), number, np.uint8)
+        outputs = pipe.run(frames=frames, scale=np.float32([1, 0.5]))
+        found.append([[np.array(one) for one in part] for part in outputs])
+    return found
+
+
+@program
+def normalized_over_batches(folder):  # noqa: ARG001
+    rng = np.random.default_rng(4)
+    scans = [rng.normal(3 * n, 2, (5, 6, 7 + n)).astype(np.float32) for n in range(3)]
+
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def normalized():
+        scan = fn.external_source(lambda: scans, layout="DHW")
+        low = fn.reductions.min(scan, axis_names="HW", keep_dims=True)
+        return (
+            fn.normalize(scan),
+            fn.normalize(scan, axis_names="HW", epsilon=0.25),
+            fn.normalize(scan, batch=True, scale=64.0, shift=128.0, dtype=types.UINT8),
+            scan - low,
+            fn.reductions.std_dev(scan, fn.reductions.mean(scan)),
+            math.clamp(scan, -1.0, 1.0),
+            math.sqrt(math.abs(scan)) + math.floor(scan) // 2,
+        )
+
+    return normalized().run()
+
+
+@program
+def branches_of_volumes(folder):  # noqa: ARG001
+    rng = np.random.default_rng(6)
+    scans = [rng.random((8, 10, 12, 1)).astype(np.float32) for _ in range(4)]
+
+    @pipeline_def(batch_size=4, enable_conditionals=True, **ON_CPU)
+    def train():
+        scan = fn.external_source(lambda: scans, layout="DHWC")
+        kind = fn.external_source(lambda: np.int32([0, 1, 2, 3]))
+        name = 0
+        if kind == 0:
+            scan = fn.rotate(scan, angle=35.0, axis=(0, 0, 1), keep_size=True, fill_value=0)
+        elif kind == 1:
+            scan = fn.flip(scan, depthwise=1)
+            name = 1
+        else:
+            if kind > 2:
+                scan = fn.resize(fn.crop(scan, crop=(4, 5, 6), crop_pos_z=0.2), size=(8, 10, 12))
+            scan = scan * 2.0
+        return scan, name, fn.cat(scan, scan, axis_name="C")
+
+    return train().run()
+
+# ---------------------------------------------------------------------- files and batches
+
+
+@program
+def videos_as_files(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def decoded():
+        encoded, label = fn.readers.file(files=sorted(glob.glob(folder + "/videos/*/*.mp4")), labels=[7, 8], name="R")
+        clip = fn.decoders.video(encoded, device="cpu", start_frame=4, end_frame=40, stride=6)
+        return fn.cast(clip, dtype=types.FLOAT16), label, clip.shape()
+
+    pipe = decoded()
+    loader = DALIGenericIterator(pipe, ["clip", "label", "shape"], reader_name="R", last_batch_policy=LastBatchPolicy.DROP)
+    return [batch[0] for batch in loader], pipe.reader_meta()
+
+
+@program
+def paths_from_a_source(folder):
+    paths = sorted(glob.glob(folder + "/videos/*/*.mp4"))
+
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def decoded():
+        names = fn.external_source(lambda: [np.frombuffer(path.encode(), np.int8) for path in paths])
+        encoded = fn.io.file.read(names)
+        return fn.decoders.video(encoded, sequence_length=3, stride=13), encoded.shape()
+
+    return decoded().run()
+
+
+@program
+def sizes_of_sequences(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/0/a.mp4"], sequence_length=2)
+        larger, sizes = fn.resize(clip, resize_shorter=60, max_size=70, save_attrs=True)
+        return (
+            larger,
+            sizes,
+            fn.resize(clip, size=[30, 30], mode="not_larger"),
+            fn.resize(clip, size=[30, 30], mode="not_smaller", subpixel_scale=False),
+            fn.resize(clip, resize_x=20, resize_y=20, roi_start=[0.25, 0.0], roi_end=[1.0, 0.5], roi_relative=True),
+            fn.resize_crop_mirror(clip, resize_shorter=60, crop=(24, 24), mirror=1),
+            fn.resize(clip, size=fn.external_source(lambda: np.float32([[10, 20], [30, 15]]))),
+        )
+
+    return clips().run()
+
+
+@program
+def axes_of_sequences(folder):
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def clips():
+        clip = fn.experimental.readers.video(filenames=[folder + "/videos/1/b.mp4"], sequence_length=4)
+        small = fn.resize(clip, size=(6, 8))
+        views = fn.expand_dims(small, axes=[0], new_axis_names="N")
+        flat = fn.reshape(small, rel_shape=[1, -1, 1], src_dims=[0, 1, 3], layout="FXC")
+        return (
+            views,
+            fn.squeeze(views, axis_names="N"),
+            flat,
+            fn.reinterpret(small, dtype=types.INT8),
+            fn.reductions.mean(fn.cast(small, dtype=types.FLOAT), axis_names="F", keep_dims=True),
+            fn.transpose(small, perm=[3, 0, 1, 2], output_layout="CFHW"),
+            fn.full_like(small, 3),
+            fn.cast_like(small, fn.ones(shape=[1], dtype=types.INT16)),
+            fn.stack(small, small, axis=1, axis_name="V"),
+        )
+
+    return clips().run()
+
+
+class Requests:
+    """Bytes of videos by the batch, from worker processes."""
+
+    def __init__(self, folder):
+        self.files = sorted(glob.glob(folder + "/videos/*/*.mp4"))
+
+    def __call__(self, info):
+        if info.iteration >= 2:
+            raise StopIteration
+        path = self.files[(info.idx_in_epoch + info.epoch_idx) % len(self.files)]
+        return file_bytes(path), np.int64([info.idx_in_epoch])
+
+
+@program
+def a_parallel_source(folder):
+    @pipeline_def(batch_size=2, py_num_workers=2, py_start_method="spawn", **ON_CPU)
+    def decoded():
+        encoded, number = fn.external_source(source=Requests(folder), num_outputs=2, batch=False, parallel=True)
+        return fn.decoders.video(encoded, sequence_length=2), number
+
+    pipe = decoded()
+    pipe.build()
+    found = []
+    for _ in range(2):
+        while True:
+            try:
+                found.append([[np.array(one) for one in part] for part in pipe.run()])
+            except StopIteration:
+                pipe.reset()
+                break
+    return found
+
+
+@program
+def epochs_of_an_archive(folder):
+    paths = archives(folder)
+    found = []
+    for policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL):
+
+        @pipeline_def(batch_size=4, **ON_CPU)
+        def labels():
+            return fn.readers.webdataset(paths=paths[:1], ext="box.npy", dtypes=types.FLOAT, name="R", pad_last_batch=True)
+
+        loader = DALIGenericIterator(labels(), ["box"], reader_name="R", last_batch_policy=policy, auto_reset=True)
+        found.append([[batch[0]["box"] for batch in loader] for _ in range(2)])
+    return found
+
+
+@program
+def numbers_of_shapes(folder):  # noqa: ARG001
+    @pipeline_def(batch_size=3, **ON_CPU)
+    def shapes():
+        frames = fn.external_source(lambda: [np.ones((n + 2, 4, 6, 3), np.uint8) for n in range(3)], layout="FHWC")
+        count, height = frames.shape(dtype=types.INT32)[0], frames.shape(dtype=types.INT32)[1]
+        last = frames[count - 1]
+        padded = fn.pad(frames, axis_names="F", align=4)
+        dense = fn.pad(frames, axis_names="FH")
+        first = fn.slice(frames, start=0, end=count // 2, axes=[0])
+        return count, last, padded, dense, first, math.max(count, height), (count > 2) & (height == 4), -count + 1.5
+
+    return shapes().run()
 
 
 if __name__ == "__main__":

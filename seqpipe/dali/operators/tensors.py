@@ -1,0 +1,90 @@
+"""``fn.tensor_resize``: arrays of any shape resampled along any of their axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...array import Array, namespace
+from ...errors import ParameterError
+from ...ops import REGISTRY, Run, cast_array
+from ...ops import DataNode as NativeNode
+from ...pipeline.value import Value
+from ..call import DaliCall, plain
+from ..data_node import DataNode, node_of
+from ..types import dtype_name
+from .arrays import axes_of
+from .volumes import sides_and_scales
+
+__all__ = ["tensor_resize"]
+
+
+def tensor_resize(call: DaliCall) -> DataNode:
+    """``fn.tensor_resize``: to ``sizes`` or by ``scales``, of all axes or of some; linear by default, antialiased."""
+    axes, names = call.take("axes"), call.take("axis_names")
+    given = {name: call.take(name) for name in ("sizes", "scales") if call.args.get(name) is not None}
+    mode, subpixel = call.take("mode", "default"), bool(call.take("subpixel_scale", True))
+    kind = None if (dtype := call.take("dtype")) is None else dtype_name(dtype)
+    options = {
+        name: plain(name, value)
+        for name in ("interp_type", "antialias")
+        if (value := call.take(name)) is not None
+    }
+    call.done()
+    if len(given) != 1:
+        raise call.wrong("how large?", allowed="one of sizes and scales")
+    if axes is not None and names is not None:
+        raise call.wrong("axes and axis_names are given", allowed="one of both")
+    ((name, number),) = given.items()
+    if isinstance(number, (list, tuple)) and any(isinstance(one, NativeNode) for one in number):
+        raise call.wrong(f"{name} has nodes among its values", allowed="numbers, or one node")
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, wanted = values
+        places = tuple(range(value.ndim))
+        if axes is not None or names is not None:
+            places = axes_of(value, axes, names, "fn.tensor_resize")
+        parts = []
+        for part, numbers in zip(value, wanted.on_host(), strict=True):
+            found = np.ravel(numbers).astype(np.float64)
+            if found.size not in (1, len(places)):
+                raise ParameterError(
+                    f"{name} has {found.size} values",
+                    source="fn.tensor_resize",
+                    allowed=f"one value, or {len(places)}",
+                )
+            extents = [part.shape[axis] for axis in places]
+            targets = np.broadcast_to(found, len(places)) * (extents if name == "scales" else 1)
+            sides, scales = sides_and_scales(extents, targets.tolist(), mode, subpixel)
+            exact = options.get("interp_type") == "nearest"
+            resized = part if exact else part.astype(np.float32)
+            for axis, side, scale in zip(places, sides, scales, strict=True):
+                resized = _along(resized, axis, side, scale, options)
+            parts.append(cast_array(resized, kind or part.dtype.name))
+        return Value.of(parts, value.layout, value.sources)
+
+    return call.node(
+        compute, node_of(number).cpu(), summary=f"{name} {axes} {names} {mode} {subpixel} {kind} {options}"
+    )
+
+
+def _along(part: Array, axis: int, side: int, scale: float, options: dict[str, Any]) -> Array:
+    """Resample one axis to a number of positions by a scale, around its middle."""
+    extent = part.shape[axis]
+    if side == extent and scale == 1:
+        return part
+    xp = namespace(part)
+    front = xp.moveaxis(part, axis, 0)
+    rest = max(front.size // max(extent, 1), 1)
+    reach = side / scale / 2
+    op: Any = REGISTRY["resize"](
+        size=(side, rest),
+        roi_start=(extent / 2 - reach, 0.0),
+        roi_end=(extent / 2 + reach, float(rest)),
+        dtype=part.dtype.name,
+        compat="dali",
+        **options,
+    )
+    found = op(xp.ascontiguousarray(front.reshape(extent, rest, 1)), layout="HWC")
+    return xp.moveaxis(found.reshape(side, *front.shape[1:]), 0, axis)
