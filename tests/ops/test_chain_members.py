@@ -142,6 +142,14 @@ def test_samples_of_different_size_stay_a_batch():
         (lambda: OneOf([ops.Mixup()]), "one_of: mixup mixes the samples of a batch"),
         (lambda: OneOf([3]), "Chain: a chain with a int"),
         (
+            lambda: OneOf([ops.ElementExtract(element_map=(0, 1)), None]),
+            "one_of: element_extract may change the axes of samples.*; allowed: operators on images and volumes",
+        ),
+        (
+            lambda: SomeOf(1, [[FLIP, ops.Transpose(perm=(2, 0, 1))]]),
+            "some_of: transpose may change the axes",
+        ),
+        (
             lambda: Chain(ops.ElementExtract(element_map=(0, 1)), FLIP),
             "Chain: element_extract returns several values, and",
         ),

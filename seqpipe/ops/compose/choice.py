@@ -14,12 +14,14 @@ from ...core.param import Param, check_list
 from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
+from ..call.op import Op
 from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named
 from ..core.occurrences import Occurrences
 from ..core.traits import Traits
 from ..core.types import Type
+from ..volume.base import Volumetric
 from .chain import Chain
 from .chain_json import State, reads_state
 from .member import Member
@@ -51,7 +53,7 @@ class SomeOf(Member):
         seed: seed of the choice.
 
     Raises:
-        ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.
+        ParameterError: there are no parts, one mixes samples or changes their axes, or a number is out of bounds.
     """
 
     name: ClassVar[str] = "some_of"
@@ -120,6 +122,13 @@ class SomeOf(Member):
                     f"{op.name} mixes the samples of a batch, and a choice is made for each sample",
                     source=self.name,
                     advice=f"Put it into the chain next to {self.name}; it has its own p",
+                )
+            if not isinstance(op, (Op, Volumetric, SomeOf)):
+                raise ParameterError(
+                    f"{op.name} may change the axes of samples, which are equal for all samples of a batch",
+                    source=self.name,
+                    allowed="operators on images and volumes",
+                    advice=f"Put it into the chain next to {self.name}",
                 )
 
     def __repr__(self) -> str:
@@ -306,7 +315,7 @@ class OneOf(SomeOf):
         seed: seed of the choice.
 
     Raises:
-        ParameterError: there are no parts, one mixes several samples, or a number is out of bounds.
+        ParameterError: there are no parts, one mixes samples or changes their axes, or a number is out of bounds.
     """
 
     name: ClassVar[str] = "one_of"
