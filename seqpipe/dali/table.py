@@ -71,7 +71,7 @@ _BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
 _LIST: Final = (
     Row("audio_decoder", why=_OTHER_DATA),
     Row("batch_permutation", build=random_numbers.batch_permutation),
-    Row("bbox_rotate", why="fn.coord_transform(points, MT=…) turns the corners of boxes"),
+    Row("bbox_rotate", build=rotation.rotate_boxes),
     Row("box_encoder", build=boxes.box_encoder),
     Row(
         "cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+import cv2
 import numpy as np
 import pytest
 from scipy import stats
@@ -224,3 +225,53 @@ def test_files_are_read_by_their_paths(numbered):
     assert [output.at(n).tolist() for n in range(2)] == [[3], [4]]
     with pytest.raises(SourceError, match=r"none\.bin: cannot be read: No such file"):
         run(results([f"{numbered[0]}none.bin"]))
+
+
+@pytest.mark.parametrize(("length", "stride", "step"), [(2, 1, 2), (2, 2, 1), (3, 2, 2)])
+def test_sequences_of_the_images_of_a_folder(tmp_path, length, stride, step):
+    clip = np.random.default_rng(0).integers(0, 256, (7, 6, 8, 3), np.uint8)
+    (tmp_path / "clip").mkdir()
+    for number, image in enumerate(clip):
+        cv2.imwrite(str(tmp_path / "clip" / f"{number}.png"), image[..., ::-1])
+    starts = range(0, 7 - (length - 1) * stride, step)
+    ((found,),) = run(
+        lambda: fn.readers.sequence(
+            file_root=str(tmp_path), sequence_length=length, stride=stride, step=step
+        ),
+        batch_size=len(starts),
+    )
+    assert found.layout() == "FHWC"
+    for number, start in enumerate(starts):
+        assert np.array_equal(found.at(number), clip[start : start + length * stride : stride])
+    none = str(tmp_path / "none")
+    with pytest.raises(SourceError, match="none: there is no such folder"):
+        one(lambda: fn.readers.sequence(file_root=none, sequence_length=2))
+    with pytest.raises(SourceError, match="none: there is no such folder"):
+        one(lambda: fn.readers.file(file_root=none)[0])
+    for options in ({"file_root": none}, {"sequence_length": 2}):
+        with pytest.raises(ParameterError, match="file_root or sequence_length is missing"):
+            one(lambda options=options: fn.readers.sequence(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "cut"),
+    [
+        ({"roi_start": [1, 0], "roi_shape": [2, 3]}, lambda x: x[1:3, :3]),
+        ({"roi_axes": [1], "roi_start": [2], "roi_end": [4]}, lambda x: x[:, 2:4]),
+        (
+            {
+                "roi_axes": [0],
+                "roi_start": [2],
+                "roi_end": [6],
+                "out_of_bounds_policy": "pad",
+                "fill_value": 7,
+            },
+            lambda x: np.pad(x[2:], [(0, 2), (0, 0)], constant_values=7),
+        ),
+    ],
+)
+def test_regions_of_arrays_are_read(tmp_path, options, cut):
+    array = np.arange(20, dtype=np.int16).reshape(4, 5)
+    np.save(tmp_path / "a.npy", array)
+    ((_, values, _),) = one(lambda: fn.readers.numpy(files=[str(tmp_path / "a.npy")], **options))
+    assert np.array_equal(values, cut(array))

@@ -78,6 +78,43 @@ def test_types_layouts_and_nodes():
     assert np.array_equal(found.at(1), np.rot90(VOLUME, axes=(2, 1)))
 
 
+def test_boxes_enclose_what_was_in_them():
+    image = np.zeros((40, 60, 1), np.float32)
+    image[8:20, 12:33] = 1
+    box = np.float32([[12 / 60, 8 / 40, 33 / 60, 20 / 40]])
+
+    def turned(angle, **options):
+        def program():
+            pixels = fn.external_source(lambda: [image], layout="HWC")
+            labels = fn.external_source(lambda: [np.int32([[7]])])
+            boxes = fn.external_source(lambda: [box])
+            keeps = {"keep_size": options.get("keep_size", False)}
+            return (
+                fn.rotate(pixels, angle=angle, fill_value=0, **keeps),
+                *fn.bbox_rotate(boxes, labels, angle=angle, input_shape=pixels.shape(), **options),
+            )
+
+        return [part.at(0) for part in run(program)[0]]
+
+    for angle in (25.0, 90.0, -130.0):
+        pixels, boxes, labels = turned(angle)
+        rows, columns = np.nonzero(pixels[..., 0] > 0.05)
+        height, width = pixels.shape[:2]
+        wanted = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        assert np.abs(boxes[0] * [width, height, width, height] - wanted).max() < 1.5
+        assert labels.tolist() == [[7]]
+    assert turned(0.0, keep_size=True)[1] == pytest.approx(box)
+    boxes, labels = turned(90.0, keep_size=True, remove_threshold=1.0)[1:]
+    assert (boxes.shape, labels.shape) == ((1, 4), (1, 1))
+    for options, message in (
+        ({"mode": "most"}, "mode='most' is not valid; allowed: 'expand', 'fixed', 'halfway'"),
+        ({"bbox_layout": "WHxy"}, "bbox_layout='WHxy' is not valid"),
+        ({"size": (3, 4), "keep_size": True}, "what size"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            turned(3.0, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,4 +1,4 @@
-"""``fn.rotate``: images around their center, volumes around an axis."""
+"""``fn.rotate``: images around their center, volumes around an axis; and ``fn.bbox_rotate``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...ops.volume.gather import Interpolation, gather
 from ...ops.volume.mapping import Extent, Mapping3
 from ...pipeline.value import Value
 from ..call import DaliCall, native, plain
-from ..data_node import DataNode, node_of
+from ..data_node import DataNode, node_of, outputs_of
 from ..types import dtype_name
 from .volumes import in_slices, restored
 
-__all__ = ["rotate"]
+__all__ = ["rotate", "rotate_boxes"]
 
 
 def rotate(call: DaliCall) -> DataNode:
@@ -103,3 +103,83 @@ def _rotated(
     device = None if place == "cpu" else cuda_device(int(place.partition(":")[2] or 0))
     level = None if fill is None else float(fill)
     return gather(volume, Mapping3(tuple(extent), whole), interpolation, level, device=device)
+
+
+def rotate_boxes(call: DaliCall) -> Any:
+    """``fn.bbox_rotate``: the boxes of images that ``fn.rotate`` turns; with the labels of the boxes that remain."""
+    normalized, keeps = bool(call.take("bbox_normalized", True)), bool(call.take("keep_size", False))
+    layout, shape_layout = call.take("bbox_layout", "xyXY"), str(call.take("shape_layout", "HW"))
+    mode, threshold = call.take("mode", "expand"), float(call.take("remove_threshold", 0.1))
+    size = None if (sides := call.take("size")) is None else [float(side) for side in np.ravel(sides)]
+    angle, shape = call.take("angle"), call.take("input_shape")
+    call.done()
+    if angle is None or shape is None:
+        raise call.wrong("an argument is missing", allowed="angle and input_shape")
+    for name, value, allowed in (
+        ("bbox_layout", layout, ("xyXY", "xyWH")),
+        ("mode", mode, ("expand", "fixed", "halfway")),
+    ):
+        if value not in allowed:
+            raise call.wrong(f"{name}={value!r} is not valid", allowed=", ".join(map(repr, allowed)))
+    if not {"H", "W"} <= {*shape_layout} or (keeps and size is not None):
+        raise call.wrong(
+            "what size?", allowed="shape_layout with H and W; keep_size or size, or none of both"
+        )
+    count = len(call.inputs)
+
+    def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
+        boxes, *labels, turns, shapes = (value.on_host() for value in values)
+        kept = []
+        for number in range(len(boxes)):
+            sides = np.ravel(shapes[number]).tolist()
+            height, width = (float(sides[shape_layout.index(letter)]) for letter in "HW")
+            turn = float(np.ravel(turns[number])[0])
+            scale = np.array([width, height] * 2 if normalized else [1.0] * 4)
+            found = np.asarray(boxes[number], np.float64).reshape(-1, 4) * scale
+            if layout == "xyWH":
+                found[:, 2:] += found[:, :2]
+            canvas = (height, width) if keeps else size
+            if canvas is None:
+                canvas = _size(_matrix(turn, np.array([0, 0, 1])), (1, round(height), round(width)))[1:]
+            found, inside = _turned(found, turn, (height, width), (canvas[0], canvas[1]), mode)
+            remain = np.ones(len(found), bool) if not keeps and size is None else inside >= threshold - 1e-9
+            if layout == "xyWH":
+                found[:, 2:] -= found[:, :2]
+            back = np.array([canvas[1], canvas[0]] * 2 if normalized else [1.0] * 4)
+            kept.append([(found / back).astype(np.float32)[remain], *(one[number][remain] for one in labels)])
+        return tuple(Value.of(column) for column in zip(*kept, strict=True))
+
+    summary = f"{normalized} {keeps} {layout} {shape_layout} {mode} {threshold} {size}"
+    node = call.node(compute, node_of(angle).cpu(), node_of(shape).cpu(), summary=summary)
+    results = outputs_of(node, count)
+    return results if count > 1 else results[0]
+
+
+def _turned(
+    boxes: npt.NDArray[np.float64],
+    angle: float,
+    before: tuple[float, float],
+    after: tuple[float, float],
+    mode: str,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return rotated boxes cropped to the result, and the share of each that is inside.
+
+    Args:
+        boxes: left, top, right and bottom in pixels.
+        angle: in degrees.
+        before: height and width of the image.
+        after: height and width of the rotated image.
+        mode: "expand" encloses the rotated box; "fixed" keeps its sides, exchanged beyond 45 degrees; "halfway" is
+            between both.
+    """
+    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    old, new = np.array(before[::-1]) / 2, np.array(after[::-1]) / 2
+    center, sides = (boxes[:, :2] + boxes[:, 2:]) / 2 - old, boxes[:, 2:] - boxes[:, :2]
+    center = center @ np.array([[cosine, -sine], [sine, cosine]]) + new
+    enclosing = sides @ np.abs([[cosine, sine], [sine, cosine]])
+    fixed = sides[:, ::-1] if abs(sine) > abs(cosine) else sides
+    sides = {"expand": enclosing, "fixed": fixed, "halfway": (enclosing + fixed) / 2}[mode]
+    whole = np.concatenate([center - sides / 2, center + sides / 2], axis=1)
+    found = whole.clip(0, np.tile(2 * new, 2))
+    area = np.maximum((found[:, 2:] - found[:, :2]).prod(axis=1), 0)
+    return found, area / np.maximum(sides.prod(axis=1), 1e-12)

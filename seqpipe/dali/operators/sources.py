@@ -479,12 +479,11 @@ def numpy_reader(call: DaliCall) -> DataNode:
 
 def sequence_reader(call: DaliCall) -> DataNode:
     """``fn.readers.sequence``: sequences of the images in each subfolder, sorted by name."""
-    root = Path(call.take("file_root"))
-    length, stride, step = (
-        int(call.take("sequence_length")),
-        int(call.take("stride", 1)),
-        int(call.take("step", 1)),
-    )
+    file_root, wanted = call.take("file_root"), call.take("sequence_length")
+    if file_root is None or wanted is None:
+        raise call.wrong("file_root or sequence_length is missing")
+    root, length = Path(file_root), int(wanted)
+    stride, step = int(call.take("stride", 1)), int(call.take("step", 1))
     color = call.take("image_type")
     if not root.is_dir():
         raise SourceNotFoundError("there is no such folder", source=str(root))

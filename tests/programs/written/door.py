@@ -153,6 +153,20 @@ def resize_attrs():
 
 
 @case
+def rotate_boxes():
+    labels = fn.external_source(lambda: [np.int32([4, 5])] * 3)
+    shape = {"input_shape": img().shape()}
+    found = (
+        fn.bbox_rotate(box(), labels, angle=30.0, **shape),
+        fn.bbox_rotate(box(), labels, angle=num(100, 20, -65), keep_size=True, remove_threshold=0.6, **shape),
+        fn.bbox_rotate(box(), labels, angle=75.0, mode="fixed", input_shape=[60, 90], bbox_layout="xyWH"),
+        fn.bbox_rotate(box(), labels, angle=-20.0, mode="halfway", size=(40, 50), **shape),
+    )
+    points = fn.bbox_rotate(box() * 50, angle=10.0, bbox_normalized=False, input_shape=[90, 60], shape_layout="WH")
+    return *(one for pair in found for one in pair), points
+
+
+@case
 def rotate_volumes():
     scans = fn.external_source(lambda: VOLUMES, layout="DHWC")
     around = {"angle": num(30, -20, 100), "fill_value": 3.0}
