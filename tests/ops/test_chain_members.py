@@ -269,13 +269,17 @@ def test_a_chain_is_its_members_one_after_the_other_also_where_they_choose():
     np.testing.assert_array_equal(only.ops[1](only.ops[0](sample))["a"], only(sample)["a"])
 
 
-def test_samples_of_several_parts_in_a_list_are_chosen_for_one_by_one():
-    chain = Chain(OneOf([BRIGHT, FLIP, None], seed=3), BRIGHT)
-    samples = [{"image": one, "mask": parts.Labels(one[..., :1])} for one in images(4)]
+def test_volumes_with_labels_in_a_list_are_chosen_for_one_by_one():
+    flip = ops.Flip3d(width=True)
+    chain = Chain(OneOf([flip, ops.BrightnessAdditive(offset=9.0), None], seed=3), flip)
+    volumes = np.random.default_rng(0).random((6, 4, 5, 6, 1)).astype(np.float32)
+    samples = [
+        {"image": Sequence(one, "DHWC"), "mask": parts.Labels(Sequence(one > 0.5, "DHWC"))} for one in volumes
+    ]
     for index, (found, sample) in enumerate(zip(chain(samples, epoch=1), samples, strict=True)):
         wanted = chain(sample, epoch=1, index=index)
-        np.testing.assert_array_equal(found["image"], wanted["image"])
-        np.testing.assert_array_equal(found["mask"].data, wanted["mask"].data)
+        np.testing.assert_array_equal(found["image"].data, wanted["image"].data)
+        np.testing.assert_array_equal(found["mask"].data.data, wanted["mask"].data.data)
 
 
 def test_choices_and_members_for_some_images_are_json_too():
