@@ -222,8 +222,8 @@ class Pipeline(Closing):
     """A resumable iterator over the batches that a graph of operators makes from sources.
 
     - ``iter()`` continues from the current position: after a ``break``, an error, ``close``, or ``load_state_dict``. It
-      starts the current epoch anew if the epoch was finished or ``set_epoch`` selected another one. The epoch never advances by
-      itself.
+      starts the current epoch anew if the epoch was finished or ``set_epoch`` selected another one. The epoch never
+      advances by itself.
     - An error is raised at its position in the order, with its traceback and notes that name the node, the source and
       the samples; the next call returns the next batch.
     - States do not count batches that are only read ahead.
