@@ -40,7 +40,7 @@ SCANS = (
     ("pair_t1/t1w.nii.gz", "pair_t1/t1w_seg.nii.gz"),
     ("pair_t2/t2.nii.gz", "pair_t2/t2_seg_labeled.nii.gz"),
 )
-CROP = ops.Crop3d(size=PATCH, place=(0.0, 1.0))
+CROP = ops.Crop3d(size=PATCH, position=(0.0, 1.0))
 RECIPE = recipes.nnunet()
 CHAINS = {
     "plain": ops.Chain(CROP, ops.ReplaceLabel(label=-1, by=0)),
@@ -88,7 +88,7 @@ def parts_of_scans(folder: Path, *, held_out: bool) -> list[Pair]:
         image, labels = (to_canonical(seqpipe.open(folder / name).sequence()) for name in names)
         d, h, w, _ = image.shape
         size = (d - PATCH[0] if held_out else PATCH[0], h, w)
-        part = ops.Crop3d(size=size, place=(float(held_out), 0.0, 0.0))
+        part = ops.Crop3d(size=size, position=(float(held_out), 0.0, 0.0))
         done: Any = part({"image": image, "label": Labels(labels)})
         image, labels = done["image"], done["label"].data
         pairs.append(

@@ -337,7 +337,7 @@ def crop3d(
     /,
     *,
     size: tuple[int, int, int] = (1, 1, 1),
-    place: Number = (0.5, 0.5, 0.5),
+    position: Number = (0.5, 0.5, 0.5),
     pad_mode: Literal["none", "constant", "edge"] = 'none',
     fill_value: float = 0.0,
     label_fill: int = 0,

@@ -83,7 +83,7 @@ def _seqpipe(
     files: list[dict[str, Path]], options: argparse.Namespace, cache_device: CacheDevice
 ) -> Callable[[int], Iterator[Any]]:
     recipe = recipes.nnunet()
-    crop = ops.Crop3d(size=PATCH, place=(0.0, 1.0), label_fill=-1)
+    crop = ops.Crop3d(size=PATCH, position=(0.0, 1.0), label_fill=-1)
     chain = recipe[:2] + ops.Chain(crop) + recipe[2:]
     volumes = Volume(
         files=files,

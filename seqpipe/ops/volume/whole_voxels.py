@@ -72,7 +72,7 @@ class Crop3d(Exact):
     """Crop a window of a volume, at a position between the beginning (0) and the end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
-    place: Number = param(
+    position: Number = param(
         (0.5, 0.5, 0.5),
         "position of the window along each axis, from 0 (beginning) to 1 (end)",
         lo=0,
@@ -89,8 +89,8 @@ class Crop3d(Exact):
     )
     label_fill: int = param(0, "label outside of the volume for pad_mode='constant'", drawn=False)
 
-    for_each_axis = ("place",)
-    examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "place": (0, 1), "seed": 1})
+    for_each_axis = ("position",)
+    examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "position": (0, 1), "seed": 1})
     errors = (
         (
             {"size": (0, 1, 1)},
@@ -112,8 +112,8 @@ class Crop3d(Exact):
         matrix = IDENTITY.copy()
         # padding is equal on both sides
         matrix[:3, 3] = [
-            left // 2 if left < 0 else min(math.floor(place * (left + 1)), left)
-            for place, left in zip(p.place.tolist(), spare, strict=True)
+            left // 2 if left < 0 else min(math.floor(position * (left + 1)), left)
+            for position, left in zip(p.position.tolist(), spare, strict=True)
         ]
         return mapping.then(matrix, self.size)
 

@@ -36,7 +36,7 @@ GEOMETRY = [
     ops.Zoom3d(factor=(0.7, 1.5)),
     ops.Flip3d(depth=True, width=True),
     ops.Rot90(turns=1, plane="dw"),
-    ops.Crop3d(size=(9, 8, 7), place=(0, 1)),
+    ops.Crop3d(size=(9, 8, 7), position=(0, 1)),
     ops.Pad3d(before=(1, 2, 3), after=(3, 0, 1)),
     ops.Resample3d(spacing_mm=1.7),
 ]

@@ -19,7 +19,7 @@ GEOMETRY = {
     "views": ops.Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Pad3d(before=(2, 0, 3))),
     "recipe": ops.Chain(
         ops.RandomAffine3d(rotate=(-30, 30), scale=(0.8, 1.2), isotropic=True),
-        ops.Crop3d(size=(20, 40, 40), place=(0.0, 1.0), pad_mode="constant"),
+        ops.Crop3d(size=(20, 40, 40), position=(0.0, 1.0), pad_mode="constant"),
         ops.Flip3d(width=True),
     ),
 }
