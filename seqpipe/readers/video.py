@@ -80,7 +80,7 @@ class Video(EpochDataset[SampleRequest]):
     ===================================== ====================================================================
 
     Args:
-        files: paths and URLs.
+        files: paths and URLs. Relative paths are those of the working folder when a video is opened, also later on.
         file_root: a folder whose subfolders, sorted by name, are the classes; or a folder of videos without labels.
         manifest: a CSV, TSV or JSONL file; see :mod:`seqpipe.readers.manifest`.
         videos: a listing, from :func:`seqpipe.readers.list_videos` or :mod:`seqpipe.readers.published`.

@@ -148,6 +148,17 @@ def test_odd_names_are_files(name, video, tmp_path, monkeypatch):
             assert reader[3].source == os.fspath(origin)
 
 
+def test_the_error_for_a_relative_path_says_where_the_file_was_looked_for(tmp_path, monkeypatch):
+    """After a change of the working folder, nothing said so."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceNotFoundError) as raised:
+        open_source("clip.mp4")
+    assert raised.value.source == "clip.mp4"
+    assert f"Check the path, now {tmp_path}/clip.mp4; a URL" in str(raised.value)
+    with pytest.raises(SourceNotFoundError, match="Check the path; a URL needs its scheme"):
+        open_source(f"{tmp_path}/clip.mp4")
+
+
 @pytest.mark.parametrize("name", ["two words.mp4", "50% käse.mp4", "a%20b.mp4"])
 def test_a_file_url_may_be_escaped_or_not(name, video, tmp_path):
     path = tmp_path / name

@@ -27,6 +27,7 @@ from ...errors import (
     SourceError,
     SourceNotFoundError,
     UnreadableSourceError,
+    printable,
 )
 from ..finalizers import Finalizer
 from .byte_ranges import merge_ranges, slice_ranges
@@ -168,7 +169,9 @@ class _LocalFile(Source):
         try:
             return os.stat(self.path)  # noqa: PTH116  called for each of ten thousand files: no Path objects
         except (OSError, ValueError) as error:  # ValueError for a name with a null character
-            advice = "Check the path; a URL needs its scheme, such as s3://"
+            relative = not os.path.isabs(self.name)  # noqa: PTH117  as above; the working folder may have changed
+            path = f"the path, now {printable(self.path)}" if relative else "the path"
+            advice = f"Check {path}; a URL needs its scheme, such as s3://"
             reason = error.strerror if isinstance(error, OSError) else error
             if isinstance(error, OSError) and error.errno in (EACCES, EIO, ELOOP, EPERM):
                 raise SourceError(f"cannot be opened ({reason})", source=self.name) from error
