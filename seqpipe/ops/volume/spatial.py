@@ -257,8 +257,8 @@ class Zoom3d(_Resized):
         """The input's number of voxels over the result's; see :meth:`_Resized.step`."""
         extent = np.array(grid.size)
         size = extent if self.factor is None else np.maximum(1, np.rint(extent * p.factor))
-        found: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
-        return found
+        step: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
+        return step
 
 
 class Resample3d(_Resized):
