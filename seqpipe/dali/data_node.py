@@ -184,11 +184,11 @@ class DataNode(ops.DataNode):
             raise ParameterError(
                 f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
             )
-        found = DataNode("get_property", [self], partial(_properties, key), summary=key)
-        return found.gpu() if device == "gpu" else found
+        node = DataNode("get_property", [self], partial(_properties, key), summary=key)
+        return node.gpu() if device == "gpu" else node
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
-        """Return the path or place that each sample comes from, as bytes."""
+        """Return the source of each sample, such as the path of its file, as bytes."""
         return self.property("source_info", device=device)
 
     def __getitem__(self, key: Any) -> DataNode:

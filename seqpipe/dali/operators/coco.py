@@ -71,26 +71,26 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
     root, table = call.take("file_root"), call.take("annotations_file")
     if root is None or table is None:
         raise call.wrong("which images?", allowed="file_root and annotations_file")
-    found = _annotated(Path(root), str(table), settings, call.take("images"))
+    images = _annotated(Path(root), str(table), settings, call.take("images"))
     if call.take("skip_empty", False):
-        found = [one for one in found if len(one.labels)]
-    if not found:
+        images = [image for image in images if len(image.labels)]
+    if not images:
         raise SourceNotFoundError("the file has no images", source=str(table), allowed="one or more")
     parts = ["bytes", "boxes", "labels", *(["polygons", "vertices"] * polygons), *(["image_ids"] * numbers)]
 
     def read(number: int) -> tuple[Any, ...]:
-        one = found[number]
-        drawn = (one.polygons, one.vertices) if polygons else ()
-        named = (np.array([one.number], np.int32),) if numbers else ()
-        return bytes_of(one.path), one.boxes, one.labels, *drawn, *named
+        image = images[number]
+        drawn = (image.polygons, image.vertices) if polygons else ()
+        named = (np.array([image.number], np.int32),) if numbers else ()
+        return bytes_of(image.path), image.boxes, image.labels, *drawn, *named
 
     dataset = Items(
         read,
-        EpochOrder(**order_of(call, len(found))),
+        EpochOrder(**order_of(call, len(images))),
         "coco",
         tuple(parts),
-        {"coco": [[one.path, one.number] for one in found], "settings": list(settings)},
-        [one.source_info for one in found],
+        {"coco": [[image.path, image.number] for image in images], "settings": list(settings)},
+        [image.source_info for image in images],
         lambda items, sources: Value.of(items, "", sources),
     )
     nodes = started(call, dataset)
@@ -128,17 +128,19 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
         names = list(images) if chosen is None else [str(one) for one in chosen]
         if unknown := next((name for name in names if name not in images), None):
             raise SourceNotFoundError(f"{table} has no image {unknown!r}", source=unknown)
-        found = [_image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names]
+        annotated = [
+            _image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ManifestError(
             f"not an annotation file of COCO's format: {type(error).__name__} {error}",
             source=table,
             allowed="images, categories, and annotations with image_id, category_id and bbox",
         ) from error
-    for one in found:
+    for one in annotated:
         if not Path(one.path).is_file():
             raise SourceNotFoundError("there is no such image", source=one.path, advice="Check file_root")
-    return found
+    return annotated
 
 
 def _image(

@@ -163,8 +163,8 @@ def texts(value: Any) -> list[str]:
 def _first(files: list[_Component], extensions: list[str], exact: bool) -> _Component:
     """Return the first of a sample's files that has one of the extensions; if none has, one without an archive."""
     wanted = extensions if exact else [one.lower() for one in extensions]
-    found = (one for one in files if (one.extension if exact else one.extension.lower()) in wanted)
-    return next(found, _Component(";".join(extensions)))
+    matches = (one for one in files if (one.extension if exact else one.extension.lower()) in wanted)
+    return next(matches, _Component(";".join(extensions)))
 
 
 def _samples_of_archive(path: str) -> Iterator[list[_Component]]:
