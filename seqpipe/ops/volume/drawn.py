@@ -69,6 +69,6 @@ def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) 
     """
     block = resolve(op, specs, epoch, indices)
     if block.constants:
-        shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
-        return [shared[id(one)] for one in block.constants]
+        shared = {id(constant): Drawn(**vars(constant.p)) for constant in block.constants}
+        return [shared[id(constant)] for constant in block.constants]
     return values_of_each(block.rows, Drawn)

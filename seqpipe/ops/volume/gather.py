@@ -460,7 +460,7 @@ def _vote(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[
     taps = [np.array(tap) for tap in np.ndindex(2, 2, 2)]
     labels = np.stack([_taps(volume, first + tap, fill) for tap in taps])
     weight = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
-    scores = np.stack([((labels == one) * weight).sum(axis=0) for one in labels])
+    scores = np.stack([((labels == label) * weight).sum(axis=0) for label in labels])
     best = scores >= scores.max(axis=0) - _EQUAL
     number = ((part >= 0.5) * np.array([4, 2, 1])).sum(axis=-1)[None, ..., None]
     near = np.take_along_axis(labels, np.broadcast_to(number, (1, *labels.shape[1:])), axis=0)[0]

@@ -130,7 +130,7 @@ class Change:
         """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
-            labels = (one.values for one in state.parts.values() if isinstance(one.part, Labels))
+            labels = (other.values for other in state.parts.values() if isinstance(other.part, Labels))
             mask = next((values[..., 0] > 0 for values in labels), None)
         values = item.values
         return {
@@ -282,7 +282,7 @@ class Plan:
     def _check_size(self, op: Any) -> None:
         """Raise an error if the parts, with the size after an operator, exceed the memory of their device."""
         voxels = [item.values for item in self._state.parts.values() if item.layout]
-        size = math.prod(self.grid.size) * sum(one.shape[3] * one.dtype.itemsize for one in voxels)
+        size = math.prod(self.grid.size) * sum(values.shape[3] * values.dtype.itemsize for values in voxels)
         what = f"a result of {' × '.join(map(str, self.grid.size))} voxels"
         advice = "Choose a smaller size or factor, or a larger distance of voxels"
         check_memory(op, what, size, namespace(voxels[0]), advice)

@@ -81,12 +81,12 @@ def run(
     ) -> list[Any]:
         """Return the results of volumes and samples of several parts, with their indices and the layout of arrays."""
         alone = [not isinstance(value, Mapping) for value in values]
-        samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
+        samples = [{SINGLE: value} if single else value for value, single in zip(values, alone, strict=True)]
         settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
         results = apply_to_samples(ops, samples, layout, options.epoch, indices, settings)
         return [
-            plain(value, sample[SINGLE]) if one else sample
-            for value, sample, one in zip(values, results, alone, strict=True)
+            plain(value, sample[SINGLE]) if single else sample
+            for value, sample, single in zip(values, results, alone, strict=True)
         ]
 
     if isinstance(x, Batch):
@@ -156,7 +156,7 @@ def _batch_of_samples(op: Declaration, inputs: Mapping[str, Any], results: Seq[S
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
         elif not isinstance(part.data, (list, tuple)):
-            whole = like_library(part.data, _stacked(op, [as_native(one) for one in data]))
+            whole = like_library(part.data, _stacked(op, [as_native(array) for array in data]))
         parts[name] = part.with_data(whole) if isinstance(value, Part) else whole
     return Sample(parts)
 
