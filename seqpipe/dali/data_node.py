@@ -87,16 +87,16 @@ class DataNode(ops.DataNode):
         self.device, self.where = device, user_line()
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
-        for one in inputs:
-            other = getattr(one, "pipeline", None)
+        for node in inputs:
+            other = getattr(node, "pipeline", None)
             if other is not None and self.pipeline is not None and other is not self.pipeline:
                 raise ParameterError(
-                    f"{self.where}: {label} has the input {one}, a node of another pipeline",
+                    f"{self.where}: {label} has the input {node}, a node of another pipeline",
                     source=label,
                     advice="Create all nodes of a pipeline within its own definition",
                 )
         if self.scope is not None and part is None:
-            inputs = (*(self.scope.restrict(one) for one in inputs), self.scope.index)
+            inputs = (*(self.scope.restrict(node) for node in inputs), self.scope.index)
         self._inputs = tuple(inputs)
 
     @property

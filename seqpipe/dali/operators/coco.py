@@ -120,12 +120,14 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
         raise SourceNotFoundError(f"it cannot be read: {error.strerror}", source=table) from error
     try:
         whole = json.loads(text)
-        classes = {one["id"]: n for n, one in enumerate(whole["categories"], 1)}
-        objects: dict[Any, list[Any]] = {one["id"]: [] for one in whole["images"]}
-        for one in whole["annotations"]:
-            objects[one["image_id"]].append(one)
-        images = {one["file_name"]: one for one in sorted(whole["images"], key=lambda one: one["id"])}
-        names = list(images) if chosen is None else [str(one) for one in chosen]
+        classes = {entry["id"]: n for n, entry in enumerate(whole["categories"], 1)}
+        objects: dict[Any, list[Any]] = {entry["id"]: [] for entry in whole["images"]}
+        for entry in whole["annotations"]:
+            objects[entry["image_id"]].append(entry)
+        images = {
+            entry["file_name"]: entry for entry in sorted(whole["images"], key=lambda entry: entry["id"])
+        }
+        names = list(images) if chosen is None else [str(name) for name in chosen]
         if unknown := next((name for name in names if name not in images), None):
             raise SourceNotFoundError(f"{table} has no image {unknown!r}", source=unknown)
         annotated = [
@@ -137,9 +139,9 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
             source=table,
             allowed="images, categories, and annotations with image_id, category_id and bbox",
         ) from error
-    for one in annotated:
-        if not Path(one.path).is_file():
-            raise SourceNotFoundError("there is no such image", source=one.path, advice="Check file_root")
+    for image in annotated:
+        if not Path(image.path).is_file():
+            raise SourceNotFoundError("there is no such image", source=image.path, advice="Check file_root")
     return annotated
 
 
@@ -149,19 +151,19 @@ def _image(
     boxes, labels = list[npt.NDArray[Any]](), list[int]()
     polygons, vertices = list[tuple[int, int, int]](), list[Any]()
     size = (image["width"], image["height"]) if settings.ratio else (1, 1)
-    for one in objects:
-        x, y, width, height = map(float, one["bbox"])
+    for annotation in objects:
+        x, y, width, height = map(float, annotation["bbox"])
         small = width < settings.size_threshold or height < settings.size_threshold
-        if small or (one.get("iscrowd", 0) and not settings.include_iscrowd):
+        if small or (annotation.get("iscrowd", 0) and not settings.include_iscrowd):
             continue
-        outlines = one.get("segmentation", ())
+        outlines = annotation.get("segmentation", ())
         for outline in outlines if isinstance(outlines, list) else ():  # masks of crowds are no polygons
             points = np.asarray(outline, np.float64).reshape(-1, 2)
             polygons.append((len(labels), len(vertices), len(vertices) + len(points)))
             vertices += (points / size).tolist()
         box = np.array([x, y, x + width, y + height] if settings.ltrb else [x, y, width, height])
         boxes.append(box / (*size, *size))
-        kind = one["category_id"]
+        kind = annotation["category_id"]
         labels.append(kind if settings.avoid_class_remapping else classes[kind])
     return _Annotated(
         str(root / image["file_name"]),

@@ -112,9 +112,9 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
         SourceNotFoundError: the file or its index does not exist.
         ManifestError: the file is no index.
     """
-    for one in (path, index):
-        if not Path(one).is_file():
-            raise SourceNotFoundError("there is no such file", source=one)
+    for file in (path, index):
+        if not Path(file).is_file():
+            raise SourceNotFoundError("there is no such file", source=file)
     for number, line in enumerate(Path(index).read_text(encoding="utf-8").splitlines(), 1):
         try:
             offset, size = map(int, line.split())
@@ -140,7 +140,9 @@ def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ..
         recorded = dict(_features_of(memoryview(data)))
     except (IndexError, ValueError, UnicodeDecodeError, struct.error) as error:
         raise UnreadableSourceError(f"no tf.train.Example: {error}", source=record.source) from error
-    return tuple(_value(name, one, recorded.get(name), record.source) for name, one in features.items())
+    return tuple(
+        _value(name, feature, recorded.get(name), record.source) for name, feature in features.items()
+    )
 
 
 def _value(name: str, feature: Feature, recorded: tuple[str, Any] | None, source: str) -> Array:

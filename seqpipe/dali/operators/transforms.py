@@ -163,12 +163,12 @@ def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
     Raises:
         ParameterError: the matrices differ in shape.
     """
-    shapes = {np.shape(one) for one in matrices}
+    shapes = {np.shape(matrix) for matrix in matrices}
     if len(shapes) > 1:
         raise ParameterError(
             f"matrices of the shapes {sorted(shapes)}", source="fn.transforms", allowed="one shape"
         )
     product = np.eye(next(iter(shapes))[1])
-    for one in reversed(matrices) if reverse else matrices:
-        product = _square(one) @ product
+    for matrix in reversed(matrices) if reverse else matrices:
+        product = _square(matrix) @ product
     return product[:-1].astype(np.float32)

@@ -283,19 +283,19 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | No
         ParameterError: an argument has another number of values than the samples have axes.
     """
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+    if any(isinstance(setting, Value) and setting.by_frame for setting in settings.values()):
         return None
     names = ("window_size", "smoothing_size", "scale")
     rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
-    if "D" not in layout and all(one is None or one.size == 1 for row in rows for one in row):
+    if "D" not in layout and all(numbers is None or numbers.size == 1 for row in rows for numbers in row):
         return None
     axes = [letter for letter in "DHW" if letter in layout]
     parts = []
     for part, row in zip(value, rows, strict=True):
-        for name, one in zip(names, row, strict=True):
-            if one is not None and one.size not in (1, len(axes)):
+        for name, numbers in zip(names, row, strict=True):
+            if numbers is not None and numbers.size not in (1, len(axes)):
                 raise ParameterError(
-                    f"{name} has {one.size} values",
+                    f"{name} has {numbers.size} values",
                     source="fn.laplacian",
                     allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
                 )
