@@ -219,7 +219,7 @@ def _is_of(array: Array, library: str) -> bool:
 
 def _not_an_array(value: Array) -> ParameterError:
     return ParameterError(
-        f"a {type(value).__name__} is not an array",
+        f"an object of type {type(value).__name__} is not an array",
         allowed="NumPy, CuPy and torch arrays, and others that support DLPack",
     )
 

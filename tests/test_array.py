@@ -50,7 +50,9 @@ def test_other_cpu_arrays_become_views(cross):
 @pytest.mark.parametrize("cross", [to_numpy, as_native, device_of])
 @pytest.mark.parametrize("value", [[1, 2], "frames", None, 3])
 def test_what_is_no_array_is_named(cross, value):
-    with pytest.raises(ParameterError, match=f"a {type(value).__name__} is not an array; allowed: NumPy"):
+    with pytest.raises(
+        ParameterError, match=f"an object of type {type(value).__name__} is not an array; allowed: NumPy"
+    ):
         cross(value)
 
 

@@ -45,7 +45,7 @@ def test_a_batch_is_no_sequence():
 
 
 def test_pixels_must_be_an_array():
-    with pytest.raises(ParameterError, match="a list is not an array"):
+    with pytest.raises(ParameterError, match="an object of type list is not an array"):
         Sequence([[1]], layout="HW")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..core.interrupts import INTERRUPTED
+from ..core.interrupts import INTERRUPTED, TERMINATIONS
 from ..errors import ParameterError, SeqpipeError
 from .terminal.wording import option_names, worded
 
@@ -66,7 +66,8 @@ class _Commands(click.Group):
             click.echo(f"Error: {worded(error, option_names(command))}", err=True)
             ctx.exit(_USAGE if isinstance(error, ParameterError) else _FAILED)
         except KeyboardInterrupt as interrupt:
-            click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)
+            with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
+                click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)
             ctx.exit(INTERRUPTED)
 
 
@@ -88,18 +89,17 @@ def _complete_streams() -> None:
 
 @contextlib.contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, which job schedulers send, as Ctrl-C, unless a handler is installed already."""
-    in_main = (
-        threading.current_thread() is threading.main_thread()
-    )  # only the main thread may set signal handlers
-    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Treat SIGTERM and SIGHUP as Ctrl-C, unless a handler is installed already."""
+    # only the main thread may set signal handlers
+    in_main = threading.current_thread() is threading.main_thread()
+    replaced = [one for one in TERMINATIONS if in_main and signal.getsignal(one) is signal.SIG_DFL]
+    for one in replaced:
+        signal.signal(one, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for one in replaced:
+            signal.signal(one, signal.SIG_DFL)
 
 
 @click.group(

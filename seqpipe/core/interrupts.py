@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM in the command line.
+"""Handling of Ctrl-C, SIGTERM and SIGHUP in the command line.
 
 The first interrupt inside a :func:`graceful` block raises KeyboardInterrupt, so that the command can close its files
 and threads. Interrupts within a second of the first are ignored, since raising again during that cleanup would leave
@@ -18,10 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ["INTERRUPTED", "cleanup_on_exit", "graceful", "install_handlers"]
+__all__ = ["INTERRUPTED", "TERMINATIONS", "cleanup_on_exit", "graceful", "install_handlers"]
 
 INTERRUPTED: Final = 130
 """The exit code."""
+TERMINATIONS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a process by default: of job schedulers, and of a terminal that closes; Windows has no SIGHUP."""
 
 # Users press Ctrl-C again before the first response appears, and some shells send each signal twice.
 _PATIENCE_S: Final = 1.0
@@ -29,7 +31,7 @@ _CLEAR_LINE: Final = b"\r\x1b[2K\x1b[?25h"  # erases a progress bar and shows th
 
 
 class _Interrupts:
-    """The handler of both signals.
+    """The handler of these signals.
 
     Attributes:
         graceful: whether the first interrupt raises KeyboardInterrupt.
@@ -56,8 +58,9 @@ _cleanups: Final[dict[object, Callable[[], object]]] = {}
 
 def install_handlers() -> None:
     """Install the handlers of this module; called before the imports of the command line, which take long."""
-    # a shell makes background jobs ignore SIGINT, and they must go on ignoring it
-    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+    # a shell makes background jobs ignore SIGINT, and nohup SIGHUP, and they must go on ignoring it
+    defaults = {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(TERMINATIONS, signal.SIG_DFL)}
+    for number, default in defaults.items():
         if signal.getsignal(number) is default:
             signal.signal(number, _interrupts)
             # registered first, so called last: a signal after that could only change the exit code

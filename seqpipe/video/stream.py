@@ -16,6 +16,7 @@ import numpy as np
 from ..array import Array
 from ..core.padding import PadMode
 from ..core.param import Param
+from ..errors import FrameRangeError
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
 from ..sampling.windows import RollingWindows, Windows
@@ -74,6 +75,7 @@ def stream(
     Raises:
         ParameterError: a parameter is out of bounds.
         UnreadableSourceError: the source is not a video, or its container requires seeking.
+        FrameRangeError: no frame begins in the range; raised at the end of the range or of the stream.
         SourceError: the stream is truncated, or a timeout has passed; raised after the sequences before were returned.
         DamagedSourceError: a frame cannot be decoded; raised after the sequences before were returned.
     """
@@ -98,6 +100,10 @@ class _Span:
     start_s: float
     duration_s: float | None
 
+    def __str__(self) -> str:
+        until = "" if self.duration_s is None else f" for duration_s={self.duration_s:g}"
+        return f"from start_s={self.start_s:g} on{until}"
+
     def is_before(self, seconds: float) -> bool:
         """Whether a time lies before the span."""
         return seconds < self.start_s - EQUAL_S
@@ -119,7 +125,7 @@ def _sequences(
         opened = FrameStream(source, timeouts, stack)
         painter = FramePainter(opened.info, output)
         rolling: RollingWindows[tuple[float, Array]] | None = None
-        first_s = None
+        first_s, seconds = None, 0.0
 
         def sequence(clip: FrameClip) -> Sequence:
             assert rolling is not None
@@ -146,3 +152,9 @@ def _sequences(
             yield from map(sequence, rolling.rest())
         if opened.error is not None:
             raise opened.error
+        if rolling is None and first_s is not None:
+            raise FrameRangeError(
+                f"no frame begins {span}",
+                source=opened.info.source,
+                allowed=f"a range that holds a frame, such as the one at {seconds:.3f} s",
+            )

@@ -67,8 +67,8 @@ def exporting(tmp_path):
 @pytest.mark.parametrize(
     ("number", "times"),
     deep_but(
-        [(signal.SIGINT, 10), (signal.SIGTERM, 1)],
-        itertools.product([signal.SIGINT, signal.SIGTERM], [1, 2, 3, 10]),
+        [(signal.SIGINT, 10), (signal.SIGTERM, 1), (signal.SIGHUP, 1)],
+        itertools.product([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [1, 2, 3, 10]),
     ),
 )
 def test_an_export_ends_in_quiet_and_can_be_gone_on_with(tmp_path, exporting, times, number):

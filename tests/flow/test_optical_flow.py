@@ -339,7 +339,7 @@ HINTS = np.zeros((1, 20, 20, 2), np.float32)
         (lambda: fn.optical_flow(clip()[..., :2]), r"pixels of 2 values; allowed: 1 \(gray\) or 3"),
         (lambda: fn.optical_flow(clip()[:, :0]), r"shape \(4, 0, 96, 3\) holds no pixels"),
         (lambda: fn.optical_flow([]), "a list of no arrays; allowed: one or more"),
-        (lambda: fn.optical_flow("a.mp4"), "a str is not an array"),
+        (lambda: fn.optical_flow("a.mp4"), "an object of type str is not an array"),
         (
             lambda: fn.optical_flow(clip(2), hints=HINTS),
             "a flow of 20×20 vectors for frames of 64×96 pixels; allowed: 64×96, 32×48, 16×24, 8×12",

@@ -162,7 +162,10 @@ def test_what_are_no_boxes_is_refused():
             fn.bb_flip(boxes, ltrb=True)
     with pytest.raises(ParameterError, match=r"boxes of shape \(3, 4\) with 2 labels; allowed: \(K, 4\)"):
         fn.random_bbox_crop(BOXES, np.zeros(2))
-    for labels, said in ([1, 2, 3], "a list is not an array"), (np.array(3), "with unnumbered labels"):
+    for labels, said in (
+        ([1, 2, 3], "an object of type list is not an array"),
+        (np.array(3), "with unnumbered labels"),
+    ):
         with pytest.raises(ParameterError, match=rf"^random_bbox_crop: .*{said}.*; allowed"):
             fn.random_bbox_crop(BOXES, labels)
     with pytest.raises(ParameterError, match="labels of no samples; allowed: 1, as many as boxes"):

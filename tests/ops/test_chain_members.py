@@ -348,3 +348,21 @@ def test_it_is_told_by_its_members():
     assert pickle.loads(pickle.dumps(chain)) == chain
     assert chain.title == "flip → one_of → rotate → rotate → some_of → mixup"
     assert len(chain.explain().splitlines()) == 5
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["an array", "a sample"])
+def test_operators_on_volumes_read_arrays_alike_before_and_after_a_choice(wrapped):
+    """An array of 4 axes is NDHW for them by default; after a choice it was read as one of images, FHWC."""
+    volumes = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    given = {"image": volumes} if wrapped else volumes
+    flip, turn = ops.Flip3d(depth=1), ops.Flip3d(width=1)
+    plain = Chain(flip, turn)(given)
+    for chain in (
+        Chain(OneOf([flip]), turn),
+        Chain(flip, OneOf([turn])),
+        Chain(Chain(flip, fuse="compose"), turn),
+    ):
+        found = chain(given)
+        np.testing.assert_array_equal(
+            found["image"] if wrapped else found, plain["image"] if wrapped else plain
+        )

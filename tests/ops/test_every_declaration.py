@@ -131,7 +131,7 @@ def test_what_it_does_not_take_is_refused(name):
         (x[:, :0], {}, r"holds no pixels"),
         ([x, x.astype(op.traits.dtypes[-1])], {}, r"arrays of different types, .*uint8"),
         ([], {}, "a list of no arrays; allowed: one or more"),
-        ("frame.png", {}, "a str is not an array; allowed: NumPy, CuPy and torch"),
+        ("frame.png", {}, "an object of type str is not an array; allowed: NumPy, CuPy and torch"),
         (x, {"index": [[1], [1, 2]]}, r"index has the shape .*allowed: a whole number, or 1 of them"),
         (x, {"index": [1, 2]}, r"index has the shape \(2,\).*allowed: a whole number, or 1 of them"),
     ):

@@ -160,7 +160,7 @@ def test_axes_of_samples_are_counted_without_n():
             lambda: fn.cat(Batch.of([clip(X)]), Batch.of([clip(X)] * 2)),
             r"cat: batches of \[1, 2\] samples; allowed: as",
         ),
-        (lambda: fn.cat(X, "Y"), "cat: a str is not an array"),
+        (lambda: fn.cat(X, "Y"), "cat: an object of type str is not an array"),
     ],
 )
 def test_what_does_not_go_together_is_refused(call, said):

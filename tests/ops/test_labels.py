@@ -72,7 +72,7 @@ def test_label_images_get_channels():
             lambda: fn.one_hot(LABELS, num_classes=3, axis=2),
             "one_hot: axis=2 of a result with 2 axes; allowed: -2 to 1",
         ),
-        (lambda: fn.one_hot("cat", num_classes=3), "one_hot: a str is not an array"),
+        (lambda: fn.one_hot("cat", num_classes=3), "one_hot: an object of type str is not an array"),
         (
             lambda: fn.one_hot(Sequence(np.zeros((2, 2), np.uint8), "HW"), num_classes=3),
             "a sequence of layout HW would have the layout unknown",

@@ -318,7 +318,7 @@ def test_what_is_no_batch_is_refused(op):
         (Batch.of([Sequence(x[0])]), {"layout": "NHWC"}, "a batch of layout NFHWC"),
         (x.astype(np.int64), {}, "values of type int64; allowed: uint8"),
         (x, {"index": [1, 2]}, r"index has the shape \(2,\)"),
-        ("clip.mp4", {}, "a str is not an array"),
+        ("clip.mp4", {}, "an object of type str is not an array"),
     ):
         with pytest.raises(ParameterError, match=said):
             op(bad, **options)

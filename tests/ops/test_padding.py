@@ -155,6 +155,13 @@ def test_a_ratio_for_each_sample_but_none_for_each_frame():
         fn.paste(x, ratio=per_frame([1.0, 2.0, 3.0]))
 
 
+def test_a_canvas_beyond_all_numbers_is_refused_by_its_ratio(anywhere):
+    with pytest.raises(
+        ParameterError, match=r"paste: ratio=1e\+38 for images of 3×4 pixels; allowed: a canvas of"
+    ):
+        anywhere(Paste(ratio=1e38), X)
+
+
 # ------------------------------------------------------------------------------------------ slice
 
 # arguments, and the columns and the rows of a 3×4 image that DALI 2.4 gave

@@ -135,7 +135,11 @@ def test_whole_numbers_and_tensors(torch):
             r"M has values for \(2,\); allowed: \(1,\), the samples",
         ),
         (lambda: fn.coord_transform([], T=1.0), "coord_transform: a list of no arrays; allowed: one or more"),
-        (lambda: fn.coord_transform("here", T=1.0), "coord_transform: a str is not an array"),
+        (
+            lambda: fn.coord_transform(POINTS, M=10**400),
+            r"coord_transform: M=10{400} is not valid; allowed: .*none beyond 3.40282e\+38",
+        ),
+        (lambda: fn.coord_transform("here", T=1.0), "coord_transform: an object of type str is not an array"),
     ],
 )
 def test_what_are_no_points_is_refused(call, said):

@@ -226,8 +226,11 @@ def test_they_are_values_that_are_kept_as_json():
             r"axes=\(0, -3\) has an axis twice; allowed: each once",
         ),
         (lambda: fn.reductions.mean(X, axis_names="HH"), "axis_names='HH' has an axis twice"),
-        (lambda: fn.reductions.std_dev(X, "X"), "^reductions.std_dev: a str is not an array"),
-        (lambda: fn.reductions.max("X"), "reductions.max: a str is not an array; allowed: NumPy"),
+        (lambda: fn.reductions.std_dev(X, "X"), "^reductions.std_dev: an object of type str is not an array"),
+        (
+            lambda: fn.reductions.max("X"),
+            "reductions.max: an object of type str is not an array; allowed: NumPy",
+        ),
         (lambda: fn.reductions.sum(X.astype(complex)), "values of type complex128; allowed: bool, int8"),
         (
             lambda: fn.reductions.std_dev(X, np.zeros(5), axes=0),

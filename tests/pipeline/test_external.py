@@ -201,7 +201,7 @@ def test_several_values():
         ),
         (lambda: np.zeros((3, 2)), {"layout": "HWC"}, "samples of 1 axes do not have the layout 'HWC'"),
         (lambda: np.array(["a"] * 3), {}, "an array of dtype <U1; allowed: arrays of numbers"),
-        (lambda: [object()], {}, "a object is not an array"),
+        (lambda: [object()], {}, "an object of type object is not an array"),
     ],
 )
 def test_what_is_refused(source, options, said):

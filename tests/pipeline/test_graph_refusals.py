@@ -259,7 +259,7 @@ JSONS = {
     ),
     "a call of values": (
         changed(nodes=[{"call": {"maker": {"op": "reductions.mean"}}, "of": [[1, 2]], "with": {}}]),
-        "a int is not an array",
+        "an object of type int is not an array",
     ),
     "another operator": (
         changed(nodes=[{"call": {"maker": {"op": "turn"}}, "of": [], "with": {}}]),

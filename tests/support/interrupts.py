@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 __all__ = ["INTERRUPTIBLE", "PROGRAM", "Place", "lost_interrupts", "places"]
 
-# A shell that runs the tests in the background has SIGINT ignored, and children would inherit that.
-INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+# A shell that runs the tests in the background has SIGINT ignored, nohup SIGHUP, and children would inherit that.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    "; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+)
 PROGRAM = INTERRUPTIBLE + "from seqpipe.__main__ import main; main()"
 
 

@@ -14,7 +14,13 @@ import pytest
 
 import seqpipe
 from seqpipe import ops
-from seqpipe.errors import DamagedSourceError, ParameterError, SourceError, UnreadableSourceError
+from seqpipe.errors import (
+    DamagedSourceError,
+    FrameRangeError,
+    ParameterError,
+    SourceError,
+    UnreadableSourceError,
+)
 from seqpipe.video.frame_stream import FramePainter, FrameStream
 from seqpipe.video.probe.extent import data_before_index
 from tests.support.media import ROOT, made
@@ -86,6 +92,24 @@ def test_a_part_of_it_is_taken_and_no_more_is_read():
     assert (
         file.at < 6 << 20 < len(file.data)
     )  # FFmpeg looks at 5 MB of such a stream before it says what is in it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"start_s": 500.0},
+            r"no frame begins from start_s=500 on; allowed: a range .* such as the one at \d",
+        ),
+        (
+            {"start_s": 0.001, "duration_s": 0.002},
+            "no frame begins from start_s=0.001 on for duration_s=0.002",
+        ),
+    ],
+)
+def test_a_range_without_a_frame_is_an_error_as_it_is_to_export(arguments, said):
+    with pytest.raises(FrameRangeError, match=said):
+        list(seqpipe.stream(Front(made("h264_ts").read_bytes()), **arguments))
 
 
 def test_a_pipe_is_read_as_it_is_filled(tmp_path):

@@ -199,7 +199,9 @@ def _run_member(
     changes = before is not None and hasattr(step, "result_layout")
     if not changes or isinstance(_reference(moved).data, (Sequence, Batch)):
         return moved, layout
-    return moved, step.result_layout(before)
+    after = step.result_layout(before)
+    # without a change the next member chooses its own default: DHWC for volumes, FHWC for images
+    return moved, layout if after == before else after
 
 
 def _reference(parts: Mapping[str, Part]) -> Part:

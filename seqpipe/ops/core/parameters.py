@@ -252,9 +252,11 @@ class Parameter:
             raise self._error(value, self.allowed)
         if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
             value = bool(value)  # DALI's flags are numbers
-        checked = (self.one if one else self.param).check(value)
-        most = _MOST.get(self.param.kind) if self.drawn and checked is not None else None
-        if most is not None and abs(checked) > most:
+        most = _MOST.get(self.param.kind) if self.drawn else None
+        # an integer beyond the range of float is compared here, since check() would not name the limit
+        large = most is not None and isinstance(value, int) and self.param.kind is float and abs(value) > most
+        checked = None if large else (self.one if one else self.param).check(value)
+        if most is not None and (large or (checked is not None and abs(checked) > most)):
             raise self._error(value, f"{self.param.allowed}, none beyond {most:g} in either direction")
         return checked
 

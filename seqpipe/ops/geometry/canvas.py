@@ -19,10 +19,10 @@ from ..core.spec import Spec
 from .base import Geometry
 from .mapping import Mapping, scaling
 
-__all__ = ["Canvas", "CanvasWindow"]
+__all__ = ["FAR", "Canvas", "CanvasWindow"]
 
 _OWN: Final = 16  # most channels with fill values of their own
-_FAR: Final = 1 << 30  # greatest distance of a window from the images
+FAR: Final = 1 << 30  # greatest distance of a window from the images
 _ROW: Final = np.dtype(
     [("top", np.int32), ("left", np.int32), ("border", np.int32), ("fill", np.int32, (2 * _OWN,))]
 )
@@ -122,11 +122,11 @@ class Canvas(Geometry, register=False):
             ParameterError: it is empty, or too far from the images.
         """
         result = CanvasWindow(*window)
-        if result.height < 1 or result.width < 1 or min(result) <= -_FAR or max(result) >= _FAR:
+        if result.height < 1 or result.width < 1 or min(result) <= -FAR or max(result) >= FAR:
             raise ParameterError(
                 f"a window of {result.height}×{result.width} pixels from row {result.top} and column {result.left}",
                 source=self.name,
-                allowed=f"windows of one pixel or more, less than {_FAR} pixels away",
+                allowed=f"windows of one pixel or more, less than {FAR} pixels away",
             )
         return result
 

@@ -14,7 +14,7 @@ from ..call.inputs import CallInput
 from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
-from .canvas import Canvas, CanvasWindow
+from .canvas import FAR, Canvas, CanvasWindow
 
 __all__ = ["Pad", "Paste", "Slice"]
 
@@ -156,8 +156,16 @@ class Paste(Canvas):
         """Return the canvas around the image."""
         least = math.floor(p.min_canvas_size)
         # float32 as in DALI: 1.3 times 10 is 13
+        with np.errstate(over="ignore"):
+            scaled = [np.float32(p.ratio) * np.float32(n) for n in (height, width)]
+        if not np.isfinite(scaled).all():
+            raise ParameterError(
+                f"ratio={float(p.ratio):g} for images of {height}×{width} pixels",
+                source=self.name,
+                allowed=f"a canvas of fewer than {FAR} pixels a side",
+            )
         rows, columns = (
-            max(math.floor(np.float32(p.ratio) * np.float32(n)), least, n) for n in (height, width)
+            max(math.floor(side), least, n) for side, n in zip(scaled, (height, width), strict=True)
         )
         top = math.floor(np.float32(p.paste_y) * np.float32(rows - height))
         left = math.floor(np.float32(p.paste_x) * np.float32(columns - width))

@@ -854,7 +854,7 @@ def test_a_dictionary_of_lists_is_as_many_samples_of_any_shapes(rng):
         assert np.array_equal(found["label"].data[n], alone["label"].data)
     with pytest.raises(ParameterError, match="random_affine3d: a batch with image of 2, label of 1"):
         op({"image": images, "label": Labels(labels[:1])})
-    with pytest.raises(ParameterError, match="random_affine3d: a list is not an array"):
+    with pytest.raises(ParameterError, match="random_affine3d: an object of type list is not an array"):
         op({"image": [[1, 2], [3, 4]]})
 
 
