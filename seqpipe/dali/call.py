@@ -115,7 +115,8 @@ class DaliCall:
         device: device of the result, "cpu" or "gpu".
         name: the argument ``name``.
         seed: the argument ``seed``.
-        asked: the argument ``device``: "cpu", "gpu", "mixed" or None. ``device`` is derived from it and the inputs.
+        requested_device: the argument ``device``: "cpu", "gpu", "mixed" or None. ``device`` is derived from it and the
+            inputs.
     """
 
     row: Row
@@ -124,7 +125,7 @@ class DaliCall:
     device: str
     name: str | None = None
     seed: int | None = None
-    asked: str | None = None
+    requested_device: str | None = None
 
     def take(self, name: str, default: Any = None) -> Any:
         """Remove an argument and return its value, or a default."""

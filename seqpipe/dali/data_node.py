@@ -87,16 +87,16 @@ class DataNode(ops.DataNode):
         self.device, self.where = device, user_line()
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
-        for one in inputs:
-            other = getattr(one, "pipeline", None)
+        for node in inputs:
+            other = getattr(node, "pipeline", None)
             if other is not None and self.pipeline is not None and other is not self.pipeline:
                 raise ParameterError(
-                    f"{self.where}: {label} has the input {one}, a node of another pipeline",
+                    f"{self.where}: {label} has the input {node}, a node of another pipeline",
                     source=label,
                     advice="Create all nodes of a pipeline within its own definition",
                 )
         if self.scope is not None and part is None:
-            inputs = (*(self.scope.restrict(one) for one in inputs), self.scope.index)
+            inputs = (*(self.scope.restrict(node) for node in inputs), self.scope.index)
         self._inputs = tuple(inputs)
 
     @property
@@ -184,11 +184,11 @@ class DataNode(ops.DataNode):
             raise ParameterError(
                 f"key={key!r} is not valid", source="DataNode", allowed="'source_info', 'layout'"
             )
-        found = DataNode("get_property", [self], partial(_properties, key), summary=key)
-        return found.gpu() if device == "gpu" else found
+        node = DataNode("get_property", [self], partial(_properties, key), summary=key)
+        return node.gpu() if device == "gpu" else node
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
-        """Return the path or place that each sample comes from, as bytes."""
+        """Return the source of each sample, such as the path of its file, as bytes."""
         return self.property("source_info", device=device)
 
     def __getitem__(self, key: Any) -> DataNode:

@@ -226,8 +226,8 @@ class _Conditions(ast.NodeTransformer):
 
     def _statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
         statements: list[ast.stmt] = []
-        for one in body:
-            new = self.visit(one)
+        for statement in body:
+            new = self.visit(statement)
             statements += new if isinstance(new, list) else [new]
         return statements
 
@@ -323,14 +323,14 @@ def _jumps(node: ast.If) -> bool:
 
 def _ends(node: ast.If, kind: type[ast.stmt]) -> bool:
     """Return whether a branch of an ``if`` statement ends with a kind of statement."""
-    for one in [*node.body, *node.orelse]:
-        if isinstance(one, kind) or (isinstance(one, ast.If) and _ends(one, kind)):
+    for statement in [*node.body, *node.orelse]:
+        if isinstance(statement, kind) or (isinstance(statement, ast.If) and _ends(statement, kind)):
             return True
     return False
 
 
 def _returns_in_branch(body: list[ast.stmt]) -> bool:
-    return any(isinstance(one, ast.If) and _ends(one, ast.Return) for one in body)
+    return any(isinstance(statement, ast.If) and _ends(statement, ast.Return) for statement in body)
 
 
 def _closes(body: list[ast.stmt], kind: type[ast.stmt]) -> bool:
@@ -350,18 +350,20 @@ def _closes(body: list[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 def _with_rest_in_branches(body: list[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
     """Return the statements, with those after a branch that ends with a kind of statement in the other branch."""
-    for position, one in enumerate(body):
-        if isinstance(one, kind):
+    for position, statement in enumerate(body):
+        if isinstance(statement, kind):
             return body[: position + 1]
-        if isinstance(one, ast.If) and _ends(one, kind):
+        if isinstance(statement, ast.If) and _ends(statement, kind):
             rest = body[position + 1 :]
-            branches = [part if _closes(part, kind) else [*part, *rest] for part in (one.body, one.orelse)]
+            branches = [
+                part if _closes(part, kind) else [*part, *rest] for part in (statement.body, statement.orelse)
+            ]
             new = ast.If(
-                test=one.test,
+                test=statement.test,
                 body=_with_rest_in_branches(branches[0], kind) or [ast.Pass()],
                 orelse=_with_rest_in_branches(branches[1], kind),
             )
-            return [*body[:position], ast.copy_location(new, one)]
+            return [*body[:position], ast.copy_location(new, statement)]
     return body
 
 
@@ -383,34 +385,34 @@ def _with_return_everywhere(body: list[ast.stmt]) -> list[ast.stmt]:
 def _returns_as_assignments(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements with assignments to a variable for returns, except in loops and ``with`` blocks."""
     statements: list[ast.stmt] = []
-    for one in body:
-        if isinstance(one, ast.Return):
-            value = one.value if one.value is not None else ast.Constant(None)
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            value = statement.value if statement.value is not None else ast.Constant(None)
             new: ast.stmt = ast.Assign(targets=[ast.Name(id=_RESULT, ctx=ast.Store())], value=value)
-            statements.append(ast.copy_location(new, one) if hasattr(one, "lineno") else new)
-        elif isinstance(one, ast.If):
+            statements.append(ast.copy_location(new, statement) if hasattr(statement, "lineno") else new)
+        elif isinstance(statement, ast.If):
             new = ast.If(
-                test=one.test,
-                body=_returns_as_assignments(one.body),
-                orelse=_returns_as_assignments(one.orelse),
+                test=statement.test,
+                body=_returns_as_assignments(statement.body),
+                orelse=_returns_as_assignments(statement.orelse),
             )
-            statements.append(ast.copy_location(new, one))
+            statements.append(ast.copy_location(new, statement))
         else:
-            statements.append(one)
+            statements.append(statement)
     return statements
 
 
 def _without(kind: type[ast.stmt], body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements without those of a kind at the ends of branches."""
     statements: list[ast.stmt] = []
-    for one in body:
-        if isinstance(one, ast.If):
+    for statement in body:
+        if isinstance(statement, ast.If):
             new = ast.If(
-                test=one.test,
-                body=_without(kind, one.body) or [ast.Pass()],
-                orelse=_without(kind, one.orelse),
+                test=statement.test,
+                body=_without(kind, statement.body) or [ast.Pass()],
+                orelse=_without(kind, statement.orelse),
             )
-            statements.append(ast.copy_location(new, one))
-        elif not isinstance(one, kind):
-            statements.append(one)
+            statements.append(ast.copy_location(new, statement))
+        elif not isinstance(statement, kind):
+            statements.append(statement)
     return statements

@@ -112,8 +112,8 @@ def full(value: float | None) -> Callable[[DaliCall], DataNode]:
         def compute(values: list[Value], _: Run) -> Value:
             sizes = [fixed] * len(values[0]) if fixed is not None else [tuple(map(int, s)) for s in values[1]]
             parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
-            found = Value.of(parts)
-            return found if kind is None else found.each(lambda part: cast_array(part, dtype_name(kind)))
+            result = Value.of(parts)
+            return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
 
         return call.node(compute, inputs=nodes, summary=f"{fixed} {kind}")
 
@@ -128,10 +128,10 @@ def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
         call.done()
 
         def one(part: Array, level: Any) -> Array:
-            found = (
+            result = (
                 namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
             )
-            return found if kind is None else cast_array(found, dtype_name(kind))
+            return result if kind is None else cast_array(result, dtype_name(kind))
 
         def compute(values: list[Value], _: Run) -> Value:
             levels = values[1] if value is None else [value] * len(values[0])
@@ -249,8 +249,8 @@ def expand_dims(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         letters = list(values[0].layout)
         if names and letters:
-            for place, letter in sorted(zip(places, names, strict=True)):
-                letters.insert(place, letter)
+            for position, letter in sorted(zip(places, names, strict=True)):
+                letters.insert(position, letter)
         known = "".join(letters) if names and letters else names if not values[0].ndim else ""
         return values[0].each(lambda part: np.expand_dims(part, tuple(places)), known)
 
@@ -266,17 +266,17 @@ def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
 
         def compute(values: list[Value], _: Run) -> Value:
             first = values[0]
-            place, letters = int(axis), first.layout
+            position, letters = int(axis), first.layout
             if not stacks and name is not None:
-                (place,) = axes_of(first, None, name, "fn.cat")
+                (position,) = axes_of(first, None, name, "fn.cat")
             if stacks:
-                place %= first.ndim + 1
+                position %= first.ndim + 1
                 known = name is not None and (letters or not first.ndim)
-                letters = letters[:place] + name + letters[place:] if known else ""
+                letters = letters[:position] + name + letters[position:] if known else ""
             rows = zip(*values, strict=True)
             try:
                 join: Any = "stack" if stacks else "concatenate"
-                parts = [getattr(namespace(row[0]), join)(row, axis=place) for row in rows]
+                parts = [getattr(namespace(row[0]), join)(row, axis=position) for row in rows]
             except ValueError as error:
                 raise ParameterError(
                     f"samples cannot be joined: {error}", source=f"fn.{call.row.name}"
@@ -403,11 +403,11 @@ def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
     def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
         boxes = [np.asarray(part, np.float32) for part in values[0].on_host()]
         labels = [np.asarray(part).reshape(-1) for part in values[1].on_host()] if labelled else None
-        found = op(boxes, labels, epoch=run.epoch, index=run.index)
-        parts = [Value(np.asarray(found.anchor, np.float32)), Value(np.asarray(found.shape, np.float32))]
-        parts.append(Value.of(list(found.boxes)))
+        crop = op(boxes, labels, epoch=run.epoch, index=run.index)
+        parts = [Value(np.asarray(crop.anchor, np.float32)), Value(np.asarray(crop.shape, np.float32))]
+        parts.append(Value.of(list(crop.boxes)))
         if labelled:
-            parts.append(Value.of([np.asarray(one) for one in found.labels]))
+            parts.append(Value.of([np.asarray(one) for one in crop.labels]))
         return tuple(parts)
 
     return outputs_of(call.node(compute, summary=f"{constants}"), 4 if labelled else 3)
@@ -420,18 +420,18 @@ def element_extract(call: DaliCall) -> Any:
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
         value = values[0]
-        for place in elements:
+        for index in elements:
             for shape in value.shapes():
-                if not -shape[0] <= place < shape[0]:
+                if not -shape[0] <= index < shape[0]:
                     raise ParameterError(
-                        f"element_map has {place}, for sequences of {shape[0]} frames",
+                        f"element_map has {index}, for sequences of {shape[0]} frames",
                         source="fn.element_extract",
                         allowed=f"{-shape[0]} to {shape[0] - 1}",
                     )
         letters = value.layout[1:]
         if value.dense:
-            return tuple(value.with_data(value.data[:, place], letters) for place in elements)
-        return tuple(value.with_data([part[place] for part in value], letters) for place in elements)
+            return tuple(value.with_data(value.data[:, index], letters) for index in elements)
+        return tuple(value.with_data([part[index] for part in value], letters) for index in elements)
 
     result = outputs_of(call.node(compute, summary=str(elements)), len(elements))
     return result[0] if len(result) == 1 else result
@@ -468,15 +468,15 @@ def sequence_rearrange(call: DaliCall) -> DataNode:
 def lookup_table(call: DaliCall) -> DataNode:
     """``fn.lookup_table``: maps integers of any shape to values."""
     keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
-    found = np.atleast_1d(call.take("values", []))
+    values = np.atleast_1d(call.take("values", []))
     default, kind = call.take("default_value", 0.0), dtype_name(call.take("dtype", "float32"))
     call.done()
-    if len(keys) != len(found) or (len(keys) and keys.min() < 0):
+    if len(keys) != len(values) or (len(keys) and keys.min() < 0):
         raise call.wrong(
-            f"{len(keys)} keys and {len(found)} values", allowed="one value for each key of at least 0"
+            f"{len(keys)} keys and {len(values)} values", allowed="one value for each key of at least 0"
         )
     table = np.full(int(keys.max(initial=-1)) + 2, default, np.float64)
-    table[keys] = found
+    table[keys] = values
 
     def one(part: Array) -> Array:
         if part.dtype.kind not in "iu":
@@ -488,7 +488,7 @@ def lookup_table(call: DaliCall) -> DataNode:
         # the last entry is the default value of keys that are not in the table
         return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
 
-    return call.each(one, summary=f"{keys.tolist()} {found.tolist()} {default} {kind}")
+    return call.each(one, summary=f"{keys.tolist()} {values.tolist()} {default} {kind}")
 
 
 def coord_transform(call: DaliCall) -> DataNode:

@@ -42,7 +42,7 @@ def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
     own = _centered(anchors)
 
     def one(boxes: _Boxes, labels: npt.NDArray[Any]) -> tuple[_Boxes, npt.NDArray[np.int32]]:
-        found = np.zeros_like(own) if offset else own.copy()
+        targets = np.zeros_like(own) if offset else own.copy()
         classes = np.zeros(len(anchors), np.int32)
         if len(boxes):
             match = _matches(boxes, anchors, criteria)
@@ -53,8 +53,8 @@ def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
                 places = (chosen[:, :2] * scale - near[:, :2]) / near[:, 2:]
                 sizes = np.log(chosen[:, 2:] * scale / near[:, 2:])
                 chosen = (np.concatenate([places, sizes], axis=1) - means) / stds
-            found[hit], classes[hit] = chosen, labels.reshape(-1)[match[hit]]
-        return found, classes
+            targets[hit], classes[hit] = chosen, labels.reshape(-1)[match[hit]]
+        return targets, classes
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
         boxes, labels = values[0].on_host(), values[1].on_host()

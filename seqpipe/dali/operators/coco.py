@@ -71,26 +71,26 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
     root, table = call.take("file_root"), call.take("annotations_file")
     if root is None or table is None:
         raise call.wrong("which images?", allowed="file_root and annotations_file")
-    found = _annotated(Path(root), str(table), settings, call.take("images"))
+    images = _annotated(Path(root), str(table), settings, call.take("images"))
     if call.take("skip_empty", False):
-        found = [one for one in found if len(one.labels)]
-    if not found:
+        images = [image for image in images if len(image.labels)]
+    if not images:
         raise SourceNotFoundError("the file has no images", source=str(table), allowed="one or more")
     parts = ["bytes", "boxes", "labels", *(["polygons", "vertices"] * polygons), *(["image_ids"] * numbers)]
 
     def read(number: int) -> tuple[Any, ...]:
-        one = found[number]
-        drawn = (one.polygons, one.vertices) if polygons else ()
-        named = (np.array([one.number], np.int32),) if numbers else ()
-        return bytes_of(one.path), one.boxes, one.labels, *drawn, *named
+        image = images[number]
+        drawn = (image.polygons, image.vertices) if polygons else ()
+        named = (np.array([image.number], np.int32),) if numbers else ()
+        return bytes_of(image.path), image.boxes, image.labels, *drawn, *named
 
     dataset = Items(
         read,
-        EpochOrder(**order_of(call, len(found))),
+        EpochOrder(**order_of(call, len(images))),
         "coco",
         tuple(parts),
-        {"coco": [[one.path, one.number] for one in found], "settings": list(settings)},
-        [one.source_info for one in found],
+        {"coco": [[image.path, image.number] for image in images], "settings": list(settings)},
+        [image.source_info for image in images],
         lambda items, sources: Value.of(items, "", sources),
     )
     nodes = started(call, dataset)
@@ -120,25 +120,29 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
         raise SourceNotFoundError(f"it cannot be read: {error.strerror}", source=table) from error
     try:
         whole = json.loads(text)
-        classes = {one["id"]: n for n, one in enumerate(whole["categories"], 1)}
-        objects: dict[Any, list[Any]] = {one["id"]: [] for one in whole["images"]}
-        for one in whole["annotations"]:
-            objects[one["image_id"]].append(one)
-        images = {one["file_name"]: one for one in sorted(whole["images"], key=lambda one: one["id"])}
-        names = list(images) if chosen is None else [str(one) for one in chosen]
+        classes = {entry["id"]: n for n, entry in enumerate(whole["categories"], 1)}
+        objects: dict[Any, list[Any]] = {entry["id"]: [] for entry in whole["images"]}
+        for entry in whole["annotations"]:
+            objects[entry["image_id"]].append(entry)
+        images = {
+            entry["file_name"]: entry for entry in sorted(whole["images"], key=lambda entry: entry["id"])
+        }
+        names = list(images) if chosen is None else [str(name) for name in chosen]
         if unknown := next((name for name in names if name not in images), None):
             raise SourceNotFoundError(f"{table} has no image {unknown!r}", source=unknown)
-        found = [_image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names]
+        annotated = [
+            _image(root, images[name], objects[images[name]["id"]], classes, settings) for name in names
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ManifestError(
             f"not an annotation file of COCO's format: {type(error).__name__} {error}",
             source=table,
             allowed="images, categories, and annotations with image_id, category_id and bbox",
         ) from error
-    for one in found:
-        if not Path(one.path).is_file():
-            raise SourceNotFoundError("there is no such image", source=one.path, advice="Check file_root")
-    return found
+    for image in annotated:
+        if not Path(image.path).is_file():
+            raise SourceNotFoundError("there is no such image", source=image.path, advice="Check file_root")
+    return annotated
 
 
 def _image(
@@ -147,19 +151,19 @@ def _image(
     boxes, labels = list[npt.NDArray[Any]](), list[int]()
     polygons, vertices = list[tuple[int, int, int]](), list[Any]()
     size = (image["width"], image["height"]) if settings.ratio else (1, 1)
-    for one in objects:
-        x, y, width, height = map(float, one["bbox"])
+    for annotation in objects:
+        x, y, width, height = map(float, annotation["bbox"])
         small = width < settings.size_threshold or height < settings.size_threshold
-        if small or (one.get("iscrowd", 0) and not settings.include_iscrowd):
+        if small or (annotation.get("iscrowd", 0) and not settings.include_iscrowd):
             continue
-        outlines = one.get("segmentation", ())
+        outlines = annotation.get("segmentation", ())
         for outline in outlines if isinstance(outlines, list) else ():  # masks of crowds are no polygons
             points = np.asarray(outline, np.float64).reshape(-1, 2)
             polygons.append((len(labels), len(vertices), len(vertices) + len(points)))
             vertices += (points / size).tolist()
         box = np.array([x, y, x + width, y + height] if settings.ltrb else [x, y, width, height])
         boxes.append(box / (*size, *size))
-        kind = one["category_id"]
+        kind = annotation["category_id"]
         labels.append(kind if settings.avoid_class_remapping else classes[kind])
     return _Annotated(
         str(root / image["file_name"]),

@@ -59,14 +59,14 @@ def _decoded(
         def one(number: int) -> Array:
             with error_note(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
                 return function(
-                    value[number], sources[number], run, number, *(one[number] for one in values[1:])
+                    value[number], sources[number], run, number, *(setting[number] for setting in values[1:])
                 )
 
         futures = [workers.submit(partial(one, number)) for number in range(len(value))]
         return Value.of([future.result() for future in futures], layout, value.sources)
 
-    made = DataNode(call.name or call.row.name, [call.input().cpu(), *settings], compute, summary=summary)
-    return made.gpu() if call.device == "gpu" else made
+    node = DataNode(call.name or call.row.name, [call.input().cpu(), *settings], compute, summary=summary)
+    return node.gpu() if call.device == "gpu" else node
 
 
 def _image_options(call: DaliCall) -> tuple[Any, bool, str]:
@@ -222,10 +222,10 @@ def decode_numpy(call: DaliCall) -> DataNode:
 
     def one(data: Array, source: str, _: Run, __: int) -> Array:
         try:
-            found = np.lib.format.read_array(io.BytesIO(data.tobytes()), allow_pickle=False)
+            array = np.lib.format.read_array(io.BytesIO(data.tobytes()), allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise UnreadableSourceError(f"not a .npy file: {error}", source=source) from error
-        return np.ascontiguousarray(found if kind is None else cast_array(found, kind))
+        return np.ascontiguousarray(array if kind is None else cast_array(array, kind))
 
     return _decoded(call, one, "", f"{kind}")
 

@@ -69,8 +69,10 @@ def displaced(
             _check_layout(value, call.row.name)
             parts = []
             for part, acts in zip(value, values[1].on_host(), strict=True):
-                found = places(part.shape[-3], part.shape[-2], options)
-                parts.append(_sampled(part, found, kind == "linear", float(fill)) if np.any(acts) else part)
+                positions = places(part.shape[-3], part.shape[-2], options)
+                parts.append(
+                    _sampled(part, positions, kind == "linear", float(fill)) if np.any(acts) else part
+                )
             return Value.of(parts, value.layout, value.sources)
 
         return call.node(compute, node_of(mask).cpu(), summary=f"{options} {kind} {fill}")
@@ -111,12 +113,12 @@ def remap(call: DaliCall) -> DataNode:
     """
     maps = [node_of(call.take(name)) if name in call.args else None for name in ("mapx", "mapy")]
     images, *more = call.inputs
-    found = [*more, *(one for one in maps if one is not None)]
+    map_nodes = [*more, *(one for one in maps if one is not None)]
     kind = plain("interp_type", call.take("interp", "linear"))
     origin = call.take("pixel_origin", "corner")
     call.done()
-    if len(found) != 2:
-        raise call.wrong(f"there are {len(found)} maps", allowed="mapx and mapy")
+    if len(map_nodes) != 2:
+        raise call.wrong(f"there are {len(map_nodes)} maps", allowed="mapx and mapy")
     if kind not in ("nearest", "linear"):
         raise call.wrong(f"interp={kind!r}", allowed="types.INTERP_NN, types.INTERP_LINEAR")
     if origin not in ("corner", "center"):
@@ -125,8 +127,13 @@ def remap(call: DaliCall) -> DataNode:
 
     def one(part: Array, *places: Array) -> Array:
         shape = part.shape[:-1]
-        x, y = (np.asarray(place, np.float32) + (0.5 if origin == "center" else 0) for place in places)
-        x, y = (place[..., 0] if place.shape[-1:] == (1,) and shape[-1] != 1 else place for place in (x, y))
+        x, y = (
+            np.asarray(coordinates, np.float32) + (0.5 if origin == "center" else 0) for coordinates in places
+        )
+        x, y = (
+            coordinates[..., 0] if coordinates.shape[-1:] == (1,) and shape[-1] != 1 else coordinates
+            for coordinates in (x, y)
+        )
         if x.shape != y.shape or x.shape not in (shape, shape[-2:]):
             raise ParameterError(
                 f"maps of shape {x.shape} and {y.shape} for images of {shape}",
@@ -146,7 +153,7 @@ def remap(call: DaliCall) -> DataNode:
         _check_layout(value, call.row.name)
         return Value.of(map(one, value, *places), value.layout, value.sources)
 
-    return call.node(compute, *(place.cpu() for place in found), summary=f"{kind} {origin}")
+    return call.node(compute, *(node.cpu() for node in map_nodes), summary=f"{kind} {origin}")
 
 
 def _check_layout(value: Value, name: str) -> None:
@@ -168,8 +175,8 @@ def _sampled(part: Array, places: _Places, linear: bool, fill: float) -> Array:
 
     def pixels(rows: Array, columns: Array) -> Array:
         inside = (columns >= 0) & (rows >= 0) & (columns < width) & (rows < height)
-        found = part[..., xp.where(inside, rows, 0), xp.where(inside, columns, 0), :]
-        return xp.where(inside[..., None], found, level)
+        sampled = part[..., xp.where(inside, rows, 0), xp.where(inside, columns, 0), :]
+        return xp.where(inside[..., None], sampled, level)
 
     level = cast_array(xp.asarray(fill), part.dtype.name)
     if not linear:

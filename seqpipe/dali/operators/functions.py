@@ -25,15 +25,17 @@ def python_function(call: DaliCall) -> Any:
     call.done()
     each = [layouts] * max(count, 1) if layouts is None or isinstance(layouts, str) else list(layouts)
 
-    def outputs(found: Any, what: str) -> tuple[Any, ...]:
-        if count == 1 and not isinstance(found, tuple):
-            return (found,)
-        if not isinstance(found, (tuple, list)) or len(found) != count:
-            got = f"{len(found)} values" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+    def outputs(result: Any, what: str) -> tuple[Any, ...]:
+        if count == 1 and not isinstance(result, tuple):
+            return (result,)
+        if not isinstance(result, (tuple, list)) or len(result) != count:
+            got = (
+                f"{len(result)} values" if isinstance(result, (tuple, list)) else f"a {type(result).__name__}"
+            )
             raise ParameterError(
                 f"{what} gave {got}", source="fn.python_function", allowed=f"{count} (num_outputs)"
             )
-        return tuple(found)
+        return tuple(result)
 
     def compute(values: list[Value], run: Run) -> Any:
         name = getattr(function, "__name__", "the function")
@@ -64,10 +66,10 @@ def torch_function(call: DaliCall) -> Any:
     if not callable(function):
         raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
 
-    def back(found: Any) -> Any:
-        if isinstance(found, (list, tuple)):
-            return type(found)(back(one) for one in found)
-        return to_numpy(found)
+    def back(result: Any) -> Any:
+        if isinstance(result, (list, tuple)):
+            return type(result)(back(one) for one in result)
+        return to_numpy(result)
 
     def converted(*arguments: Any) -> Any:
         tensors = [
@@ -91,10 +93,10 @@ def dlpack_function(call: DaliCall) -> Any:
             array = array.copy()
         return array.__dlpack__()
 
-    def back(found: Any) -> Any:
-        if isinstance(found, (list, tuple)):
-            return type(found)(back(one) for one in found)
-        return np.from_dlpack(found if hasattr(found, "__dlpack__") else _Capsule(found))
+    def back(result: Any) -> Any:
+        if isinstance(result, (list, tuple)):
+            return type(result)(back(one) for one in result)
+        return np.from_dlpack(result if hasattr(result, "__dlpack__") else _Capsule(result))
 
     def converted(*arguments: Any) -> Any:
         capsules = [[capsule(a) for a in one] if isinstance(one, list) else capsule(one) for one in arguments]

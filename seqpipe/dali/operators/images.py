@@ -128,7 +128,7 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
         levels = fill_levels(fill, value, "fn.erase")
         parts = []
         for part, *numbers in zip(value, values[1], values[2], strict=True):
-            found, extents = part.copy(), [part.shape[axis] for axis in places]
+            erased, extents = part.copy(), [part.shape[axis] for axis in places]
             corner, size = (
                 np.reshape(one, (-1, len(places))).astype(np.float64) * (extents if share else 1)
                 for one, share in zip(numbers, shares, strict=True)
@@ -137,8 +137,8 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
                 region = [slice(None)] * part.ndim
                 for axis, low, side in zip(places, start, length, strict=True):
                     region[axis] = slice(max(int(low), 0), max(int(low + side), 0))
-                found[tuple(region)] = cast_array(namespace(part).asarray(levels), part.dtype.name)
-            parts.append(found)
+                erased[tuple(region)] = cast_array(namespace(part).asarray(levels), part.dtype.name)
+            parts.append(erased)
         return Value.of(parts, value.layout, value.sources)
 
     summary = f"{axes} {names} {shares} {centered} {fill}"
@@ -214,14 +214,14 @@ def filtered(call: DaliCall) -> DataNode:
         parts = []
         for n, part in enumerate(value):
             op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **options)
-            found, (rows, columns) = op(part, layout=layout), np.shape(op.kernel)
+            result, (rows, columns) = op(part, layout=layout), np.shape(op.kernel)
             if mode == "valid":
                 top, left = rows // 2, columns // 2
                 axes = dict.fromkeys(layout, slice(None))
                 axes["H"] = slice(top, part.shape[layout.index("H")] - (rows - 1 - top))
                 axes["W"] = slice(left, part.shape[layout.index("W")] - (columns - 1 - left))
-                found = found[tuple(axes[letter] for letter in layout)]
-            parts.append(found)
+                result = result[tuple(axes[letter] for letter in layout)]
+            parts.append(result)
         return Value.of(parts, layout, value.sources)
 
     return call.node(compute, *nodes, summary=f"{mode} {options} {fixed}")
@@ -360,15 +360,15 @@ def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
         image = images[int(source)]
 
         def pair(name: str, otherwise: Any, n: int = n) -> list[int]:
-            found = rows[name].reshape(-1, 2) if name in rows else np.array([otherwise])
-            return [int(one) for one in found[n if len(found) > 1 else 0]]
+            pairs = rows[name].reshape(-1, 2) if name in rows else np.array([otherwise])
+            return [int(one) for one in pairs[n if len(pairs) > 1 else 0]]
 
         top, left = pair("in_anchors", (0, 0))
         below, right = pair("out_anchors", (0, 0))
         height, width = pair("shapes", (image.shape[0] - top, image.shape[1] - left))
         part = image[top : top + height, left : left + width]
-        place = canvas[below : below + height, right : right + width]
-        if part.shape != place.shape or part.shape[:2] != (height, width):
+        target = canvas[below : below + height, right : right + width]
+        if part.shape != target.shape or part.shape[:2] != (height, width):
             raise ParameterError(
                 f"a region of {height}×{width} pixels at {(top, left)} of an image of {image.shape[:2]}, for "
                 f"{(below, right)} of a canvas of {canvas.shape[:2]}",
@@ -394,12 +394,12 @@ def coord_flip(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         parts = []
         for n, part in enumerate(values[0]):
-            found, more = part.copy(), iter(values[1:])
+            flipped, more = part.copy(), iter(values[1:])
             for column, (_, flip, center) in enumerate(flips):
                 acts = bool(next(more)[n].reshape(-1)[0]) if isinstance(flip, DataNode) else bool(flip)
                 if acts:
-                    found[..., column] = 2 * center - part[..., column]
-            parts.append(found)
+                    flipped[..., column] = 2 * center - part[..., column]
+            parts.append(flipped)
         return Value.of(parts, values[0].layout)
 
     return call.node(

@@ -96,9 +96,9 @@ class VideoInput(FedSource):
             batch = np.frombuffer(batch, np.uint8)
         samples = [as_native(one) for one in ([batch] if getattr(batch, "ndim", 2) == 1 else batch)]
         if len(samples) != 1 or samples[0].ndim != 1 or samples[0].dtype != np.uint8:
-            found = ", ".join(f"{one.dtype}{tuple(one.shape)}" for one in samples[:4])
+            described = ", ".join(f"{one.dtype}{tuple(one.shape)}" for one in samples[:4])
             raise ParameterError(
-                f"a batch of {len(samples)} samples: {found}",
+                f"a batch of {len(samples)} samples: {described}",
                 source=self.name,
                 allowed="the bytes of one video: a list with one array of uint8",
                 advice="Call feed_input once for each video",
@@ -197,7 +197,7 @@ def video_input(call: DaliCall) -> DataNode:
         raise call.wrong("sequence_length is missing")
     if policy not in ("partial", "pad"):
         raise call.wrong(f"last_sequence_policy={policy!r} is not valid", allowed="'partial', 'pad'")
-    gpu = pipe.gpu_index() if call.asked in ("mixed", "gpu") else None
+    gpu = pipe.gpu_index() if call.requested_device in ("mixed", "gpu") else None
     source = VideoInput(
         name,
         pipe.batch_size,

@@ -41,8 +41,8 @@ def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNod
         parts = []
         for part, *numbers in zip(value, *values[1:], strict=True):
             images = part.reshape(-1, *part.shape[layout.index("H") :])
-            found = [function(np.ascontiguousarray(image), *numbers) for image in images]
-            parts.append(np.stack(found).reshape(part.shape))
+            results = [function(np.ascontiguousarray(image), *numbers) for image in images]
+            parts.append(np.stack(results).reshape(part.shape))
         return Value.of(parts, value.layout, value.sources)
 
     label = call.name or call.row.name
@@ -74,8 +74,8 @@ def clahe(call: DaliCall) -> DataNode:
             return equalizer.apply(image).reshape(image.shape)
         planes = list(cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2LAB) if lightness else image))
         count = 1 if lightness else 3
-        found = cv2.merge([*map(equalizer.apply, planes[:count]), *planes[count:]])
-        return cv2.cvtColor(found, cv2.COLOR_LAB2RGB) if lightness else found
+        equalized = cv2.merge([*map(equalizer.apply, planes[:count]), *planes[count:]])
+        return cv2.cvtColor(equalized, cv2.COLOR_LAB2RGB) if lightness else equalized
 
     return _by_image(call, one, summary=f"{limit} {tiles} {lightness}")
 
@@ -93,19 +93,19 @@ def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNod
         if border not in _BORDERS:
             raise call.wrong(f"border_mode={border!r} is not valid", allowed=", ".join(map(repr, _BORDERS)))
 
-        def one(image: Array, sides: Array, place: Array) -> Array:
+        def one(image: Array, sides: Array, anchor_xy: Array) -> Array:
             import cv2
 
             width, height = np.broadcast_to(np.ravel(sides).astype(int), 2).tolist()
-            column, row = np.broadcast_to(np.ravel(place).astype(int), 2).tolist()
-            found: Array = getattr(cv2, kind)(
+            column, row = np.broadcast_to(np.ravel(anchor_xy).astype(int), 2).tolist()
+            result: Array = getattr(cv2, kind)(
                 image,
                 np.ones((height, width), np.uint8),
                 anchor=(column, row),
                 iterations=count,
                 borderType=_BORDERS[border],
             )
-            return found.reshape(image.shape)
+            return result.reshape(image.shape)
 
         return _by_image(call, one, size.cpu(), anchor.cpu(), summary=f"{count} {border}")
 

@@ -44,16 +44,16 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
             if like:
                 pairs = zip(indices, values[0].shapes(), strict=True)
                 parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
-                found = Value.of(parts, values[0].layout)
+                numbers = Value.of(parts, values[0].layout)
             else:
                 drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
-                found = Value(drawn.reshape(len(indices), *(wide or ())))
+                numbers = Value(drawn.reshape(len(indices), *(wide or ())))
             if nodes:
-                found = _stretched(found, name, values[1 if like else 0 :])
+                numbers = _stretched(numbers, name, values[1 if like else 0 :])
             return (
-                found.each(lambda part: cast_array(part, result))
-                if not found.dense
-                else found.with_data(cast_array(found.data, result))
+                numbers.each(lambda part: cast_array(part, result))
+                if not numbers.dense
+                else numbers.with_data(cast_array(numbers.data, result))
             )
 
         summary = f"{settings} {op.seed} {wide} {result}"
@@ -97,16 +97,16 @@ def _none_left(call: DaliCall, args: dict[str, Any]) -> None:
         raise call.wrong(f"there is no argument {name!r}")
 
 
-def _stretched(found: Value, name: str, by: list[Value]) -> Value:
-    rows = [one.on_host().stacked().reshape(len(found), -1) for one in by]
+def _stretched(samples: Value, name: str, by: list[Value]) -> Value:
+    rows = [one.on_host().stacked().reshape(len(samples), -1) for one in by]
 
     def one(number: int) -> Any:
-        drawn, at = found[number], [row[number] for row in rows]
+        drawn, at = samples[number], [row[number] for row in rows]
         if name == "uniform":
             return at[0][0] + (at[0][1] - at[0][0]) * drawn
         return at[0][0] + at[1][0] * drawn if name == "normal" else (drawn < at[0][0]).astype(np.float64)
 
-    return Value.of([np.asarray(one(number)) for number in range(len(found))], found.layout)
+    return Value.of([np.asarray(one(number)) for number in range(len(samples))], samples.layout)
 
 
 def random_choice(call: DaliCall) -> DataNode:
@@ -149,11 +149,11 @@ def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
     call.done()
 
     def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
-        found = []
+        rows = []
         for shape, index in zip(values[0].on_host(), run.index, strict=True):
             rng = stream(seed, "random_crop_generator", run.epoch, int(index))
-            found.append(random_window(int(shape[0]), int(shape[1]), area, ratio, rng.random((attempts, 4))))
-        windows = np.asarray(found, np.int32).reshape(-1, 4)
+            rows.append(random_window(int(shape[0]), int(shape[1]), area, ratio, rng.random((attempts, 4))))
+        windows = np.asarray(rows, np.int32).reshape(-1, 4)
         return Value(windows[:, :2].copy()), Value(windows[:, 2:].copy())
 
     return several(call, compute, 2, summary=f"{area} {ratio} {attempts} {seed}")
@@ -227,15 +227,15 @@ def batch_permutation(call: DaliCall) -> DataNode:
         rng = stream(seed, "batch_permutation", run.epoch, int(indices[0]))
         moving, own = moves and count > 1, np.arange(count)
         if repeats:
-            found = rng.integers(0, count - moving, count)
+            order = rng.integers(0, count - moving, count)
             return Value(
-                (found + (moving & (found >= own))).astype(np.int32)
+                (order + (moving & (order >= own))).astype(np.int32)
             )  # skips the sample's own number
-        found = rng.permutation(count)
+        order = rng.permutation(count)
         while (
-            moving and (found == own).any()
+            moving and (order == own).any()
         ):  # about a third of all permutations have no fixed point, so few attempts are needed
-            found = rng.permutation(count)
-        return Value(found.astype(np.int32))
+            order = rng.permutation(count)
+        return Value(order.astype(np.int32))
 
     return call.node(compute, summary=f"{seed} {repeats} {moves}")

@@ -83,15 +83,15 @@ def _by_direction(values: list[Value], _: Run) -> Value:
     source, *results = values
     axes = [axis for axis, letter in enumerate(results[0].layout) if letter in "DHW"]
     parts = []
-    for before, *found in zip(source, *results, strict=True):
-        changes = [found[0].shape[axis] - before.shape[axis] for axis in axes]
+    for before, *pair in zip(source, *results, strict=True):
+        changes = [pair[0].shape[axis] - before.shape[axis] for axis in axes]
         if min(changes) < 0 < max(changes):
             raise ParameterError(
-                f"min_filter and mag_filter differ, and a sample of shape {before.shape} becomes {found[0].shape}",
+                f"min_filter and mag_filter differ, and a sample of shape {before.shape} becomes {pair[0].shape}",
                 source="fn.resize",
                 allowed="one filter (interp_type) where one axis shrinks and another grows",
             )
-        parts.append(found[max(changes) > 0])
+        parts.append(pair[max(changes) > 0])
     return Value.of(parts, results[0].layout, results[0].sources)
 
 
@@ -135,14 +135,14 @@ def _resized_node(call: DaliCall, size: Any) -> DataNode:
             if values[0].layout or values[0].ndim != 4
             else values[0].with_data(values[0].data, "DHWC")
         )
-        found = volumes(value, {**constants, **dict(zip(nodes, values[1:], strict=True))})
-        if found is None:
+        result = volumes(value, {**constants, **dict(zip(nodes, values[1:], strict=True))})
+        if result is None:
             raise ParameterError(
                 f"a size with slices, for samples of layout {value.layout!r}",
                 source="fn.resize",
                 allowed="volumes: DHWC, CDHW or DHW",
             )
-        return found
+        return result
 
     return call.node(compute, *nodes.values(), summary=f"{size} {constants}")
 

@@ -54,8 +54,8 @@ def rotate(call: DaliCall) -> DataNode:
             matrix = _matrix(float(np.ravel(turn)[0]), np.ravel(direction))
             d, h, w = volume.shape[:3]
             extent = (d, h, w) if keeps else _size(matrix, (d, h, w)) if wanted is None else tuple(wanted)
-            found = _rotated(volume, matrix, extent, interpolation, fill)
-            parts.append(restored(cast_array(found, kind or part.dtype.name), order, part.ndim))
+            rotated = _rotated(volume, matrix, extent, interpolation, fill)
+            parts.append(restored(cast_array(rotated, kind or part.dtype.name), order, part.ndim))
         return Value.of(parts, value.layout, value.sources)
 
     summary = f"{fill} {keeps} {wanted} {interpolation} {kind}"
@@ -99,8 +99,8 @@ def _rotated(
     whole = np.eye(4)
     whole[:3, :3] = matrix
     whole[:3, 3] = (np.array(volume.shape[:3]) - 1) / 2 - matrix @ ((np.array(extent) - 1) / 2)
-    place = device_of(volume)
-    device = None if place == "cpu" else cuda_device(int(place.partition(":")[2] or 0))
+    device_name = device_of(volume)
+    device = None if device_name == "cpu" else cuda_device(int(device_name.partition(":")[2] or 0))
     level = None if fill is None else float(fill)
     return gather(volume, Mapping3(tuple(extent), whole), interpolation, level, device=device)
 
@@ -135,18 +135,20 @@ def rotate_boxes(call: DaliCall) -> Any:
             height, width = (float(sides[shape_layout.index(letter)]) for letter in "HW")
             turn = float(np.ravel(turns[number])[0])
             scale = np.array([width, height] * 2 if normalized else [1.0] * 4)
-            found = np.asarray(boxes[number], np.float64).reshape(-1, 4) * scale
+            rotated = np.asarray(boxes[number], np.float64).reshape(-1, 4) * scale
             if layout == "xyWH":
-                found[:, 2:] += found[:, :2]
+                rotated[:, 2:] += rotated[:, :2]
             canvas = (height, width) if keeps else size
             if canvas is None:
                 canvas = _size(_matrix(turn, np.array([0, 0, 1])), (1, round(height), round(width)))[1:]
-            found, inside = _turned(found, turn, (height, width), (canvas[0], canvas[1]), mode)
-            remain = np.ones(len(found), bool) if not keeps and size is None else inside >= threshold - 1e-9
+            rotated, inside = _turned(rotated, turn, (height, width), (canvas[0], canvas[1]), mode)
+            remain = np.ones(len(rotated), bool) if not keeps and size is None else inside >= threshold - 1e-9
             if layout == "xyWH":
-                found[:, 2:] -= found[:, :2]
+                rotated[:, 2:] -= rotated[:, :2]
             back = np.array([canvas[1], canvas[0]] * 2 if normalized else [1.0] * 4)
-            kept.append([(found / back).astype(np.float32)[remain], *(one[number][remain] for one in labels)])
+            kept.append(
+                [(rotated / back).astype(np.float32)[remain], *(one[number][remain] for one in labels)]
+            )
         return tuple(Value.of(column) for column in zip(*kept, strict=True))
 
     summary = f"{normalized} {keeps} {layout} {shape_layout} {mode} {threshold} {size}"
@@ -180,6 +182,6 @@ def _turned(
     fixed = sides[:, ::-1] if abs(sine) > abs(cosine) else sides
     sides = {"expand": enclosing, "fixed": fixed, "halfway": (enclosing + fixed) / 2}[mode]
     whole = np.concatenate([center - sides / 2, center + sides / 2], axis=1)
-    found = whole.clip(0, np.tile(2 * new, 2))
-    area = np.maximum((found[:, 2:] - found[:, :2]).prod(axis=1), 0)
-    return found, area / np.maximum(sides.prod(axis=1), 1e-12)
+    clipped = whole.clip(0, np.tile(2 * new, 2))
+    area = np.maximum((clipped[:, 2:] - clipped[:, :2]).prod(axis=1), 0)
+    return clipped, area / np.maximum(sides.prod(axis=1), 1e-12)

@@ -73,9 +73,9 @@ def random_object_bbox(call: DaliCall) -> Any:
     nodes = {name: node_of(value).cpu() for name, value in arguments.items()}
 
     def one(labels: npt.NDArray[Any], settings: Mapping[str, Any], rng: Any) -> list[npt.NDArray[np.int32]]:
-        found, label = _random_object(labels, settings, rng, ignores, largest)
-        start, end = found.astype(np.int32)
-        parts = {"anchor_shape": [start, end - start], "start_end": [start, end], "box": [found.ravel()]}[
+        corners, label = _random_object(labels, settings, rng, ignores, largest)
+        start, end = corners.astype(np.int32)
+        parts = {"anchor_shape": [start, end - start], "start_end": [start, end], "box": [corners.ravel()]}[
             form
         ]
         return [
@@ -173,14 +173,14 @@ def select_masks(call: DaliCall) -> tuple[DataNode, ...]:
     def one(
         wanted: npt.NDArray[Any], polygons: npt.NDArray[Any], vertices: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        found, kept, count = [], [], 0
+        selected, kept, count = [], [], 0
         for number, mask in enumerate(wanted.ravel().tolist()):
             for _, start, end in polygons[polygons[:, 0] == mask].tolist():
-                found.append((number if renumbers else mask, count, count + end - start))
+                selected.append((number if renumbers else mask, count, count + end - start))
                 kept.append(np.arange(start, end))
                 count += end - start
         rows = np.concatenate([np.zeros(0, np.int64), *kept])
-        return np.asarray(found, polygons.dtype).reshape(-1, 3), vertices[rows]
+        return np.asarray(selected, polygons.dtype).reshape(-1, 3), vertices[rows]
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
         rows = [

@@ -80,13 +80,13 @@ _log = logging.getLogger(__name__)
 def order_of(call: DaliCall, size: int) -> dict[str, Any]:
     """Return the order of samples from a reader's arguments."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
-    found = {
+    order = {
         "shuffle": shuffle,
         "seed": call.drawing_seed if shuffle else 0,
         "shard": (int(call.take("shard_id", 0)), int(call.take("num_shards", 1))),
         "stick_to_shard": bool(call.take("stick_to_shard", False)),
     }
-    return {"size": size, **found} if size >= 0 else found
+    return {"size": size, **order} if size >= 0 else order
 
 
 def started(call: DaliCall, dataset: Any) -> list[Any]:
@@ -123,7 +123,7 @@ def video_reader(call: DaliCall) -> Any:
     if normalized and kind != "float32":
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
-    wants_gpu = call.asked in ("gpu", "mixed") and pipe.gpu_index() is not None
+    wants_gpu = call.requested_device in ("gpu", "mixed") and pipe.gpu_index() is not None
     reader = Video(
         **listed,
         **order_of(call, -1),
@@ -232,10 +232,10 @@ def _lines(table: Any) -> list[tuple[int, str]]:
     if not path.is_file():
         raise SourceNotFoundError("there is no such file_list", source=str(path))
     lines = path.read_text(encoding="utf-8").splitlines()
-    found = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
         raise ManifestError("the file_list has no lines", source=str(path))
-    return found
+    return numbered
 
 
 def _rounding(call: DaliCall, by_frame: bool) -> tuple[_Rounding, _Rounding]:
@@ -299,12 +299,15 @@ def _frames_at(path: str, bounds_s: list[float]) -> list[float]:
         times = video.timestamps
     count = len(times)
     times = np.append(times, end_of(Span(0, count, times)))
-    found = []
-    for one in bounds_s:
-        at = int(np.searchsorted(times, one - EQUAL_S))
-        exact = at > count or times[at] - one <= EQUAL_S
-        found.append(float(min(at, count)) if exact or not at else at - 0.5)
-    return [found[0], *(count if one < 0 else at for at, one in zip(found[1:], bounds_s[1:], strict=True))]
+    numbers = []
+    for time_s in bounds_s:
+        at = int(np.searchsorted(times, time_s - EQUAL_S))
+        exact = at > count or times[at] - time_s <= EQUAL_S
+        numbers.append(float(min(at, count)) if exact or not at else at - 0.5)
+    return [
+        numbers[0],
+        *(count if time_s < 0 else at for at, time_s in zip(numbers[1:], bounds_s[1:], strict=True)),
+    ]
 
 
 def video_resize_reader(call: DaliCall) -> Any:
@@ -585,12 +588,12 @@ def external_source(call: DaliCall) -> Any:
     return nodes if form.several else nodes[0]
 
 
-def _start_method(source: Any, asked: Literal["fork", "spawn"]) -> Literal["fork", "spawn"]:
+def _start_method(source: Any, requested: Literal["fork", "spawn"]) -> Literal["fork", "spawn"]:
     """Return the start method of a source's processes: "fork" for one that cannot be pickled, with a log message."""
-    if asked == "spawn":
+    if requested == "spawn":
         try:
             pickle.dumps(source)
         except Exception as error:  # pickling runs the user's code, which may raise anything
             _log.warning("py_start_method='spawn' becomes 'fork', as the source cannot be pickled: %s", error)
             return "fork"
-    return asked
+    return requested

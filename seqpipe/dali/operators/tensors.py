@@ -23,7 +23,7 @@ __all__ = ["tensor_resize"]
 def tensor_resize(call: DaliCall) -> DataNode:
     """``fn.tensor_resize``: to ``sizes`` or by ``scales``, of all axes or of some; linear by default, antialiased."""
     axes, names = call.take("axes"), call.take("axis_names")
-    given = {name: call.take(name) for name in ("sizes", "scales") if call.args.get(name) is not None}
+    arguments = {name: call.take(name) for name in ("sizes", "scales") if call.args.get(name) is not None}
     mode, subpixel = call.take("mode", "default"), bool(call.take("subpixel_scale", True))
     kind = None if (dtype := call.take("dtype")) is None else dtype_name(dtype)
     options = {
@@ -32,11 +32,11 @@ def tensor_resize(call: DaliCall) -> DataNode:
         if (value := call.take(name)) is not None
     }
     call.done()
-    if len(given) != 1:
+    if len(arguments) != 1:
         raise call.wrong("how large?", allowed="one of sizes and scales")
     if axes is not None and names is not None:
         raise call.wrong("axes and axis_names are given", allowed="one of both")
-    ((name, number),) = given.items()
+    ((name, number),) = arguments.items()
     if isinstance(number, (list, tuple)) and any(isinstance(one, NativeNode) for one in number):
         raise call.wrong(f"{name} has nodes among its values", allowed="numbers, or one node")
 
@@ -47,15 +47,15 @@ def tensor_resize(call: DaliCall) -> DataNode:
             places = axes_of(value, axes, names, "fn.tensor_resize")
         parts = []
         for part, numbers in zip(value, wanted.on_host(), strict=True):
-            found = np.ravel(numbers).astype(np.float64)
-            if found.size not in (1, len(places)):
+            requested = np.ravel(numbers).astype(np.float64)
+            if requested.size not in (1, len(places)):
                 raise ParameterError(
-                    f"{name} has {found.size} values",
+                    f"{name} has {requested.size} values",
                     source="fn.tensor_resize",
                     allowed=f"one value, or {len(places)}",
                 )
             extents = [part.shape[axis] for axis in places]
-            targets = np.broadcast_to(found, len(places)) * (extents if name == "scales" else 1)
+            targets = np.broadcast_to(requested, len(places)) * (extents if name == "scales" else 1)
             sides, scales = sides_and_scales(extents, targets.tolist(), mode, subpixel)
             exact = options.get("interp_type") == "nearest"
             resized = part if exact else part.astype(np.float32)
@@ -86,5 +86,5 @@ def _along(part: Array, axis: int, side: int, scale: float, options: dict[str, A
         compat="dali",
         **options,
     )
-    found = op(xp.ascontiguousarray(front.reshape(extent, rest, 1)), layout="HWC")
-    return xp.moveaxis(found.reshape(side, *front.shape[1:]), 0, axis)
+    resampled = op(xp.ascontiguousarray(front.reshape(extent, rest, 1)), layout="HWC")
+    return xp.moveaxis(resampled.reshape(side, *front.shape[1:]), 0, axis)

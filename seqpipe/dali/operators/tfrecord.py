@@ -112,9 +112,9 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
         SourceNotFoundError: the file or its index does not exist.
         ManifestError: the file is no index.
     """
-    for one in (path, index):
-        if not Path(one).is_file():
-            raise SourceNotFoundError("there is no such file", source=one)
+    for file in (path, index):
+        if not Path(file).is_file():
+            raise SourceNotFoundError("there is no such file", source=file)
     for number, line in enumerate(Path(index).read_text(encoding="utf-8").splitlines(), 1):
         try:
             offset, size = map(int, line.split())
@@ -137,22 +137,24 @@ def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ..
     except OSError as error:
         raise UnreadableSourceError(f"cannot be read: {error.strerror}", source=record.source) from error
     try:
-        found = dict(_features_of(memoryview(data)))
+        recorded = dict(_features_of(memoryview(data)))
     except (IndexError, ValueError, UnicodeDecodeError, struct.error) as error:
         raise UnreadableSourceError(f"no tf.train.Example: {error}", source=record.source) from error
-    return tuple(_value(name, one, found.get(name), record.source) for name, one in features.items())
+    return tuple(
+        _value(name, feature, recorded.get(name), record.source) for name, feature in features.items()
+    )
 
 
-def _value(name: str, feature: Feature, found: tuple[str, Any] | None, source: str) -> Array:
+def _value(name: str, feature: Feature, recorded: tuple[str, Any] | None, source: str) -> Array:
     """Return the array of a feature.
 
     Args:
         name: its name.
         feature: its description.
-        found: kind and values in the record; None if it has none.
+        recorded: kind and values in the record; None if it has none.
         source: the record, for messages.
     """
-    kind, values = found or (feature.kind, [])
+    kind, values = recorded or (feature.kind, [])
     if kind != feature.kind:
         raise UnreadableSourceError(f"the feature {name!r} is {kind}, not {feature.kind}", source=source)
     if not len(values) and not feature.varies:
@@ -214,39 +216,39 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
         ValueError: the message has an unknown wire type, or ends within a field.
         IndexError: it ends within an integer.
     """
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
         wire = key & 7
         if wire == _VARINT:
-            value, place = _varint(message, place)
+            value, position = _varint(message, position)
             yield key >> 3, wire, value
             continue
         if wire == _BYTES:
-            size, place = _varint(message, place)
+            size, position = _varint(message, position)
         elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
             size = 8 if wire == _EIGHT_BYTES else 4
         else:
             raise ValueError(f"a field of wire type {wire}")
-        if place + size > len(message):
+        if position + size > len(message):
             raise ValueError("a field reaches past the end")
-        yield key >> 3, wire, message[place : place + size]
-        place += size
+        yield key >> 3, wire, message[position : position + size]
+        position += size
 
 
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Return the integer at a place, and the place after it."""
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
+    """Return the integer at a position, and the position after it."""
     number = shift = 0
     while True:
-        byte = message[place]
+        byte = message[position]
         number |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        position, shift = position + 1, shift + 7
         if byte < 0x80:
-            return number & 0xFFFFFFFFFFFFFFFF, place
+            return number & 0xFFFFFFFFFFFFFFFF, position
 
 
 def _varints(message: memoryview) -> Iterator[int]:
-    place = 0
-    while place < len(message):
-        number, place = _varint(message, place)
+    position = 0
+    while position < len(message):
+        number, position = _varint(message, position)
         yield number

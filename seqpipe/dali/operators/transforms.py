@@ -23,8 +23,8 @@ Matrix = npt.NDArray[np.float64]
 
 def _square(rows: Any) -> Matrix:
     """Append the last row of a homogeneous matrix."""
-    found = np.asarray(rows, np.float64)
-    return np.vstack([found, [*[0.0] * (found.shape[1] - 1), 1.0]])
+    matrix = np.asarray(rows, np.float64)
+    return np.vstack([matrix, [*[0.0] * (matrix.shape[1] - 1), 1.0]])
 
 
 def _around(linear: Matrix, center: Any) -> Matrix:
@@ -35,15 +35,15 @@ def _around(linear: Matrix, center: Any) -> Matrix:
 
 
 def _translation(offset: Any) -> Matrix:
-    found = np.asarray(offset, np.float64).reshape(-1)
-    return np.column_stack([np.eye(len(found)), found])
+    offsets = np.asarray(offset, np.float64).reshape(-1)
+    return np.column_stack([np.eye(len(offsets)), offsets])
 
 
 def _scale(scale: Any, center: Any = None, ndim: Any = None) -> Matrix:
-    found = np.asarray(scale, np.float64).reshape(-1)
-    if len(found) == 1 and ndim is not None:
-        found = np.repeat(found, int(ndim))
-    return _around(np.diag(found), center)
+    factors = np.asarray(scale, np.float64).reshape(-1)
+    if len(factors) == 1 and ndim is not None:
+        factors = np.repeat(factors, int(ndim))
+    return _around(np.diag(factors), center)
 
 
 def _rotation(angle: Any, axis: Any = None, center: Any = None) -> Matrix:
@@ -152,8 +152,8 @@ def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Valu
             if framed
             else [row]
         )
-        found = [function(*one) for one in rows]
-        parts.append(np.stack(found) if framed else found[0])
+        matrices = [function(*one) for one in rows]
+        parts.append(np.stack(matrices) if framed else matrices[0])
     return replace(Value.of(parts, "F" if framed else ""), by_frame=framed)
 
 
@@ -163,12 +163,12 @@ def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
     Raises:
         ParameterError: the matrices differ in shape.
     """
-    shapes = {np.shape(one) for one in matrices}
+    shapes = {np.shape(matrix) for matrix in matrices}
     if len(shapes) > 1:
         raise ParameterError(
             f"matrices of the shapes {sorted(shapes)}", source="fn.transforms", allowed="one shape"
         )
-    found = np.eye(next(iter(shapes))[1])
-    for one in reversed(matrices) if reverse else matrices:
-        found = _square(one) @ found
-    return found[:-1].astype(np.float32)
+    product = np.eye(next(iter(shapes))[1])
+    for matrix in reversed(matrices) if reverse else matrices:
+        product = _square(matrix) @ product
+    return product[:-1].astype(np.float32)

@@ -26,10 +26,10 @@ _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 def _setting_of(settings: Mapping[str, Any], name: str, sample: int) -> npt.NDArray[np.float64] | None:
     """Return the numbers of a setting for one sample, which is a constant or the value of a node; None if absent."""
-    found = settings.get(name)
-    if found is None:
+    setting = settings.get(name)
+    if setting is None:
         return None
-    return np.ravel(found.on_host()[sample] if isinstance(found, Value) else found).astype(np.float64)
+    return np.ravel(setting.on_host()[sample] if isinstance(setting, Value) else setting).astype(np.float64)
 
 
 def in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
@@ -46,8 +46,8 @@ def in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
 
 def restored(part: Array, order: list[int], axes: int) -> Array:
     """Return a volume ``DHWC`` in an order of axes from :func:`in_slices`, without channels if it had ``axes`` 3."""
-    found = part.transpose(order)
-    return namespace(part).ascontiguousarray(found if axes == len(order) else found[..., 0])
+    volume = part.transpose(order)
+    return namespace(part).ascontiguousarray(volume if axes == len(order) else volume[..., 0])
 
 
 # ---------------------------------------------------------------------- resize
@@ -101,8 +101,8 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
     flat = pass_of(volume, [1, 2], "FHWC")
     width = flat.shape[1] * flat.shape[2] * flat.shape[3]
     deep = pass_of(flat.reshape(shape[0], width, 1), [0], "HWC", width)
-    found = cast_array(deep.reshape(sides[0], *flat.shape[1:]), kind)
-    return restored(found, order, part.ndim)
+    result = cast_array(deep.reshape(sides[0], *flat.shape[1:]), kind)
+    return restored(result, order, part.ndim)
 
 
 def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> tuple[list[int], list[float]]:
@@ -262,9 +262,9 @@ def laplacian(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Any) -> Value:
         settings = {**fixed, **dict(zip(nodes, values[1:], strict=True))}
-        if (found := _second_derivatives(values[0], settings)) is None:
+        if (result := _second_derivatives(values[0], settings)) is None:
             raise ParameterError("numbers by axis and by frame", source="fn.laplacian", allowed="one of both")
-        return found
+        return result
 
     return call.node(compute, *nodes.values(), summary=f"{fixed}")
 
@@ -283,24 +283,24 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | No
         ParameterError: an argument has another number of values than the samples have axes.
     """
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+    if any(isinstance(setting, Value) and setting.by_frame for setting in settings.values()):
         return None
     names = ("window_size", "smoothing_size", "scale")
     rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
-    if "D" not in layout and all(one is None or one.size == 1 for row in rows for one in row):
+    if "D" not in layout and all(numbers is None or numbers.size == 1 for row in rows for numbers in row):
         return None
     axes = [letter for letter in "DHW" if letter in layout]
     parts = []
     for part, row in zip(value, rows, strict=True):
-        for name, one in zip(names, row, strict=True):
-            if one is not None and one.size not in (1, len(axes)):
+        for name, numbers in zip(names, row, strict=True):
+            if numbers is not None and numbers.size not in (1, len(axes)):
                 raise ParameterError(
-                    f"{name} has {one.size} values",
+                    f"{name} has {numbers.size} values",
                     source="fn.laplacian",
                     allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
                 )
-        found = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
-        parts.append(cast_array(found, settings.get("dtype") or part.dtype.name))
+        result = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
+        parts.append(cast_array(result, settings.get("dtype") or part.dtype.name))
     return Value.of(parts, layout, value.sources)
 
 

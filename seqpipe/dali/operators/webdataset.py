@@ -68,7 +68,7 @@ def webdataset_reader(call: DaliCall) -> Any:
     out with ``missing_component_behavior="skip"``.
     """
     paths, indexes = texts(call.take("paths")), texts(call.take("index_paths"))
-    extensions = [one.split(";") for one in texts(call.take("ext"))]
+    extensions = [text.split(";") for text in texts(call.take("ext"))]
     dtypes = call.take("dtypes")
     kinds = [dtypes] if dtypes is not None and not isinstance(dtypes, (list, tuple)) else dtypes
     kinds = ["uint8"] * len(extensions) if kinds is None else [dtype_name(kind) for kind in kinds]
@@ -93,10 +93,10 @@ def webdataset_reader(call: DaliCall) -> Any:
     for path, index in itertools.zip_longest(paths, indexes):
         for files in _samples_of_archive(path) if index is None else _samples_of_index(index, path):
             chosen = [_first(files, names, exact) for names in extensions]
-            if all(one.archive for one in chosen) or missing in ("", "empty"):
+            if all(component.archive for component in chosen) or missing in ("", "empty"):
                 samples.append(chosen)
             elif missing == "error":
-                lacking = next(one for one in chosen if not one.archive)
+                lacking = next(component for component in chosen if not component.archive)
                 raise UnreadableSourceError(
                     f"a sample has no file with the extension {lacking.extension!r}",
                     source=files[0].source,
@@ -116,7 +116,7 @@ def _nodes(call: DaliCall, samples: list[list[_Component]], kinds: list[str]) ->
     """Return the nodes of a reader: one for each output."""
 
     def read(number: int) -> tuple[_Read, ...]:
-        return tuple(_read(one, kind) for one, kind in zip(samples[number], kinds, strict=True))
+        return tuple(_read(component, kind) for component, kind in zip(samples[number], kinds, strict=True))
 
     dataset = Items(
         read,
@@ -162,9 +162,13 @@ def texts(value: Any) -> list[str]:
 
 def _first(files: list[_Component], extensions: list[str], exact: bool) -> _Component:
     """Return the first of a sample's files that has one of the extensions; if none has, one without an archive."""
-    wanted = extensions if exact else [one.lower() for one in extensions]
-    found = (one for one in files if (one.extension if exact else one.extension.lower()) in wanted)
-    return next(found, _Component(";".join(extensions)))
+    wanted = extensions if exact else [extension.lower() for extension in extensions]
+    matches = (
+        component
+        for component in files
+        if (component.extension if exact else component.extension.lower()) in wanted
+    )
+    return next(matches, _Component(";".join(extensions)))
 
 
 def _samples_of_archive(path: str) -> Iterator[list[_Component]]:

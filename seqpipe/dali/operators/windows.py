@@ -35,8 +35,8 @@ def slice_(call: DaliCall) -> DataNode:
     }
     arguments: dict[str, Any] = dict(zip(shares, inputs[1:], strict=False))
     for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
-        if (found := call.take(name)) is not None:
-            arguments[name] = found
+        if (bound := call.take(name)) is not None:
+            arguments[name] = bound
     for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
         if len(double := [name for name in sides if name in arguments]) > 1:
             raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")
@@ -54,9 +54,9 @@ def slice_(call: DaliCall) -> DataNode:
         precision = np.float64 if "anchor" in settings else np.float32
         for name, absolute in (("anchor", "start"), ("extent", "shape")):
             if name in settings:
-                found = settings.pop(name)
-                share = shares[name] and found.dtype.kind == "f"
-                settings[f"rel_{absolute}" if share else absolute] = found
+                bound = settings.pop(name)
+                share = shares[name] and bound.dtype.kind == "f"
+                settings[f"rel_{absolute}" if share else absolute] = bound
         if axes is None and not value.layout and value.ndim >= 2:
             value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
         if axes is None and value.layout:
@@ -116,9 +116,9 @@ def crop_window(call: DaliCall) -> bool:
         for n, part in enumerate(value):
             numbers = [float(np.reshape(one[n], -1)[0]) for one in values[1:]]
             starts, ends = [0] * part.ndim, list(part.shape)
-            for letter, extent, place in zip(letters, numbers, numbers[len(sides) :], strict=False):
+            for letter, extent, position in zip(letters, numbers, numbers[len(sides) :], strict=False):
                 axis, side = layout.index(letter), int(extent)
-                free = place * (part.shape[axis] - side)
+                free = position * (part.shape[axis] - side)
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
                 ends[axis] = starts[axis] + side
             parts.append(_window(part, starts, ends, policy, levels, source))
@@ -186,9 +186,9 @@ def fill_levels(fill: Any, value: Value, source: str) -> Any:
     return levels.reshape([-1 if n == axis else 1 for n in range(value.ndim)])
 
 
-def _rounded(place: float) -> int:
+def _rounded(position: float) -> int:
     """Return the nearest integer, half away from zero, as DALI rounds positions."""
-    return math.floor(place + 0.5) if place >= 0 else math.ceil(place - 0.5)
+    return math.floor(position + 0.5) if position >= 0 else math.ceil(position - 0.5)
 
 
 def _bounds(
@@ -201,7 +201,7 @@ def _bounds(
     """
     starts, ends = [0] * len(shape), list(shape)
 
-    def place(at: dict[str, Any], name: str, length: int, kind: Any, otherwise: float) -> float:
+    def bound(at: dict[str, Any], name: str, length: int, kind: Any, otherwise: float) -> float:
         if f"rel_{name}" in at:
             return float(kind(at[f"rel_{name}"]) * kind(length))
         return float(at.get(name, otherwise))
@@ -210,11 +210,11 @@ def _bounds(
         length = shape[axis]
         at = {name: values[n if len(values) > 1 else 0] for name, values in bounds.items()}
         if at.keys() & {"shape", "rel_shape"}:
-            sides = (place(at, name, length, np.float64, 0) for name in ("start", "shape"))
+            sides = (bound(at, name, length, np.float64, 0) for name in ("start", "shape"))
             ends[axis] = _rounded(sum(sides))
         else:
-            ends[axis] = _rounded(place(at, "end", length, precision, length))
-        starts[axis] = _rounded(place(at, "start", length, precision, 0))
+            ends[axis] = _rounded(bound(at, "end", length, precision, length))
+        starts[axis] = _rounded(bound(at, "start", length, precision, 0))
     return starts, ends
 
 

@@ -83,8 +83,8 @@ class GaussianBlur3d(Intensity):
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
     radius = int(_REACH * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    found: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
-    return found
+    normalized: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
+    return normalized
 
 
 def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
@@ -95,13 +95,13 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
 
         # along slices, each slice becomes one row of a 2-D image
         pictures = x.reshape(1, x.shape[0], -1) if axis == 0 else x
-        found = np.empty_like(pictures, order="C")
+        result = np.empty_like(pictures, order="C")
         one = np.ones(1, np.float32)
         along, across = (weights, one) if axis == 2 else (one, weights)
-        for picture, into in zip(pictures, found, strict=True):
+        for picture, into in zip(pictures, result, strict=True):
             line = np.ascontiguousarray(picture)
             cv2.sepFilter2D(line, cv2.CV_32F, along, across, into, borderType=cv2.BORDER_REFLECT)
-        return found.reshape(x.shape)
+        return result.reshape(x.shape)
     xp, size = namespace(x), x.shape[axis]
     padded = xp.pad(x, [(radius, radius) if a == axis else (0, 0) for a in range(3)], mode="symmetric")
     total = xp.zeros_like(x)
@@ -173,15 +173,15 @@ class Median3d(Intensity):
         """The median of shifted arrays, for blocks of slices that fit into the cache of a CPU, or fill a GPU."""
         xp = namespace(x)
         padded = xp.pad(x, 1, mode="edge")
-        found, (depth, height, width) = xp.empty_like(x), x.shape
+        result, (depth, height, width) = xp.empty_like(x), x.shape
         step = max(1, (1 << 14 if xp is np else 1 << 22) // (height * width))
         for d in range(0, depth, step):
             count = min(step, depth - d)
-            found[d : d + count] = _median(
+            result[d : d + count] = _median(
                 padded[d + a : d + a + count, b : b + height, c : c + width]
                 for a, b, c in product(range(3), repeat=3)
             )
-        return found
+        return result
 
 
 def _median(arrays: Iterable[Array]) -> Array:
@@ -297,11 +297,11 @@ class BiasField(Intensity):
     def _coefficients(self, p: Any) -> Any:
         """Of the powers of slices, rows and columns."""
         terms = self.order + 1
-        rng, found = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
+        rng, coefficients = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
         for powers in product(range(terms), repeat=3):
             if sum(powers) <= self.order:
-                found[powers] = rng.uniform(-1, 1) * float(p.strength)
-        return found
+                coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
+        return coefficients
 
 
 class _Spectral(Intensity, register=False):
@@ -313,8 +313,8 @@ class _Spectral(Intensity, register=False):
         finite = xp.isfinite(x)
         if bool(finite.all()):
             return self.spectral(x, p)
-        found = self.spectral(xp.where(finite, x, np.float32(moments(x)[0])), p)
-        return xp.where(finite, found, x)
+        result = self.spectral(xp.where(finite, x, np.float32(moments(x)[0])), p)
+        return xp.where(finite, result, x)
 
     @abstractmethod
     def spectral(self, x: Array, p: Any) -> Array:
@@ -481,10 +481,10 @@ class CoarseDropout3d(_Boxes):
     def reference(self, x: Array, p: Any) -> Array:
         """The value in the boxes, and the voxels of the input around them."""
         value = moments(x)[0] if self.fill_value is None else self.fill_value
-        found = x.copy()
+        result = x.copy()
         for first, end in self.boxes(p):
-            found[tuple(map(slice, first, end))] = value
-        return found
+            result[tuple(map(slice, first, end))] = value
+        return result
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
@@ -503,8 +503,8 @@ class CoarseShuffle3d(_Boxes):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each box with its voxels in another order, one box after the other; all channels in the same order."""
-        found, order = x.copy(), generator(p.key, p.channel if self.per_channel else 0, _PARTS + 1)
+        result, order = x.copy(), generator(p.key, p.channel if self.per_channel else 0, _PARTS + 1)
         for first, end in self.boxes(p):
-            box = found[tuple(map(slice, first, end))]
+            box = result[tuple(map(slice, first, end))]
             box[...] = box.ravel()[namespace(x).asarray(order.permutation(box.size))].reshape(box.shape)
-        return found
+        return result

@@ -107,11 +107,11 @@ class Volumetric(Declaration, register=False):
         result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
         return result
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        if given[0].dtype is not None:
-            check_type(self, given[0].dtype)
-        return (replace(given[0], shape=None, kind="images"),)
+        if inputs[0].dtype is not None:
+            check_type(self, inputs[0].dtype)
+        return (replace(inputs[0], shape=None, kind="images"),)
 
 
 def for_each_axis(value: Any, size: int) -> Any:
@@ -291,9 +291,9 @@ class Intensity(Volumetric, register=False):
         """
         return [Call(lambda x: self.reference(x, p))]
 
-    def result_types(self, given: Seq[Type]) -> tuple[Type, ...]:
+    def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        (first,) = super().result_types(given)
+        (first,) = super().result_types(inputs)
         return (first if first.dtype is None else replace(first, dtype=self.result_dtype(first.dtype)),)
 
     @property

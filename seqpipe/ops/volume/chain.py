@@ -101,19 +101,19 @@ class VolumeChain(Deferrable):
 
     def groups(self) -> list[tuple[Volumetric, ...]]:
         """Return the operators of each pass, if all of them act."""
-        found: list[list[Volumetric]] = []
+        groups: list[list[Volumetric]] = []
         settings: dict[str, Any] = {}
         warped = moving = False
         for op in self.ops:
             if not isinstance(op, Exact):
-                found.append([op])
+                groups.append([op])
                 moving = False
                 continue
             apart = op.smooths or (op.warps and warped)
             if moving and not apart and settings_agree(settings, op.gather_settings):
-                found[-1].append(op)
+                groups[-1].append(op)
                 settings, warped = settings | op.gather_settings, warped or op.warps
             else:
-                found.append([op])
+                groups.append([op])
                 settings, warped, moving = dict(op.gather_settings), op.warps, True
-        return [tuple(group) for group in found]
+        return [tuple(group) for group in groups]

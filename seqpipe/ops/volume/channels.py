@@ -111,11 +111,11 @@ class ChannelTask:
             in_place: whether it may be the memory of the current values.
         """
         last = self._next == len(self.stages)  # the last launch may overwrite values that it reads
-        kept = [] if last else [one.values for one in self._kept]
-        free = [one for one in self._buffers if not any(one is other for other in kept)]
+        kept = [] if last else [stage.values for stage in self._kept]
+        free = [buffer for buffer in self._buffers if not any(buffer is other for other in kept)]
         if not in_place:
-            free = [one for one in free if one is not self.values]
-        elif not last and any(one is self.values for one in free):
+            free = [buffer for buffer in free if buffer is not self.values]
+        elif not last and any(buffer is self.values for buffer in free):
             return self.values
         if not free:
             self._buffers.append(xp.empty(self.values.shape, np.float32))

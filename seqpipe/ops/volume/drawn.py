@@ -47,12 +47,12 @@ class Drawn(SimpleNamespace):
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as JSON values; missing ones are None."""
-        found = {}
+        result = {}
         for name, value in vars(self).items():
             plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
             several = plain if isinstance(plain, list) else [plain]
-            found[name] = None if any(number != number for number in several) else plain
-        return found
+            result[name] = None if any(number != number for number in several) else plain
+        return result
 
 
 def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn]:
@@ -69,6 +69,6 @@ def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) 
     """
     block = resolve(op, specs, epoch, indices)
     if block.constants:
-        shared = {id(one): Drawn(**vars(one.p)) for one in block.constants}
-        return [shared[id(one)] for one in block.constants]
+        shared = {id(constant): Drawn(**vars(constant.p)) for constant in block.constants}
+        return [shared[id(constant)] for constant in block.constants]
     return values_of_each(block.rows, Drawn)

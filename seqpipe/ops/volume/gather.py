@@ -78,8 +78,8 @@ def gather(
     """
     if device is not None:
         return gathers([Gather(volume, mapping, interpolation, fill, positions)], device)[0]
-    if positions is None and (found := permuted_voxels(volume, mapping, fill)) is not None:
-        return found.copy()
+    if positions is None and (permuted := permuted_voxels(volume, mapping, fill)) is not None:
+        return permuted.copy()
     job = _readable(Gather(volume, mapping, interpolation, fill, positions))
     return _as_type(gather_coefficients(job, reference=reference), volume.dtype)
 
@@ -122,8 +122,8 @@ class BatchMemory:
         if part not in self._free:
             self._free[part] = form, self._results(volume, size)
         same, free = self._free[part]
-        found = next(free, None) if form == same else None
-        return _empty_like(volume, size) if found is None else found
+        result = next(free, None) if form == same else None
+        return _empty_like(volume, size) if result is None else result
 
     def _results(self, volume: Array, size: Extent) -> Iterator[Array]:
         xp, channels = namespace(volume), volume.shape[3]
@@ -165,9 +165,9 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     for number, job in enumerate(jobs):
         if job.positions is None and job.mapping.permutation is not None:
             if name_of(job.volume.dtype) not in _TYPES:
-                found = permuted_voxels(*job[:2], job.fill)
-                assert found is not None  # the mapping is a permutation
-                results[number] = found.copy()
+                permuted = permuted_voxels(*job[:2], job.fill)
+                assert permuted is not None  # the mapping is a permutation
+                results[number] = permuted.copy()
                 continue
             job = job._replace(interpolation="nearest")
         todo.append((number, _readable(job)))
@@ -197,22 +197,22 @@ def _on_device(
     fields: Seq[Lattice], device: KernelDevice, like: Seq[Array]
 ) -> tuple[dict[int, int], list[Array]]:
     """Return the addresses of control points where results are, by the fields' identities, and the memory to keep."""
-    found: dict[int, int] = {}
+    addresses_by_field: dict[int, int] = {}
     kept: list[Array] = []
     drawn = [(id(field), field.points) for field in fields if isinstance(field.points, DrawnControl)]
     if drawn:
         every, addresses = launch_controls(device, [points for _, points in drawn], like[0])
-        found |= zip([number for number, _ in drawn], addresses, strict=True)
+        addresses_by_field |= zip([number for number, _ in drawn], addresses, strict=True)
         kept.append(every)
     stored = [(id(field), field.points) for field in fields if not isinstance(field.points, DrawnControl)]
     if stored:
         every = namespace(like[0]).asarray(np.concatenate([points.ravel() for _, points in stored]))
         at = address_of(every)
         for number, points in stored:
-            found[number] = at
+            addresses_by_field[number] = at
             at += points.nbytes
         kept.append(every)
-    return found, kept
+    return addresses_by_field, kept
 
 
 def _is_planar(volume: Array) -> bool:
@@ -398,8 +398,8 @@ def _taps(volume: Array, corner: npt.NDArray[Any], fill: float | None) -> npt.ND
     most = np.array(volume.shape[:3]) - 1
     inside = ((corner >= 0) & (corner <= most)).all(axis=-1, keepdims=True)
     d, h, w = np.moveaxis(corner.clip(0, most).astype(np.int64), -1, 0)
-    found: npt.NDArray[Any] = volume[d, h, w]
-    return found if fill is None else np.where(inside, found, volume.dtype.type(fill))
+    voxels: npt.NDArray[Any] = volume[d, h, w]
+    return voxels if fill is None else np.where(inside, voxels, volume.dtype.type(fill))
 
 
 def _rounded(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -431,8 +431,8 @@ def _keys(t: FloatArray) -> FloatArray:
         1 + s * s * (1.5 * s - 2.5),
         -0.5 * s * t * t,
     ]
-    found: FloatArray = np.stack(weights_of_taps, axis=-1)
-    return found
+    result: FloatArray = np.stack(weights_of_taps, axis=-1)
+    return result
 
 
 def _cubic(
@@ -460,13 +460,13 @@ def _vote(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[
     taps = [np.array(tap) for tap in np.ndindex(2, 2, 2)]
     labels = np.stack([_taps(volume, first + tap, fill) for tap in taps])
     weight = np.stack([np.where(tap, part, 1 - part).prod(axis=-1) for tap in taps])[..., None]
-    scores = np.stack([((labels == one) * weight).sum(axis=0) for one in labels])
+    scores = np.stack([((labels == label) * weight).sum(axis=0) for label in labels])
     best = scores >= scores.max(axis=0) - _EQUAL
     number = ((part >= 0.5) * np.array([4, 2, 1])).sum(axis=-1)[None, ..., None]
     near = np.take_along_axis(labels, np.broadcast_to(number, (1, *labels.shape[1:])), axis=0)[0]
     smallest = np.where(best, labels, np.iinfo(labels.dtype).max).min(axis=0)
-    found: npt.NDArray[Any] = np.where((best & (labels == near)).any(axis=0), near, smallest)
-    return found
+    voted: npt.NDArray[Any] = np.where((best & (labels == near)).any(axis=0), near, smallest)
+    return voted
 
 
 _REFERENCES: Final[dict[Interpolation, Callable[..., npt.NDArray[Any]]]] = {

@@ -123,9 +123,9 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
                     )
                     _set(sample, name, item.values)
                 continue
-            found, result, dtype = _tasks_of(own, sample.state, item, fresh=name in sample.fresh)
-            if found:
-                tasks += found
+            image_tasks, result, dtype = _tasks_of(own, sample.state, item, fresh=name in sample.fresh)
+            if image_tasks:
+                tasks += image_tasks
                 results.append((sample, name, result, dtype))
             elif dtype != item.values.dtype:
                 _set(sample, name, item.values.astype(dtype))

@@ -33,7 +33,7 @@ _MOST_STEPS: Final = 60
 
 def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapping[str, Any]]]:
     """Return the operators of a history, with the sampled parameters of each."""
-    found = []
+    records = []
     for entry in history:
         op = Declaration.from_json(json.dumps(entry["op"]))
         if "size" not in entry:
@@ -43,8 +43,8 @@ def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapp
                 allowed="that of operators on volumes, such as ops.RandomAffine3d",
                 advice="Call that operator again, with the epoch and the index of its entry",
             )
-        found.append((op, Drawn.from_json(op, entry["drawn"]), entry))
-    return found
+        records.append((op, Drawn.from_json(op, entry["drawn"]), entry))
+    return records
 
 
 def replay(
@@ -61,12 +61,12 @@ def replay(
     Raises:
         ParameterError: the history is empty, or its operators do not accept x.
     """
-    found = _ops_of(history)
-    if not found:
+    records = _ops_of(history)
+    if not records:
         raise ParameterError("a history of no operators", source="replay", allowed="that of a sample")
-    first = found[0][2]
+    first = records[0][2]
     sample = x if isinstance(x, Mapping) else {SINGLE: x}
-    ops, drawn = [op for op, _, _ in found], [[p] for _, p, _ in found]
+    ops, drawn = [op for op, _, _ in records], [[p] for _, p, _ in records]
     (done,) = apply_to_samples(
         ops, [sample], layout, first["epoch"], [first["index"]], RunSettings(backend), drawn
     )
@@ -98,7 +98,7 @@ def invert(
     Raises:
         ParameterError: x is not of the size that the history ends with.
     """
-    moves = [found for found in _ops_of(history) if found[0].traits.geometric and found[1].acts]
+    moves = [record for record in _ops_of(history) if record[0].traits.geometric and record[1].acts]
     state = state_of("invert", {SINGLE: x}, layout)
     if not moves:
         return x
@@ -144,27 +144,27 @@ def _outside(back: Mapping3, size: Extent) -> list[tuple[slice, ...]] | None:
     axes = [np.flatnonzero(row[:3]) for row in rows]
     if back.permutation is not None or any(len(axis) != 1 for axis in axes):
         return None
-    found = []
+    slabs = []
     for row, (axis,), n in zip(rows, axes, size, strict=True):
         at = row[axis] * np.arange(back.size[axis]) + row[3]
         inside = np.flatnonzero((at > -0.5 - _NEAR) & (at < n - 0.5 + _NEAR))
         first, end = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
         everything = (slice(None),) * axis
-        found += [(*everything, slice(0, first)), (*everything, slice(end, None))]
-    return found
+        slabs += [(*everything, slice(0, first)), (*everything, slice(end, None))]
+    return slabs
 
 
 def _inverse_positions(mappings: Seq[Mapping3], size: Extent) -> npt.NDArray[np.float32]:
     """Return where mappings move the voxels of a grid, ``(D, H, W, 3)``; some slices at a time, to save memory."""
-    found = np.empty((*size, 3), np.float32)
+    positions = np.empty((*size, 3), np.float32)
     step = max(1, _BLOCK // (size[1] * size[2]))
     for first in range(0, size[0], step):
         points = np.moveaxis(np.indices((min(step, size[0] - first), *size[1:]), np.float64), 0, -1)
         points[..., 0] += first
         for mapping in mappings:
             points = _moved(mapping, points)
-        found[first : first + step] = points
-    return found
+        positions[first : first + step] = points
+    return positions
 
 
 def _moved(mapping: Mapping3, points: FloatArray) -> FloatArray:
@@ -173,17 +173,17 @@ def _moved(mapping: Mapping3, points: FloatArray) -> FloatArray:
     if field is None:
         return mapping.points(points)
     wanted = transformed(np.linalg.inv(mapping.pre), points)
-    found = wanted - _displacements(field, wanted)
+    positions = wanted - _displacements(field, wanted)
     near = max(_NEAR, float(np.spacing(np.float32(np.abs(wanted).max()))))
     for _ in range(_MOST_STEPS):
-        off = found + _displacements(field, found) - wanted
+        off = positions + _displacements(field, positions) - wanted
         if np.abs(off).max() < near:
             break
-        found -= off
+        positions -= off
     else:  # a steep field: Newton's method where the iteration has not converged
         left = (np.abs(off) >= near).any(axis=-1)
-        found[left] = field.inverted(wanted[left])
-    return transformed(np.linalg.inv(mapping.post), found)
+        positions[left] = field.inverted(wanted[left])
+    return transformed(np.linalg.inv(mapping.post), positions)
 
 
 def _displacements(field: Lattice, points: FloatArray) -> npt.NDArray[np.float32]:
@@ -192,12 +192,12 @@ def _displacements(field: Lattice, points: FloatArray) -> npt.NDArray[np.float32
     at = (points / field.distance).clip(0, np.array(control.shape[:3]) - 3) + 1
     # the control points are coefficients, which no prefilter makes
     job = Gather(control, Mapping3(at.shape[:3]), "bspline", None, at.astype(np.float32))
-    found: npt.NDArray[np.float32] = gather_coefficients(job)
-    return found
+    displacements: npt.NDArray[np.float32] = gather_coefficients(job)
+    return displacements
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
     """The inverse, exact where entries are whole numbers."""
-    found: FloatArray = np.linalg.inv(matrix).astype(np.float64)
-    whole: FloatArray = np.rint(found)
-    return whole if np.abs(found - whole).max() < 1e-9 else found
+    inverse: FloatArray = np.linalg.inv(matrix).astype(np.float64)
+    whole: FloatArray = np.rint(inverse)
+    return whole if np.abs(inverse - whole).max() < 1e-9 else inverse

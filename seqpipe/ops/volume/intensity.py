@@ -35,8 +35,8 @@ __all__ = [
 
 def _normal(x: Array, p: Any, which: int = 0) -> Array:
     """Return normally distributed numbers for all voxels, which depend on the key and the channel alone."""
-    found = fast_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
-    return namespace(x).asarray(found)
+    noise = fast_normal(bits(p.key, 2 * int(p.channel) + which, x.size)).reshape(x.shape)
+    return namespace(x).asarray(noise)
 
 
 class GaussianNoise3d(Intensity):
@@ -127,11 +127,11 @@ class Contrast3d(Intensity):
     def reference(self, x: Array, p: Any) -> Array:
         """``(x - mean) · factor + mean``."""
         mean = np.float32(moments(x)[0])
-        found = (x - mean) * np.float32(p.factor) + mean
+        result = (x - mean) * np.float32(p.factor) + mean
         if not self.preserve_range:
-            return found
+            return result
         finite = x[namespace(x).isfinite(x)]
-        return found.clip(finite.min(), finite.max()) if finite.size else found
+        return result.clip(finite.min(), finite.max()) if finite.size else result
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
@@ -170,14 +170,14 @@ class Gamma3d(Intensity):
         lo, hi = range_of(self, x, p.dtype)
         lo, hi = (-hi, -lo) if self.invert else (lo, hi)
         wide = max(hi - lo, 1e-7)
-        found = xp.power(((values - np.float32(lo)) / np.float32(wide)).clip(0, 1), np.float32(p.gamma))
-        found = found * np.float32(wide) + np.float32(lo)
+        result = xp.power(((values - np.float32(lo)) / np.float32(wide)).clip(0, 1), np.float32(p.gamma))
+        result = result * np.float32(wide) + np.float32(lo)
         if self.retain_stats:
-            before, after = moments(values), moments(found)
-            found = (found - np.float32(after[0])) * np.float32(before[1] / max(after[1], 1e-7)) + np.float32(
-                before[0]
-            )
-        return -found if self.invert else found
+            before, after = moments(values), moments(result)
+            result = (result - np.float32(after[0])) * np.float32(
+                before[1] / max(after[1], 1e-7)
+            ) + np.float32(before[0])
+        return -result if self.invert else result
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
@@ -188,10 +188,10 @@ class Gamma3d(Intensity):
         lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
         sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
         power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)
-        found: list[Stage] = [before, power] if whole or self.retain_stats else [power]
+        stages: list[Stage] = [before, power] if whole or self.retain_stats else [power]
         if self.retain_stats:
-            return [*found, after, Step("restore", (0.0, 0.0, 0.0, sign), before=before, after=after)]
-        return [*found, scaled(-1.0)] if self.invert else found
+            return [*stages, after, Step("restore", (0.0, 0.0, 0.0, sign), before=before, after=after)]
+        return [*stages, scaled(-1.0)] if self.invert else stages
 
 
 class ZScore(Intensity):
@@ -224,8 +224,8 @@ class ZScore(Intensity):
         elif self.of == "nonzero":
             where = x != 0
         mean, deviation = moments(x, where)
-        found = (x - np.float32(mean)) / np.float32(deviation if deviation > 0 else 1)
-        return namespace(x).where(where, found, x) if self.keep_zeros and where is not None else found
+        result = (x - np.float32(mean)) / np.float32(deviation if deviation > 0 else 1)
+        return namespace(x).where(where, result, x) if self.keep_zeros and where is not None else result
 
     @property
     def asks_mask(self) -> bool:

@@ -69,8 +69,8 @@ class DrawnControl:
         if self.flat:
             control[..., 0] = 0
             control = control.repeat(d, axis=0)
-        found: npt.NDArray[np.float32] = control.astype(np.float32)
-        return found
+        values: npt.NDArray[np.float32] = control.astype(np.float32)
+        return values
 
 
 @dataclass(eq=False)
@@ -113,18 +113,18 @@ class Lattice:
     def jacobian(self, positions: FloatArray) -> FloatArray:
         """Return the Jacobian ``(…, 3, 3)`` of the displaced position."""
         parts = [self._evaluated(positions, axis) for axis in range(3)]
-        found: FloatArray = np.stack(parts, axis=-1) + np.eye(3)
-        return found
+        matrices: FloatArray = np.stack(parts, axis=-1) + np.eye(3)
+        return matrices
 
     def inverted(self, positions: FloatArray) -> FloatArray:
         """Return the positions ``(…, 3)`` that the field moves to these ones, by Newton's method."""
-        found = positions - self.displacements(positions)
+        points = positions - self.displacements(positions)
         for _ in range(_MOST_STEPS):
-            off = found + self.displacements(found) - positions
+            off = points + self.displacements(points) - positions
             if not off.size or np.abs(off).max() < _ENOUGH:
                 break
-            found = found - np.linalg.solve(self.jacobian(found), off[..., None])[..., 0]
-        return found
+            points = points - np.linalg.solve(self.jacobian(points), off[..., None])[..., 0]
+        return points
 
     def _evaluated(self, positions: FloatArray, derived_along: int | None) -> FloatArray:
         """Return the sum over the 64 control points around each position; with an axis, its derivative there."""
@@ -141,11 +141,11 @@ class Lattice:
                 weights.append(slopes(position - cell) * (inside / self.distance[axis])[:, None])
             else:
                 weights.append(spline_weights(position - cell))
-        found = np.zeros((len(flat), 3))
+        sums = np.zeros((len(flat), 3))
         for d in range(4):
             for h in range(4):
                 both = weights[0][:, d] * weights[1][:, h]
                 for w in range(4):
                     point = control[first[0] + d, first[1] + h, first[2] + w]
-                    found += (both * weights[2][:, w])[:, None] * point
-        return found.reshape(positions.shape)
+                    sums += (both * weights[2][:, w])[:, None] * point
+        return sums.reshape(positions.shape)

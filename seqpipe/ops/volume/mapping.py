@@ -87,13 +87,13 @@ class Mapping3:
         """For each axis of the source, the axis of the result, step and offset; None unless it only permutes voxels."""
         if self.lattice is not None:
             return None
-        found = []
+        entries = []
         for row in self.matrix.tolist()[:3]:
             axes = [axis for axis in range(3) if row[axis]]
             if len(axes) != 1 or abs(row[axes[0]]) != 1 or not row[3].is_integer():
                 return None
-            found.append((axes[0], int(row[axes[0]]), int(row[3])))
-        return tuple(found) if len({axis for axis, _, _ in found}) == len(found) else None
+            entries.append((axes[0], int(row[axes[0]]), int(row[3])))
+        return tuple(entries) if len({axis for axis, _, _ in entries}) == len(entries) else None
 
     def positions(self, points: FloatArray) -> FloatArray:
         """Map positions ``(…, 3)`` of the result to the source."""
@@ -135,8 +135,8 @@ def _product(first: FloatArray, second: FloatArray) -> FloatArray:
 def transformed(matrix: Any, points: FloatArray | Seq[float]) -> FloatArray:
     """Transform positions ``(…, 3)`` by a 4×4 matrix."""
     positions: FloatArray = np.asarray(points, np.float64)
-    found: FloatArray = positions @ matrix[:3, :3].T + matrix[:3, 3]
-    return found
+    result: FloatArray = positions @ matrix[:3, :3].T + matrix[:3, 3]
+    return result
 
 
 def rotation_matrix(angles: FloatArray | Seq[float]) -> list[list[float]]:

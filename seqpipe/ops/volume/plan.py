@@ -119,18 +119,18 @@ class Change:
 
     def first_channels(self, state: SampleState) -> dict[str, int]:
         """Return the images of a sample that it changes, and the number of the first channel of each."""
-        found, channel = {}, 0
+        channels, channel = {}, 0
         for name, item in state.images.items():
             if self.op.only is None or name in self.op.only:
-                found[name] = channel
+                channels[name] = channel
             channel += item.values.shape[3]
-        return found
+        return channels
 
     def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
-            labels = (one.values for one in state.parts.values() if isinstance(one.part, Labels))
+            labels = (other.values for other in state.parts.values() if isinstance(other.part, Labels))
             mask = next((values[..., 0] > 0 for values in labels), None)
         values = item.values
         return {
@@ -146,10 +146,10 @@ class Smooth(Change):
     """Images smoothed before geometry makes them coarser.
 
     Attributes:
-        asked_by: name of the geometric operator.
+        operator_name: name of the geometric operator.
     """
 
-    asked_by: str = ""
+    operator_name: str = ""
 
     @property
     def summary(self) -> str:
@@ -159,7 +159,7 @@ class Smooth(Change):
     @property
     def names(self) -> list[str]:
         """Names of the operators."""
-        return [self.asked_by]
+        return [self.operator_name]
 
 
 @dataclass(eq=False)
@@ -237,7 +237,7 @@ class Plan:
         before = op.smoothing(p, self.grid) if op.smooths and self._state.images else None
         if before is not None:
             blur, sigma = before
-            self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, asked_by=op.name))
+            self.steps.append(Smooth(blur, sigma, self.grid.spacing_mm, operator_name=op.name))
             self._pending = None
         if self._pending is None or not self._pending.can_fuse(op):
             self._pending = Move(self.grid, Mapping3(self.grid.size), self.grid)
@@ -282,7 +282,7 @@ class Plan:
     def _check_size(self, op: Any) -> None:
         """Raise an error if the parts, with the size after an operator, exceed the memory of their device."""
         voxels = [item.values for item in self._state.parts.values() if item.layout]
-        size = math.prod(self.grid.size) * sum(one.shape[3] * one.dtype.itemsize for one in voxels)
+        size = math.prod(self.grid.size) * sum(values.shape[3] * values.dtype.itemsize for values in voxels)
         what = f"a result of {' × '.join(map(str, self.grid.size))} voxels"
         advice = "Choose a smaller size or factor, or a larger distance of voxels"
         check_memory(op, what, size, namespace(voxels[0]), advice)
@@ -325,7 +325,7 @@ def plans_of(
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
-        found = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
-        for plan, p in zip(plans, found, strict=True):
+        parameters = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
+        for plan, p in zip(plans, parameters, strict=True):
             plan.add(op, p)
     return plans

@@ -81,12 +81,12 @@ def run(
     ) -> list[Any]:
         """Return the results of volumes and samples of several parts, with their indices and the layout of arrays."""
         alone = [not isinstance(value, Mapping) for value in values]
-        samples = [{SINGLE: value} if one else value for value, one in zip(values, alone, strict=True)]
+        samples = [{SINGLE: value} if single else value for value, single in zip(values, alone, strict=True)]
         settings = RunSettings(options.backend, options.device, stacked, with_history=not all(alone))
         results = apply_to_samples(ops, samples, layout, options.epoch, indices, settings)
         return [
-            plain(value, sample[SINGLE]) if one else sample
-            for value, sample, one in zip(values, results, alone, strict=True)
+            plain(value, sample[SINGLE]) if single else sample
+            for value, sample, single in zip(values, results, alone, strict=True)
         ]
 
     if isinstance(x, Batch):
@@ -149,16 +149,16 @@ def _samples_of_batch(
 
 def _batch_of_samples(op: Declaration, inputs: Mapping[str, Any], results: Seq[Sample]) -> Sample:
     """Combine samples to a dictionary of batches, each part of its original type."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, value in inputs.items():
         part, data = as_part(value), [sample[name].data for sample in results]
         whole: Any = data
         if isinstance(part.data, Batch):
             whole = Batch.of(data, labels=part.data.labels, indices=part.data.indices)
         elif not isinstance(part.data, (list, tuple)):
-            whole = like_library(part.data, _stacked(op, [as_native(one) for one in data]))
-        found[name] = part.with_data(whole) if isinstance(value, Part) else whole
-    return Sample(found)
+            whole = like_library(part.data, _stacked(op, [as_native(array) for array in data]))
+        parts[name] = part.with_data(whole) if isinstance(value, Part) else whole
+    return Sample(parts)
 
 
 def plain(value: Any, done: Any) -> Any:
@@ -228,16 +228,16 @@ def apply_to_samples(
         planned = plans_of(ops, states[portion], epoch, indices[portion], own)
         plans += planned
         results += _run_plans(states[portion], planned, settings, memory)
-    found = []
+    outputs = []
     for sample, state, plan, index in zip(samples, results, plans, indices, strict=True):
         moved = {name: _result(sample[name], item.to_part()) for name, item in state.parts.items()}
         parts = {name: moved.get(name, value) for name, value in sample.items()}
         history = (plan.history(epoch, index),) if settings.with_history else ()
         if isinstance(sample, Sample):
-            found.append(sample.with_parts(parts, *history))
+            outputs.append(sample.with_parts(parts, *history))
         else:
-            found.append(Sample(parts, history))
-    return found
+            outputs.append(Sample(parts, history))
+    return outputs
 
 
 def _draws_by_sample(op: Declaration) -> bool:
@@ -275,8 +275,8 @@ def _run_plans(
             for number in numbers:  # only if statistics could miss them: it takes a pass over the voxels
                 if any(isinstance(step, Change) for step in plans[number].steps):
                     count_nonfinite(states[number])
-            found = run_on_gpu([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
-        results |= dict(zip(numbers, found, strict=True))
+            from_gpu = run_on_gpu([states[n] for n in numbers], [plans[n] for n in numbers], device, memory)
+        results |= dict(zip(numbers, from_gpu, strict=True))
     return [results[number] for number in range(len(states))]
 
 

@@ -101,8 +101,12 @@ class RandomAffine3d(Spatial):
             ]
         u, v, w = ((n - 1) / 2 + s / mm for n, s, mm in zip(grid.size, shift, spacing, strict=True))
         rows = []
-        for one, n, factor, mm in zip(back, grid.size, scale, spacing, strict=True):
-            a, b, c = one[0] * dz / mm / factor, one[1] * dy / mm / factor, one[2] * dx / mm / factor
+        for direction, n, factor, mm in zip(back, grid.size, scale, spacing, strict=True):
+            a, b, c = (
+                direction[0] * dz / mm / factor,
+                direction[1] * dy / mm / factor,
+                direction[2] * dx / mm / factor,
+            )
             rows.append((a, b, c, (n - 1) / 2 - (a * u + b * v + c * w)))
         matrix = np.array([*rows, _LAST_ROW])
         return mapping.then(matrix, grid.size)
@@ -213,7 +217,7 @@ class _Resized(Spatial, register=False):
         step = self.step(p, grid) if self.smooths else np.ones(3)
         if (step <= 1 + _ROUND).all():
             return None
-        d, h, w = (max(0.0, (float(one) - 1) / 2) for one in step)
+        d, h, w = (max(0.0, (float(ratio) - 1) / 2) for ratio in step)
         blur = GaussianBlur3d(sigma=(d, h, w))
         return blur, Drawn.of(blur, {}, acts=True)
 
@@ -257,8 +261,8 @@ class Zoom3d(_Resized):
         """The input's number of voxels over the result's; see :meth:`_Resized.step`."""
         extent = np.array(grid.size)
         size = extent if self.factor is None else np.maximum(1, np.rint(extent * p.factor))
-        found: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
-        return found
+        step: FloatArray = extent / (np.array(self.size) if self.size is not None else size)
+        return step
 
 
 class Resample3d(_Resized):

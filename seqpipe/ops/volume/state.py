@@ -127,10 +127,10 @@ class SampleState:
     def reference(self) -> PartState:
         """The first image, or else the first part that has voxels."""
         first = None
-        for one in self.parts.values():
-            if one.is_image:
-                return one
-            first = one if first is None and one.layout else first
+        for item in self.parts.values():
+            if item.is_image:
+                return item
+            first = item if first is None and item.layout else first
         assert first is not None  # state_of refuses samples without voxels
         return first
 
@@ -143,7 +143,7 @@ class SampleState:
     @property
     def images(self) -> dict[str, PartState]:
         """The images, by name."""
-        return {name: one for name, one in self.parts.items() if one.is_image}
+        return {name: item for name, item in self.parts.items() if item.is_image}
 
 
 def _view(array: Array, layout: str) -> Array:
@@ -204,7 +204,7 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
                 source=op,
                 allowed="images, labels, points, boxes and metadata, which operators on volumes move",
             )
-    if len(items) > 1 and len({device_of(one.values) for one in items.values() if one.layout}) > 1:
+    if len(items) > 1 and len({device_of(item.values) for item in items.values() if item.layout}) > 1:
         raise ParameterError("parts on different devices", source=op, allowed="one for all images and labels")
     return SampleState({name: items[name] for name in parts if name in items}, grid, op)
 
