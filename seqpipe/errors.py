@@ -38,6 +38,7 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "described_type",
     "printable",
     "user_line",
     "warn_caller",
@@ -138,6 +139,12 @@ class StateError(SeqpipeError, ValueError):
 def printable(name: str) -> str:
     """Return a source's name with unprintable characters escaped, so that a message stays on one line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
+
+
+def described_type(value: object) -> str:
+    """Return the name of a value's type with its article, such as "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _rebuild(kind: type[SeqpipeError], state: dict[str, object]) -> SeqpipeError:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import ops
-from ..errors import ParameterError, user_line
+from ..errors import ParameterError, described_type, user_line
 from ..ops import Named, Run, computed, number_of
 from ..pipeline.value import Value, value_of
 from .types import Constant, dtype_name
@@ -338,7 +338,7 @@ def node_of(value: Any) -> DataNode:
         if hasattr(type(value), "error"):  # a variable that only one branch has set
             raise value.error()
         if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
-            raise ParameterError(f"a {type(value).__name__} among nodes", allowed="nodes, numbers and arrays")
+            raise ParameterError(f"{described_type(value)} among nodes", allowed="nodes, numbers and arrays")
         value = Constant(np.asarray(value) if isinstance(value, np.generic) else value)
     array, layout = value.value, value.layout
 
@@ -407,7 +407,7 @@ def _constant(sign: str, operand: Any) -> Any:
     if isinstance(operand, (Real, np.generic)):
         return number_of(operand)
     raise ParameterError(
-        f"{user_line()}: a {type(operand).__name__} as an operand of {sign!r} with a node",
+        f"{user_line()}: {described_type(operand)} as an operand of {sign!r} with a node",
         source="DataNode",
         allowed="a number, a node, an array or a list of numbers, or types.Constant",
     )
@@ -494,7 +494,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
         if isinstance(part, (EllipsisType, NewAxis)) or hasattr(part, "__index__"):
             return part
         raise ParameterError(
-            f"{user_line()}: a {type(part).__name__} as an index of a node",
+            f"{user_line()}: {described_type(part)} as an index of a node",
             source="DataNode",
             allowed="whole numbers, slices, newaxis, ..., and nodes of whole numbers",
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array import as_native, to_numpy
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from ..pipeline.value import Value
 from .types import DALIDataType, dali_type
 
@@ -284,6 +284,6 @@ def _copy_out(data: Any, target: Any) -> None:
 
     address = getattr(target, "value", target)
     if not isinstance(address, int):
-        raise ParameterError(f"a {type(target).__name__} to copy to", allowed="an array, or an address")
+        raise ParameterError(f"{described_type(target)} to copy to", allowed="an array, or an address")
     contiguous = np.ascontiguousarray(array)
     ctypes.memmove(address, contiguous.ctypes.data, contiguous.nbytes)

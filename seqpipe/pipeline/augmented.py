@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from ..array import IntArray
 from ..core.closing import Closing
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
@@ -224,4 +224,4 @@ class Augmented(Closing):
 
 
 def _wrong(name: str, value: object, allowed: str) -> ParameterError:
-    return ParameterError(f"{name} is a {type(value).__name__}", source="Augmented", allowed=allowed)
+    return ParameterError(f"{name} is {described_type(value)}", source="Augmented", allowed=allowed)

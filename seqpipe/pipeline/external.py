@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..array import Array, as_native, device_of
-from ..errors import ParameterError, SeqpipeError, StateError
+from ..errors import ParameterError, SeqpipeError, StateError, described_type
 from ..ops import Type
 from ..sampling.params import BATCH_SIZE
 from .gathering import Gathering
@@ -123,9 +123,7 @@ class _Values:
         count = len(self.spec.names)
         if not isinstance(returned, (tuple, list)) or len(returned) != count:
             description = (
-                f"{len(returned)} values"
-                if isinstance(returned, (tuple, list))
-                else f"a {type(returned).__name__}"
+                f"{len(returned)} values" if isinstance(returned, (tuple, list)) else described_type(returned)
             )
             raise ParameterError(
                 f"the source returned {description}",
@@ -302,7 +300,7 @@ class External(BatchSource):
             return None, lambda: iter(source)
         if not callable(source):
             raise ParameterError(
-                f"source is a {type(source).__name__}",
+                f"source is {described_type(source)}",
                 source=self.name,
                 allowed="a callable, an iterable, or None",
             )
@@ -407,7 +405,7 @@ class External(BatchSource):
                 self._iterator = None
             elif state.get("kind") == "none" and (epoch, position) != (0, 0):
                 raise StateError(
-                    f"a {type(self._source).__name__} cannot continue from batch "
+                    f"{described_type(self._source)} cannot continue from batch "
                     f"{position // self._batch_size} of epoch {epoch}",
                     source=self.name,
                     advice="Add state_dict() and load_state_dict() to the source, or use a callable that takes a "

@@ -28,7 +28,7 @@ from typing import Any
 
 from ..core.cached import cached_property
 from ..core.kernel import KernelDevice
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from ..ops import GRAPH_ARGUMENTS, Backend, DataNode, DeferredCall, Op, Run, Type, type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
@@ -59,7 +59,7 @@ class Graph:
             if not isinstance(output, DataNode):
                 several = isinstance(output, tuple)
                 raise _wrong(
-                    f"a {type(output).__name__} among the outputs",
+                    f"{described_type(output)} among the outputs",
                     allowed="nodes",
                     advice="Give its parts one by one" if several else "Make them of Input('images')",
                 )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from .. import parts
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from ..ops import (
     Computed,
     DataNode,
@@ -49,7 +49,7 @@ def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
         if isinstance(value, DataNode):
             return {"node": order.position(value)}
         raise ParameterError(
-            f"a {type(value).__name__} is part of the graph",
+            f"{described_type(value)} is part of the graph",
             source="Graph",
             allowed="nodes, numbers and texts in JSON",
             advice="Make it an Input",
@@ -70,7 +70,7 @@ def _state(node: DataNode) -> dict[str, Any]:
         return {"call": _maker(node.op), "of": [], "with": {}}
     if isinstance(node, DeferredCall):
         return {"call": _maker(node.target), "of": node.args, "with": node.options}
-    raise ParameterError(f"a {type(node).__name__} cannot be written as JSON", source="Graph")
+    raise ParameterError(f"{described_type(node)} cannot be written as JSON", source="Graph")
 
 
 def _maker(maker: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.closing import Closing
 from ..core.whole_file import replacing
-from ..errors import ParameterError, StateError, warn_caller
+from ..errors import ParameterError, StateError, described_type, warn_caller
 from ..ops import DataNode, Type
 from ..readers import Video
 from ..sampling import check_state, fingerprint
@@ -110,7 +110,7 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
     """
     if not isinstance(reader, Video):
         raise ParameterError(
-            f"reader is a {type(reader).__name__}", source="read", allowed="a seqpipe.readers.Video"
+            f"reader is {described_type(reader)}", source="read", allowed="a seqpipe.readers.Video"
         )
     pixels, label, timestamps, frames, index, video, *others, luma = nodes_of(
         Indexed(Clips(reader, luma=True), batch_size, last_batch)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.param import check_path
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from .entry import Listing
 from .files import list_files, list_folder
 from .labels import LabelParser, LabelType
@@ -82,7 +82,7 @@ def listing_of(videos: Listing | None, **named: Any) -> Listing:
         )
     if not isinstance(videos, Listing):
         raise ParameterError(
-            f"videos is a {type(videos).__name__}",
+            f"videos is {described_type(videos)}",
             allowed="a listing from readers.list_videos() or readers.published",
             advice="Pass paths as files=[…]",
         )

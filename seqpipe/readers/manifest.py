@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import ManifestError, ParameterError, SourceNotFoundError
+from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser, nearest
 from .ranges import COLUMNS, Range
@@ -141,7 +141,7 @@ def _objects(manifest: str, text: str) -> Iterator[_Row]:
             raise bad_line(manifest, line, f"the line cannot be read ({error})") from error
         if not isinstance(value, dict):
             raise bad_line(
-                manifest, line, f"the line holds a {type(value).__name__}", allowed='an object, {"path": …}'
+                manifest, line, f"the line holds {described_type(value)}", allowed='an object, {"path": …}'
             )
         _check_columns(manifest, line, names)
         yield line, {name: field for name, field in value.items() if field is not None}

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..errors import ParameterError, SeqpipeError
+from ..errors import ParameterError, SeqpipeError, described_type
 from ..video.convert.output import DType, OutputSpec
 from .selection import Catalog, SampleRequest
 
@@ -104,10 +104,10 @@ def _call_outputs(outputs: Outputs, samples: list[SampleRequest], epoch: int) ->
         )
     result = outputs(samples, epoch)
     specs = tuple(result) if isinstance(result, Iterable) else (result,)
-    wrong = [type(one).__name__ for one in specs if not isinstance(one, OutputSpec)]
+    wrong = [described_type(one) for one in specs if not isinstance(one, OutputSpec)]
     if wrong or len(specs) != len(samples):
         raise ParameterError(
-            f"outputs returned {f'a {wrong[0]}' if wrong else f'{len(specs)} values'} for {len(samples)} samples",
+            f"outputs returned {wrong[0] if wrong else f'{len(specs)} values'} for {len(samples)} samples",
             allowed="an OutputSpec for each sample",
         )
     return specs

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..core.param import check_list, check_path
-from ..errors import ManifestError, ParameterError, SourceNotFoundError
+from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
 from .volumes.listing import IMAGE, LABEL, subject_of
 
 __all__ = ["PublicDataset", "decathlon", "ixi"]
@@ -230,7 +230,7 @@ def _description(path: Path) -> dict[str, Any]:
         raise ManifestError(f"it cannot be read ({error})", source=str(path), allowed="JSON") from error
     if not isinstance(description, dict):
         raise ManifestError(
-            f"it holds a {type(description).__name__}", source=str(path), allowed="a JSON object"
+            f"it holds {described_type(description)}", source=str(path), allowed="a JSON object"
         )
     return description
 

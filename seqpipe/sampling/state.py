@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from ..errors import ParameterError, StateError
+from ..errors import ParameterError, StateError, described_type
 
 __all__ = ["IteratorState", "check_state", "fingerprint"]
 
@@ -58,7 +58,7 @@ def check_state(
     """
     wanted = "a dictionary with epoch >= 0, position >= 0 and fingerprint, as state_dict() returns it"
     if not isinstance(state, Mapping):
-        raise StateError(f"a {type(state).__name__} is not a state", allowed=wanted)
+        raise StateError(f"{described_type(state)} is not a state", allowed=wanted)
     missing = [name for name in ("epoch", "position", "fingerprint") if name not in state]
     if missing:
         raise StateError(f"the state has no {' and no '.join(missing)}", allowed=wanted)

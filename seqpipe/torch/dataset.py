@@ -12,7 +12,7 @@ import numpy as np
 import torch.utils.data
 
 from ..core.param import Param
-from ..errors import BackendError, ParameterError, StateError
+from ..errors import BackendError, ParameterError, StateError, described_type
 from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
 from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
@@ -70,7 +70,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         super().__init__()
         if not isinstance(reader, (Video, Augmented)):
             raise ParameterError(
-                f"reader is a {type(reader).__name__}",
+                f"reader is {described_type(reader)}",
                 source="torch.Dataset",
                 allowed="a readers.Video, or a pipeline.Augmented",
             )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Any
 
-from ..errors import ParameterError
+from ..errors import ParameterError, described_type
 from ..pipeline import Pipeline
 from .tensors import PixelLayout, check_layout, tensor_of
 
@@ -40,7 +40,7 @@ class Iterator:
     ) -> None:
         if not isinstance(pipeline, Pipeline):
             raise ParameterError(
-                f"pipeline is a {type(pipeline).__name__}",
+                f"pipeline is {described_type(pipeline)}",
                 source="torch.Iterator",
                 allowed="a seqpipe.pipeline.Pipeline",
             )

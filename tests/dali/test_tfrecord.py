@@ -196,7 +196,7 @@ def test_refusals(records, tmp_path):
     bad, index = record_file(tmp_path / "bad.tfrecord", [b"\x0b no example"])
     for arguments, kind, message in (
         ({"paths": records[0], "features": {}}, ParameterError, r"which features\?; allowed: path"),
-        ({"paths": records[0], "features": {"a": 3}}, ParameterError, "the feature 'a' is a int"),
+        ({"paths": records[0], "features": {"a": 3}}, ParameterError, "the feature 'a' is an int"),
         ({"paths": records[0], "features": label, "index_path": index}, ParameterError, "1 index_path for 2"),
         ({"paths": "none", "features": label}, SourceError, "none: there is no such file"),
         ({"paths": str(cut), "features": label}, UnreadableSourceError, "no record of TensorFlow's at byte"),

@@ -140,7 +140,7 @@ def test_samples_of_different_size_stay_a_batch():
         (lambda: SomeOf((0, 1, 2), [FLIP, INVERT]), "some_of: n=\\(0, 1, 2\\) is not valid"),
         (lambda: OneOf([FLIP], weights=3), "one_of: weights=3 is not valid; allowed: 1 numbers"),
         (lambda: OneOf([ops.Mixup()]), "one_of: mixup mixes the samples of a batch"),
-        (lambda: OneOf([3]), "Chain: a chain with a int"),
+        (lambda: OneOf([3]), "Chain: a chain with an int"),
         (
             lambda: OneOf([ops.ElementExtract(element_map=(0, 1)), None]),
             "one_of: element_extract may change the axes of samples.*; allowed: operators on images and volumes",

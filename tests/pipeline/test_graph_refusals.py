@@ -248,7 +248,7 @@ JSONS = {
     "no nodes": (changed(nodes=3), "this is no graph"),
     "no outputs": (changed(outputs=[]), "a graph of no outputs"),
     "an output that is not there": (changed(outputs=[{"node": 9}]), "there is no node 9 so far"),
-    "an output that is none": (changed(outputs=[3]), "a int among the outputs"),
+    "an output that is none": (changed(outputs=[3]), "an int among the outputs"),
     "a cycle": (
         changed(nodes=[{"sign": "*", "of": [{"node": 0}, 2]}, *TEXT["nodes"][1:]]),
         "there is no node 0 so far",

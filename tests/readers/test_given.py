@@ -154,7 +154,7 @@ def test_positions_and_outputs_are_named():
             found.requests(0, 5)
         for outputs, said in (
             (5, r"outputs=5 is not valid; allowed: a function"),
-            (lambda *_: 5, "outputs returned a int"),
+            (lambda *_: 5, "outputs returned an int"),
         ):
             with pytest.raises(ParameterError, match=said):
                 found.sample(0, outputs=outputs)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...array import to_numpy
-from ...errors import ParameterError
+from ...errors import ParameterError, described_type
 from ...ops import Run
 from ...pipeline.value import Value
 from ..call import DaliCall
@@ -29,9 +29,7 @@ def python_function(call: DaliCall) -> Any:
         if count == 1 and not isinstance(result, tuple):
             return (result,)
         if not isinstance(result, (tuple, list)) or len(result) != count:
-            got = (
-                f"{len(result)} values" if isinstance(result, (tuple, list)) else f"a {type(result).__name__}"
-            )
+            got = f"{len(result)} values" if isinstance(result, (tuple, list)) else described_type(result)
             raise ParameterError(
                 f"{what} gave {got}", source="fn.python_function", allowed=f"{count} (num_outputs)"
             )

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...array import Array
-from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError
+from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
 from ...pipeline.datasets import Items
 from ...pipeline.value import Value
 from ...sampling import EpochOrder
@@ -55,7 +55,7 @@ def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
         raise call.wrong("which features?", allowed="path, and features={name: tfrec.FixedLenFeature(…)}")
     if wrong := next((name for name, one in features.items() if not isinstance(one, Feature)), None):
         raise call.wrong(
-            f"the feature {wrong!r} is a {type(features[wrong]).__name__}",
+            f"the feature {wrong!r} is {described_type(features[wrong])}",
             allowed="tfrec.FixedLenFeature(…) or tfrec.VarLenFeature(…)",
         )
     if indexes and len(indexes) != len(paths):

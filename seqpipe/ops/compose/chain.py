@@ -18,7 +18,7 @@ import numpy as np
 from ...array import Array, device_of
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
+from ...errors import ParameterError, described_type
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
@@ -461,7 +461,7 @@ def _follower(members: Seq[Any], op: Any) -> str:
 def _member_error(op: Any) -> ParameterError:
     """Return the error for a value that cannot be a member of a chain."""
     if not isinstance(op, Declaration):
-        fact, advice = f"a chain with a {type(op).__name__}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
+        fact, advice = f"a chain with {described_type(op)}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
         fact = f"a chain with {op.name}, which acts on {op.traits.takes}"
         advice = f"Call it on the result of the chain: {type(op).__name__}(…)(chain(x))"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...array import FloatArray, to_numpy
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError, user_line
+from ...errors import ParameterError, described_type, user_line
 from ...sequence import Batch, Sequence
 from .arithmetic import computed
 from .occurrences import Occurrences
@@ -354,7 +354,7 @@ def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
     """
     if isinstance(value, (Sequence, Batch)):
         raise ParameterError(
-            f"a {type(value).__name__} where numbers are needed",
+            f"{described_type(value)} where numbers are needed",
             allowed="arrays",
             advice="fn.reductions compute numbers from pixels",
         )

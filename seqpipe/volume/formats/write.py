@@ -14,7 +14,7 @@ import numpy as np
 
 from ...array import FloatArray, to_numpy
 from ...core.whole_file import open_new, replacing
-from ...errors import OutputError, ParameterError
+from ...errors import OutputError, ParameterError, described_type
 from ...parts import Part
 from ...sequence import Sequence
 from ..space import in_file_order
@@ -57,7 +57,7 @@ def save(
         sequence = sequence.data
     if not isinstance(sequence, Sequence):
         raise ParameterError(
-            f"a {type(sequence).__name__} has no position in space",
+            f"{described_type(sequence)} has no position in space",
             source="save",
             allowed="a Sequence, or a part of a sample with one",
             advice="Give arrays as Sequence(array, 'DHWC', affine=…)",
