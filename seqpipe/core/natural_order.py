@@ -19,4 +19,4 @@ def natural_order(names: Iterable[str]) -> list[str]:
 def _key(name: str) -> tuple[list[Any], str]:
     parts = _NUMBER.split(name)  # text and numbers in turn
     parts[::2] = map(str.lower, parts[::2])
-    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+    return [int(part) if position % 2 else part for position, part in enumerate(parts)], name

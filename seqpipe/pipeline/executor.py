@@ -386,7 +386,7 @@ class Executor:
 
     def close(self) -> None:
         """Cancel pending batches, stop the threads, and close the sources; the next batch opens them again."""
-        # what external sources have given ahead is asked for again by the next use
+        # batches that external sources have returned ahead are requested again by the next use
         external = any(source.in_thread for source in self.sources)
         self._positions = self.positions() if external else self._positions
         self._drop()

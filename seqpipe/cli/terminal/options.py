@@ -165,10 +165,10 @@ def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
 
 
 def _with_listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    found = (*value, *ctx.meta.get(_LISTED, ()))
-    if not found:
+    all_paths = (*value, *ctx.meta.get(_LISTED, ()))
+    if not all_paths:
         raise click.MissingParameter(ctx=ctx, param=param)
-    return found
+    return all_paths
 
 
 def jobs(command: CommandT) -> CommandT:

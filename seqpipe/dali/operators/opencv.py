@@ -60,7 +60,7 @@ def clahe(call: DaliCall) -> DataNode:
     if bins != 256:
         raise call.wrong(f"bins={bins!r}", allowed="256")
 
-    def one(image: Array) -> Array:
+    def equalize(image: Array) -> Array:
         import cv2
 
         if image.dtype != np.uint8 or (image.ndim == 3 and image.shape[2] not in (1, 3)):
@@ -77,7 +77,7 @@ def clahe(call: DaliCall) -> DataNode:
         equalized = cv2.merge([*map(equalizer.apply, planes[:count]), *planes[count:]])
         return cv2.cvtColor(equalized, cv2.COLOR_LAB2RGB) if lightness else equalized
 
-    return _by_image(call, one, summary=f"{limit} {tiles} {lightness}")
+    return _by_image(call, equalize, summary=f"{limit} {tiles} {lightness}")
 
 
 def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNode]:
@@ -93,7 +93,7 @@ def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNod
         if border not in _BORDERS:
             raise call.wrong(f"border_mode={border!r} is not valid", allowed=", ".join(map(repr, _BORDERS)))
 
-        def one(image: Array, sides: Array, anchor_xy: Array) -> Array:
+        def extreme(image: Array, sides: Array, anchor_xy: Array) -> Array:
             import cv2
 
             width, height = np.broadcast_to(np.ravel(sides).astype(int), 2).tolist()
@@ -107,6 +107,6 @@ def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNod
             )
             return result.reshape(image.shape)
 
-        return _by_image(call, one, size.cpu(), anchor.cpu(), summary=f"{count} {border}")
+        return _by_image(call, extreme, size.cpu(), anchor.cpu(), summary=f"{count} {border}")
 
     return build

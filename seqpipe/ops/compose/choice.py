@@ -330,6 +330,6 @@ class OneOf(SomeOf):
 def _choice_of(state: State, read: Callable[[State], Any]) -> SomeOf:
     parts = [None if one is None else read(one) for one in state["parts"]]
     own = {name: state[name] for name in ("weights", "p", "seed")}
-    made = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
+    choice = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
     operators = [op for part in parts if part is not None for op in part.operators]
-    return made.rebuilt([made.with_occurrence(state["occurrence"]), *operators])
+    return choice.rebuilt([choice.with_occurrence(state["occurrence"]), *operators])

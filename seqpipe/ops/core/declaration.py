@@ -184,14 +184,14 @@ class Declaration(Settings, ABC):
         Returns:
             Numbers, or arrays with one number for each frame.
         """
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             q.name: q.draw(value, rng, spec.frames if by_frame else None)
             for q, value, by_frame in self.distributions
         }
         if self.traits.keyed:
             # one by one: an array of two takes twice as long
-            found["key"] = rng.integers(KEY_END), rng.integers(KEY_END)
-        return found
+            values["key"] = rng.integers(KEY_END), rng.integers(KEY_END)
+        return values
 
     def for_inputs(self, parts: Seq[Any]) -> Declaration:  # noqa: ARG002  for operators that use all inputs
         """Return the operator for the :class:`CallInput` objects of a call, with parameters that depend on all."""

@@ -110,9 +110,9 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     notes = [] if first[0].spacing else ["the pixels have no spacing: 1 mm is assumed"]
     if len(first) > 1:
         step = (positions[-1] - positions[0]) / (len(first) - 1)
-        beside = positions - (positions[0] + np.arange(len(first))[:, None] * step)
-        notes += _evenly(first, np.array([along[id(s)] for s in first]), beside @ normal, source)
-        _in_line(first, np.linalg.norm(np.cross(beside, normal), axis=1), min(spacing), source)
+        residuals = positions - (positions[0] + np.arange(len(first))[:, None] * step)
+        notes += _evenly(first, np.array([along[id(s)] for s in first]), residuals @ normal, source)
+        _in_line(first, np.linalg.norm(np.cross(residuals, normal), axis=1), min(spacing), source)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
             notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared like the slices")
@@ -200,20 +200,20 @@ def _volumes(
     )
 
 
-def _evenly(slices: Seq[DicomSlice], positions: FloatArray, beside: FloatArray, source: str) -> list[str]:
+def _evenly(slices: Seq[DicomSlice], positions: FloatArray, residuals: FloatArray, source: str) -> list[str]:
     """Check that slices are evenly spaced, and return notes; the message names missing slices.
 
     Args:
         slices: the slices in order.
         positions: of each, along the normal, in mm.
-        beside: distance of each from its place in an even series, in mm.
+        residuals: distance of each from its position in an even series, in mm.
         source: the series.
     """
     steps = np.diff(positions)
     usual = float(np.median(steps))
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:
         return []
-    if np.abs(beside).max() <= min(_ROUNDED_MM, _GAP * usual):
+    if np.abs(residuals).max() <= min(_ROUNDED_MM, _GAP * usual):
         return [
             f"slices are {steps.min():.3f} to {steps.max():.3f} mm apart, as if their positions were rounded: "
             f"{steps.mean():.4f} mm is used"
@@ -238,12 +238,12 @@ def _evenly(slices: Seq[DicomSlice], positions: FloatArray, beside: FloatArray, 
     )
 
 
-def _in_line(slices: Seq[DicomSlice], beside: FloatArray, pixel: float, source: str) -> None:
+def _in_line(slices: Seq[DicomSlice], distances: FloatArray, pixel: float, source: str) -> None:
     """Check that no slice is shifted within its plane against the line of the others."""
-    worst = int(beside.argmax())
-    if beside[worst] > _DRIFT_PIXELS * pixel:
+    worst = int(distances.argmax())
+    if distances[worst] > _DRIFT_PIXELS * pixel:
         raise _refused(
-            f"{slices[worst].label} lies {beside[worst]:.2f} mm beside the line from the first slice to the last",
+            f"{slices[worst].label} lies {distances[worst]:.2f} mm beside the line from the first slice to the last",
             source,
             "List the files of one stack",
         )
