@@ -21,10 +21,10 @@ from ..data_node import DataNode, node_of
 __all__ = ["displaced", "jitter", "remap", "sphere", "water"]
 
 _WAVE: Final = 2 * math.pi / 128
-_Places: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+_Positions: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 
-def water(height: int, width: int, options: Mapping[str, float]) -> _Places:
+def water(height: int, width: int, options: Mapping[str, float]) -> _Positions:
     """Return the column and the row that each pixel of ``fn.water`` is taken from."""
     x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
     across = options.get("ampl_x", 10.0) * np.sin(
@@ -36,7 +36,7 @@ def water(height: int, width: int, options: Mapping[str, float]) -> _Places:
     return (x + across).astype(np.float32), (y + down).astype(np.float32)
 
 
-def sphere(height: int, width: int, _: Mapping[str, float]) -> _Places:
+def sphere(height: int, width: int, _: Mapping[str, float]) -> _Positions:
     """Return the column and the row that each pixel of ``fn.sphere`` is taken from."""
     middle_x, middle_y = width / 2, height / 2
     x, y = np.meshgrid(np.arange(width) + 0.5 - middle_x, np.arange(height) + 0.5 - middle_y)
@@ -45,12 +45,12 @@ def sphere(height: int, width: int, _: Mapping[str, float]) -> _Places:
 
 
 def displaced(
-    places: Callable[[int, int, Mapping[str, float]], _Places], names: tuple[str, ...] = ()
+    positions_of: Callable[[int, int, Mapping[str, float]], _Positions], names: tuple[str, ...] = ()
 ) -> Callable[[DaliCall], DataNode]:
     """Return the builder of an operator that moves pixels.
 
     Args:
-        places: returns the column and the row that each pixel is taken from, of height, width and options.
+        positions_of: returns the column and the row that each pixel is taken from, of height, width and options.
         names: the options.
     """
 
@@ -69,7 +69,7 @@ def displaced(
             _check_layout(value, call.row.name)
             parts = []
             for part, acts in zip(value, values[1].on_host(), strict=True):
-                positions = places(part.shape[-3], part.shape[-2], options)
+                positions = positions_of(part.shape[-3], part.shape[-2], options)
                 parts.append(
                     _sampled(part, positions, kind == "linear", float(fill)) if np.any(acts) else part
                 )
@@ -125,10 +125,11 @@ def remap(call: DaliCall) -> DataNode:
         raise call.wrong(f"pixel_origin={origin!r} is not valid", allowed="'corner', 'center'")
     call.inputs = [images]
 
-    def one(part: Array, *places: Array) -> Array:
+    def one(part: Array, *positions: Array) -> Array:
         shape = part.shape[:-1]
         x, y = (
-            np.asarray(coordinates, np.float32) + (0.5 if origin == "center" else 0) for coordinates in places
+            np.asarray(coordinates, np.float32) + (0.5 if origin == "center" else 0)
+            for coordinates in positions
         )
         x, y = (
             coordinates[..., 0] if coordinates.shape[-1:] == (1,) and shape[-1] != 1 else coordinates
@@ -149,9 +150,9 @@ def remap(call: DaliCall) -> DataNode:
         return namespace(part).stack(frames)
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, *places = values
+        value, *positions = values
         _check_layout(value, call.row.name)
-        return Value.of(map(one, value, *places), value.layout, value.sources)
+        return Value.of(map(one, value, *positions), value.layout, value.sources)
 
     return call.node(compute, *(node.cpu() for node in map_nodes), summary=f"{kind} {origin}")
 
@@ -167,11 +168,11 @@ def _check_layout(value: Value, name: str) -> None:
         raise ParameterError(f"samples of layout {layout!r}", source=f"fn.{name}", allowed="HWC or FHWC")
 
 
-def _sampled(part: Array, places: _Places, linear: bool, fill: float) -> Array:
+def _sampled(part: Array, positions: _Positions, linear: bool, fill: float) -> Array:
     """Return images ``(…, H, W, C)`` with displaced pixels, ``fill`` outside; pixel centers are at n + 0.5."""
     xp = namespace(part)
     height, width = part.shape[-3:-1]
-    x, y = (xp.asarray(one) for one in places)
+    x, y = (xp.asarray(one) for one in positions)
 
     def pixels(rows: Array, columns: Array) -> Array:
         inside = (columns >= 0) & (rows >= 0) & (columns < width) & (rows < height)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, device_of
+from ...array import Array
 from ...errors import ParameterError
 from ...ops import Run, cast_array
-from ...ops.cuda.kernel import cuda_device
+from ...ops.call.backends import cuda_device_of
 from ...ops.volume.gather import Interpolation, gather
 from ...ops.volume.mapping import Extent, Mapping3
 from ...pipeline.value import Value
@@ -99,8 +99,7 @@ def _rotated(
     whole = np.eye(4)
     whole[:3, :3] = matrix
     whole[:3, 3] = (np.array(volume.shape[:3]) - 1) / 2 - matrix @ ((np.array(extent) - 1) / 2)
-    device_name = device_of(volume)
-    device = None if device_name == "cpu" else cuda_device(int(device_name.partition(":")[2] or 0))
+    device = None if isinstance(volume, np.ndarray) else cuda_device_of(volume)
     level = None if fill is None else float(fill)
     return gather(volume, Mapping3(tuple(extent), whole), interpolation, level, device=device)
 
