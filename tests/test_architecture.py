@@ -124,7 +124,7 @@ HOMES = {
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(
         ("threading.Thread", "threading.Timer"),
-        ("video.engine.workers", "pipeline.executor", "pipeline.workers"),
+        ("core.workers", "pipeline.executor", "pipeline.workers"),
     ),
     "multiprocessing": (
         "video.engine.child",
@@ -138,9 +138,9 @@ HOMES = {
     "concurrent.futures": (
         "ops.call.threads",
         "video.engine.read_ahead",
-        "video.interruptible",
+        "core.interruptible",
         "video.engine.engine",
-        "video.engine.workers",
+        "core.workers",
         "pipeline.executor",
         "pipeline.workers",
     ),

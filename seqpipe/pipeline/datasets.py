@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..array import IntArray
+from ..core.workers import Workers
 from ..errors import SeqpipeError
 from ..ops import Type
 from ..readers import SampleRequest, Video
@@ -20,7 +21,6 @@ from ..readers.report import ReportBook
 from ..sampling import EpochOrder
 from ..sequence import Batch
 from ..video.convert.output import OutputSpec
-from ..video.engine.workers import Workers
 from .source import EmptyBatchError
 
 __all__ = ["CLIP_PARTS", "Clips", "Items"]

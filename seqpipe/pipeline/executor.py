@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from ..core.workers import Workers
 from ..errors import ParameterError
-from ..video.engine.workers import Workers
 from .nodes import SourceNode, error_note
 from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array
+from ..core.finalizers import Finalizer
 from ..core.kernel import load_cupy
 from ..ops.call.threads import parallel_for, threads
 from ..video.cuda.streams import Streams
-from ..video.finalizers import Finalizer
 
 __all__ = ["Gathered", "Staging"]
 

@@ -18,10 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, FloatArray
+from ..core.interruptible import InterruptibleFuture
 from ..core.natural_order import natural_order
 from ..core.opencv_threads import OPENCV
 from ..core.padding import PadMode
 from ..core.param import check_path
+from ..core.workers import Workers
 from ..errors import FrameRangeError, ParameterError, SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
 from ..sampling.params import ClipMode, OnError, SegmentMode
@@ -30,8 +32,6 @@ from ..video.convert.converter import Converter
 from ..video.convert.output import Color, DType, OutputSpec
 from ..video.convert.surface import Surface, surface_format
 from ..video.engine.engine import Engine, PendingRead, available_cores
-from ..video.engine.workers import Workers
-from ..video.interruptible import InterruptibleFuture
 from ..video.memory import host_array
 from ..video.plan.request import Outcomes, Request, check_memory
 from ..video.probe.facts import Facts

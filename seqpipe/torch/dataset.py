@@ -12,6 +12,7 @@ import numpy as np
 import torch.utils.data
 
 from ..core.param import Param
+from ..core.workers import Workers
 from ..errors import BackendError, ParameterError, StateError, described_type
 from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
@@ -19,7 +20,6 @@ from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
 from ..sampling import check_state
 from ..sequence import Batch
-from ..video.engine.workers import Workers
 from .shared import SharedChoice
 from .tensors import PixelLayout, check_layout, tensor_of
 

@@ -7,6 +7,7 @@ import multiprocessing
 import threading
 import time
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -218,7 +219,7 @@ def test_arrays_are_released_while_the_threads_are_busy_with_other_work():
     parallel_for(id, 4)  # starts the pool
     _, pool = threads._pool
     end = threading.Event()
-    busy = [pool.submit(end.wait, 60) for _ in range(8)]
+    busy = [pool.submit(partial(end.wait, 60)) for _ in range(8)]
 
     def fill():
         array = np.zeros(1000)

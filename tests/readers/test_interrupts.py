@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe.core.finalizers import Finalizer
 from seqpipe.video.device import parse_device
 from seqpipe.video.engine.executors import engine_for
-from seqpipe.video.finalizers import Finalizer
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.deep import combined

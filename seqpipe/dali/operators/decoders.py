@@ -12,12 +12,12 @@ import numpy as np
 
 from ...array import Array, IntArray
 from ...core.padding import source_indices
+from ...core.workers import Workers
 from ...errors import UnreadableSourceError
 from ...images import decode_image
 from ...ops import REGISTRY, Run, cast_array
 from ...pipeline.nodes import error_note
 from ...pipeline.value import Value
-from ...video.engine.workers import Workers
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, node_of
 from ..types import dtype_name

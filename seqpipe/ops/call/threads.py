@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextvars import copy_context
+from functools import partial
 
-from ...errors import ParameterError
+from ...core.workers import Workers
+from ...errors import BackendError, ParameterError
 
 __all__ = ["parallel_for", "set_threads", "threads"]
 
 _chosen: int | None = None
-_pool: tuple[int, ThreadPoolExecutor] | None = None
+_pool: tuple[int, Workers] | None = None
 _lock = threading.Lock()
 _this_thread = threading.local()
 
@@ -94,18 +97,24 @@ def parallel_for(work: Callable[[int], None], count: int) -> None:
 
 
 def _start(calls: list[Callable[[], None]], count: int) -> list[Future[None]]:
-    """Call the function of a list in some threads of the pool.
+    """Call the function of a list in some threads of the pool; in none once the program ends.
 
     A canceled future stays in the pool's queue until a thread is free; an emptied list keeps no arrays alive there.
     """
     global _pool
     with _lock:
         if _pool is None or _pool[0] < count:
-            if _pool is not None:
-                _pool[1].shutdown(wait=False)  # its pending work still runs
-            _pool = count, ThreadPoolExecutor(count, thread_name_prefix="seqpipe.ops")
-        # in copies of the caller's context, which holds NumPy's errstate
-        return [_pool[1].submit(copy_context().run, _call, calls) for _ in range(count)]
+            _pool = (
+                count,
+                Workers(count, "seqpipe.ops"),
+            )  # the threads of another one end after its pending work
+        workers = _pool[1]
+    started: list[Future[None]] = []
+    with contextlib.suppress(BackendError):
+        for _ in range(count):
+            # in copies of the caller's context, which holds NumPy's errstate
+            started.append(workers.submit(partial(copy_context().run, _call, calls)))
+    return started
 
 
 def _call(calls: list[Callable[[], None]]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from ...array import Array, FloatArray, IntArray, on_gpu, to_cupy
 from ...core.cached import cached_property
 from ...core.forks import reset_after_fork
+from ...core.workers import Workers
 from ...errors import ParameterError, SeqpipeError
 from ...sampling import fingerprint
 from ...sampling.blocks import BlockOrder, patch_draws
@@ -25,7 +26,6 @@ from ...sequence import Sequence
 from ...video.cuda.streams import Streams
 from ...video.device import Device
 from ...video.engine.engine import available_cores
-from ...video.engine.workers import Workers
 from ...volume.disk import DiskCache
 from ..fetch import FetchedSamples
 from ..lazy_engine import LazyPool

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
+from ...core.finalizers import Finalizer
 from ...core.kernel import load_cupy
 from ...errors import BackendError, DeviceMemoryError
-from ..finalizers import Finalizer
 from .memory import retry_when_full
 
 __all__ = ["Streams"]

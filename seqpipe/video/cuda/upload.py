@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.finalizers import Finalizer
 from ...core.kernel import load_cupy
 from ..convert.surface import Plane, Surface, SurfaceFormat
-from ..finalizers import Finalizer
 from .device_surface import DeviceSurface, SurfaceShape
 from .memory import retry_when_full
 

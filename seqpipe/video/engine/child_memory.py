@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...core.finalizers import Finalizer
 from ..convert.surface import Plane, Surface, SurfaceFormat
-from ..finalizers import Finalizer
 
 __all__ = ["BufferAllocator", "BufferLayout", "FrameBuffer", "FrameMemory", "SharedFrame"]
 

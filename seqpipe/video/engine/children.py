@@ -155,7 +155,7 @@ class Children:
     def _start(self) -> None:
         try:
             child = ChildProcess(self._nice)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # Python starts none while it ends
             self._give_up(str(error))
             return
         self._living.add(child)

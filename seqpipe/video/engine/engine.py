@@ -19,7 +19,9 @@ import numpy as np
 
 from ...array import Array
 from ...core.closing import Closing
+from ...core.interruptible import InterruptibleFuture
 from ...core.opencv_threads import OPENCV
+from ...core.workers import CLOSED_MEANWHILE, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
@@ -27,7 +29,6 @@ from ..decode.kinds import RefutedError
 from ..decode.pool import DecoderPool
 from ..index.library import Library
 from ..index.open import IndexOptions
-from ..interruptible import InterruptibleFuture
 from ..memory import host_array
 from ..plan.jobs import Job, JobQueue, PlannedVideo, cut_jobs
 from ..plan.request import Outcomes, Request, assemble, check_memory
@@ -35,7 +36,6 @@ from .backend import DecodeBackend
 from .fill import fill
 from .processes import processes as default_processes
 from .read_ahead import ReadAhead
-from .workers import CLOSED_MEANWHILE, Workers
 
 __all__ = ["Engine", "PendingRead", "available_cores"]
 

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from ...array import IntArray
+from ...core.workers import Workers
 from ...errors import SourceError
 from ..decode.packets import PacketReader, open_packets
 from ..plan.jobs import Job
-from .workers import Workers
 
 __all__ = ["ReadAhead"]
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence as Seq
 from typing import cast
 
 from ...array import IntArray
+from ...core.finalizers import Finalizer
 from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
 from ..cuda.device_surface import frames_per_launch
 from ..decode.packet_decoder import DecodeResult, FedPacket, PacketDecoder
-from ..finalizers import Finalizer
 from ..packet_index import PacketIndex
 from .arrays import PacketArrays, PendingFrames
 from .caps import exact_refusal, refusal

@@ -7,11 +7,11 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ...core.finalizers import Finalizer
 from ...errors import BackendError
 from ..convert.surface import surface_format
 from ..cuda.device_surface import DeviceSurface, SurfaceShape
 from ..cuda.memory import out_of_memory, release_idle
-from ..finalizers import Finalizer
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
 __all__ = ["HardwareDecoder", "MappedFrame", "ReleasedDecoders", "StreamShape", "plane_layout"]

@@ -10,9 +10,9 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from ...core.finalizers import Finalizer
 from ...core.native import load_native
 from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
-from ..finalizers import Finalizer
 from .arrays import PacketArrays, PendingFrames
 from .cuvid import DISPLAY, PICTURE, SEQUENCE, Cuvid
 from .feeder import PacketBatch

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...array import IntArray, distinct
 from ...core.cached import cached_property
-from ..interruptible import InterruptibleFuture
+from ...core.interruptible import InterruptibleFuture
 from ..packet_index import PacketIndex
 from ..source.source import Source
 from .plan import DecodePlan, make_plan

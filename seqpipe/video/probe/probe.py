@@ -18,9 +18,9 @@ import av.video
 import numpy as np
 
 from ...core.content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.finalizers import Finalizer
 from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
-from ..finalizers import Finalizer
 from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo

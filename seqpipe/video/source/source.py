@@ -18,6 +18,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
 
+from ...core.finalizers import Finalizer
 from ...core.forks import reset_after_fork
 from ...core.limits import DOWNLOAD_GIB
 from ...errors import (
@@ -29,7 +30,6 @@ from ...errors import (
     UnreadableSourceError,
     printable,
 )
-from ..finalizers import Finalizer
 from .byte_ranges import merge_ranges, slice_ranges
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_download, http_ranges
 from .s3_ranges import s3_ranges
@@ -371,8 +371,9 @@ class _Remote(Source):
                 advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
             ) from error
         except FileNotFoundError as error:
-            reason = error.__cause__  # fsspec takes a host that cannot be connected to for a missing file
-            if isinstance(reason, OSError) and not isinstance(reason, FileNotFoundError):
+            # fsspec takes a host that cannot be connected to for a missing file, also where asyncio starts no thread
+            reason = error.__cause__
+            if isinstance(reason, (OSError, RuntimeError)) and not isinstance(reason, FileNotFoundError):
                 raise _unreachable(reason, url) from error
             raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
         except Exception as error:

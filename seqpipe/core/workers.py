@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ...errors import BackendError
-from ..finalizers import Finalizer
-from ..interruptible import InterruptibleFuture
+from ..errors import BackendError
+from .finalizers import Finalizer
+from .interruptible import InterruptibleFuture
 
 __all__ = ["CLOSED_MEANWHILE", "Workers"]
 
@@ -51,33 +51,48 @@ class Workers:
         # So the handler is unregistered once the pool and all of its threads are gone.
         self._at_exit = Finalizer(atexit.unregister, atexit.register(self._pool.end))
         # Stop the threads when the pool is collected; finalizers take no lock, so any thread may collect it.
-        self._finalizers: list[Finalizer] = []
+        self._finalizer = Finalizer(self._pool.tasks.put, None)
 
     def submit(self, call: Callable[[], ResultT]) -> Future[ResultT]:
-        """Run a call on one of the threads.
+        """Run a call on one of the threads, or before this returns where the system lets none start.
 
         Raises:
             BackendError: the pool is closed, or the program is ending.
         """
         future: InterruptibleFuture[ResultT] = InterruptibleFuture()
-        pool = self._pool
+        task, pool = _Task(future, call), self._pool
         with pool.lock:
             if pool.closed:
                 raise BackendError(
                     "no work can be started: the reader was closed, or the program is ending",
                     advice=CLOSED_MEANWHILE,
                 )
-            pool.tasks.put(_Task(future, call))
             if len(pool.threads) < self._count:
-                name = f"{self._name}_{len(pool.threads)}"
-                # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
-                thread = threading.Thread(
-                    target=_serve, args=(pool.tasks, self._at_exit), name=name, daemon=True
-                )
-                pool.threads.append(thread)
-                self._finalizers.append(Finalizer(pool.tasks.put, None))
-                thread.start()
+                self._start_thread()
+            if served := bool(pool.threads):
+                pool.tasks.put(task)
+        if not served:
+            _run(task)
         return future
+
+    def _start_thread(self) -> None:
+        """Start another thread if the system allows it; the pool does with those that it has.
+
+        It refuses one beyond its limit, and Python 3.12.0 to 3.12.2 any once the main thread has ended.
+        """
+        threads = self._pool.threads
+        # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
+        thread = threading.Thread(
+            target=_serve,
+            args=(self._pool.tasks, self._at_exit),
+            name=f"{self._name}_{len(threads)}",
+            daemon=True,
+        )
+        threads.append(thread)  # beforehand: an interrupt may come once it runs
+        try:
+            thread.start()
+        except RuntimeError:
+            threads.remove(thread)
 
     def close(self) -> None:
         """Cancel queued calls, and wait for running ones."""
@@ -104,8 +119,7 @@ class _PoolThreads:
             self.closed = True
             while (task := _next(self.tasks)) is not None:
                 dropped.append(task)
-            for _ in self.threads:
-                self.tasks.put(None)
+            self.tasks.put(None)
         return dropped
 
     def join(self) -> None:
@@ -123,12 +137,18 @@ class _PoolThreads:
 def _serve(tasks: _Tasks, _at_exit: Finalizer) -> None:
     """Run tasks until None comes; holds no reference to the pool, which could otherwise never be collected."""
     while (task := tasks.get()) is not None:
-        if task.future.set_running_or_notify_cancel():
-            try:
-                task.future.set_result(task.call())
-            except BaseException as error:
-                task.future.set_exception(error)
+        _run(task)
         del task  # releases what it references before the next one is waited for
+    tasks.put(None)  # for the next thread
+
+
+def _run(task: _Task) -> None:
+    """Set a task's future, unless it was canceled."""
+    if task.future.set_running_or_notify_cancel():
+        try:
+            task.future.set_result(task.call())
+        except BaseException as error:
+            task.future.set_exception(error)
 
 
 def _next(tasks: _Tasks) -> _Task | None:
