@@ -3,10 +3,11 @@
 #
 #   here:   tests/bench/gpu_check.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
 #                                                    lay films of 1080p and 340×256 into .gpu/media as large_*.mp4 and small_*.mp4
-#   there:  bash tests/bench/gpu_check.sh PART...    parts: tests stress decode ops flow start memory jpeg export; by default the first three
+#   there:  bash tests/bench/gpu_check.sh PART...    parts: tests stress decode ops flow start memory jpeg export repeat; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
+# TIMES=20 and SECONDS_OF_REPEAT=240 are how often and how long the tests of exits, threads, forks and damage are repeated;
 # SECONDS_OF_STRESS=60 is the time of the stress part (150), and STRESS more that it is told, as --processes 8 --askers 32.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
@@ -53,6 +54,29 @@ part_stress() {
   # shellcheck disable=SC2086  # several words
   run stress timeout $((seconds + 100)) python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
     --seconds "$seconds" ${STRESS:-}
+}
+# Tests of exits, threads, forks and damage, again and again, more of them at once than there are cores; those that fail one
+# time in twenty are found so. A table of failures is said last; what each failure said is in $OUT/repeat.txt.
+part_repeat() { run repeat repeated; }
+repeated() {
+  local folder begin=$SECONDS marks=(-m gpu) ended=0
+  local load=$(($(nproc) * 3 / 2)) times=${TIMES:-20} seconds=${SECONDS_OF_REPEAT:-240}
+  [ -n "${ON_CPU:-}" ] && marks=(-m "not gpu")
+  folder=$(mktemp -d)
+  local tests=(tests/readers/test_exit.py tests/video/test_fuzz.py tests/readers/test_interrupts.py tests/readers/test_lifetime.py
+    tests/video/test_engine.py tests/video/test_children.py tests/video/test_shared_reader.py tests/video/test_damage.py
+    tests/video/gpu/test_several_gpus.py tests/video/gpu/test_memory.py tests/ops/test_threads.py)
+  for ((round = 1; round <= times; round++)); do
+    [ $((SECONDS - begin)) -ge "$seconds" ] && break
+    timeout -s INT $((seconds - (SECONDS - begin) + 30)) python3 -m pytest -p no:benchmark -p no:cacheprovider -n "$load" -q -rfE --tb=short \
+      "${marks[@]}" "${tests[@]}" > "$folder/$round.txt" 2>&1
+    case $? in 0 | 5) ;; *) ended=1; cat "$folder/$round.txt" ;; esac
+  done
+  printf '\n| failures | test |\n|---|---|\n'
+  cat "$folder"/*.txt | grep -E '^(FAILED|ERROR) ' | sed -E 's/^[A-Z]+ //; s/ - .*//' | sort | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) (.*)/| \1 | \2 |/'
+  rm -r "$folder"
+  echo "$((round - 1)) of $times rounds with $load at once in $((SECONDS - begin)) s"
+  return $ended
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
 part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }

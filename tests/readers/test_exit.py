@@ -48,6 +48,7 @@ for codec in ("h264", "hevc", "vp9"):
     classifier(codec, b"")
 
 device, way, *paths = sys.argv[1:]
+threads = paths.pop() if paths[-1] in ("started", "refused") else "started"
 
 def begun(say=[True]):
     if say:
@@ -358,3 +359,45 @@ def test_a_dataset_that_is_forgotten_leaves_nothing(device):
         rest, noise = ended(process)
     assert (process.returncode, noise) == (0, "")
     assert rest.split() == ["MainThread", "3"]
+
+
+LATE = """
+import numpy as np
+from seqpipe import ops
+
+x = np.random.default_rng(0).integers(0, 256, (2, 4, 512, 512, 3), np.uint8)
+
+def first():
+    with make() as late:
+        return sum(1 for _ in late.sequences()) == len(late)
+
+def operators():
+    ops.set_threads(4)
+    return ops.GaussianBlur(sigma=3.0)(x).shape == x.shape
+
+def run():
+    threading.main_thread().join()
+    print({"first": first, "operators": operators}[way](), flush=True)
+
+if threads == "refused":
+    # as Python 3.12.0 to 3.12.2 do, and any system at its limit
+    start = threading._start_new_thread
+    def refuse(*given, **named):
+        if not threading.main_thread().is_alive():
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        return start(*given, **named)
+    threading._start_new_thread = threading._start_joinable_thread = refuse
+begun()
+threading.Thread(target=run).start()
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("threads", ["started", "refused"])
+@pytest.mark.parametrize("way", ["first", "operators"])
+def test_a_thread_may_begin_to_read_when_the_main_thread_has_ended(device, way, threads):
+    """A ThreadPoolExecutor takes no more calls by then."""
+    with program(LATE, device, way, *files(*NAMES), threads) as process:
+        said(process, "begun")
+        rest, noise = ended(process, within_s=2 * SOON_S)
+    assert (process.returncode, rest, noise) == (0, "True\n", "")

@@ -90,7 +90,8 @@ def exact_refusal(device: int, info: StreamInfo) -> str:
     """Return why the current device cannot decode a stream to the CPU decoder's frames; "" if it can.
 
     The inverse transforms of MPEG-1, 2 and 4 are not exact by their standards, so that frames differ between decoders,
-    and the GPU does not report damage in them. NVDEC ignores the transform bypass of H.264's lossless profile.
+    and the GPU does not report damage in them. Nor does it in VP8, which has no checks: where damage ends a partition
+    early, a frame shows what its surface held before. NVDEC ignores the transform bypass of H.264's lossless profile.
     """
     if info.codec == "h264" and info.profile == _LOSSLESS:
         return (
@@ -98,4 +99,8 @@ def exact_refusal(device: int, info: StreamInfo) -> str:
         )
     if info.codec in _INEXACT:
         return f"NVDEC decodes {info.codec} to other frames than the CPU does, and does not report damage in them"
+    if info.codec == "vp8":
+        return (
+            "NVDEC does not report damage in vp8, and its damaged frames depend on those decoded before them"
+        )
     return refusal(device, info)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
@@ -158,15 +160,22 @@ class NvdecPool:
         self._close_abandoned()
         self._released.destroy()
 
-    def clear(self) -> None:
-        """Close all idle sessions; a forked process leaves its parent's alone."""
+    def clear(self, within_s: float = math.inf) -> None:
+        """Close the idle sessions; a forked process leaves its parent's alone.
+
+        Args:
+            within_s: no further session is closed after these seconds; for the program's end, when the driver frees
+                the rest with the process.
+        """
         if os.getpid() != self._process:
             return
+        end = time.monotonic() + within_s
         with self._lock:
             idle, self._idle = self._idle, []
-        for _, session in idle:
-            session.close()
-        self._close_abandoned()
+        while idle and time.monotonic() < end:
+            idle.pop()[1].close()
+        if not idle:
+            self._close_abandoned()
 
     def _close_abandoned(self) -> None:
         while True:

@@ -14,7 +14,7 @@ from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import native_feeder, session
-from seqpipe.video.nvdec.caps import exact_refusal
+from seqpipe.video.nvdec.caps import exact_refusal, refusal
 from seqpipe.video.plan.request import Request
 from tests.support.encodings import SHOWN_AGAIN, assert_all_frames_alike, encoding, encodings
 from tests.support.software_gpu import SoftwareGpu
@@ -49,12 +49,12 @@ def test_every_frame_is_the_cpus_behind_the_software_gpu(software_gpu, name):
         assert_all_frames_alike(path, cpu, gpu, single=4, crop=(74, 136, 32, 48))
 
 
-def refused(path):
+def refused(path, *, by=exact_refusal):
     """Why the GPU does not decode a file, or ""."""
     cupy = pytest.importorskip("cupy")
     cupy.cuda.Device(0).use()
     cupy.cuda.runtime.free(0)  # so that this thread has the GPU's context
-    return exact_refusal(0, open_index(str(path)).info)
+    return by(0, open_index(str(path)).info)
 
 
 @pytest.mark.gpu
@@ -75,7 +75,8 @@ def test_every_frame_is_the_cpus(name):
 @pytest.mark.parametrize("name", encodings("vp8", "vp9"))
 def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
     path = encoding(name)
-    if reason := refused(path):
+    # the engines alone decode VP8 too, whose damage they do not report
+    if reason := refused(path, by=refusal if decode == "nvdec" else exact_refusal):
         pytest.skip(reason)
     if name in SHOWN_AGAIN and decode == "nvdec":
         with (
