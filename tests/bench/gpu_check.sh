@@ -7,7 +7,7 @@
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
-# TIMES=20 and SECONDS_OF_REPEAT=240 are how often and how long the tests of exits, threads, forks and damage are repeated;
+# TIMES=20 is how often the repeat part runs each test of exits, threads, forks and damage, SECONDS_OF_REPEAT=240 its time;
 # SECONDS_OF_STRESS=60 is the time of the stress part (150), and STRESS more that it is told, as --processes 8 --askers 32.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
@@ -55,28 +55,25 @@ part_stress() {
   run stress timeout $((seconds + 100)) python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
     --seconds "$seconds" ${STRESS:-}
 }
-# Tests of exits, threads, forks and damage, again and again, more of them at once than there are cores; those that fail one
-# time in twenty are found so. A table of failures is said last; what each failure said is in $OUT/repeat.txt.
+# Tests of exits, threads, forks and damage, each many times and more at once than there are cores: one that fails one time
+# in twenty is found so. Its table counts the failures of each test; ON_CPU=1 takes those that need no GPU.
 part_repeat() { run repeat repeated; }
 repeated() {
-  local folder begin=$SECONDS marks=(-m gpu) ended=0
-  local load=$(($(nproc) * 3 / 2)) times=${TIMES:-20} seconds=${SECONDS_OF_REPEAT:-240}
-  [ -n "${ON_CPU:-}" ] && marks=(-m "not gpu")
-  folder=$(mktemp -d)
-  local tests=(tests/readers/test_exit.py tests/video/test_fuzz.py tests/readers/test_interrupts.py tests/readers/test_lifetime.py
-    tests/video/test_engine.py tests/video/test_children.py tests/video/test_shared_reader.py tests/video/test_damage.py
-    tests/video/gpu/test_several_gpus.py tests/video/gpu/test_memory.py tests/ops/test_threads.py)
-  for ((round = 1; round <= times; round++)); do
-    [ $((SECONDS - begin)) -ge "$seconds" ] && break
-    timeout -s INT $((seconds - (SECONDS - begin) + 30)) python3 -m pytest -p no:benchmark -p no:cacheprovider -n "$load" -q -rfE --tb=short \
-      "${marks[@]}" "${tests[@]}" > "$folder/$round.txt" 2>&1
-    case $? in 0 | 5) ;; *) ended=1; cat "$folder/$round.txt" ;; esac
-  done
-  printf '\n| failures | test |\n|---|---|\n'
-  cat "$folder"/*.txt | grep -E '^(FAILED|ERROR) ' | sed -E 's/^[A-Z]+ //; s/ - .*//' | sort | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) (.*)/| \1 | \2 |/'
-  rm -r "$folder"
-  echo "$((round - 1)) of $times rounds with $load at once in $((SECONDS - begin)) s"
-  return $ended
+  local code load=$(($(nproc) * 3 / 2)) mark=gpu said
+  [ -n "${ON_CPU:-}" ] && mark="not gpu"
+  export TIMES=${TIMES:-20}
+  said=$(mktemp)
+  timeout -s INT "${SECONDS_OF_REPEAT:-240}" python3 -m pytest -p no:benchmark -p tests.support.repeated -n "$load" --dist worksteal -q -rfE \
+    --tb=short -m "$mark" tests/readers/test_exit.py tests/video/test_fuzz.py tests/readers/test_interrupts.py \
+    tests/video/gpu/test_several_gpus.py > "$said" 2>&1
+  code=$?
+  cat "$said"
+  printf '\n| failures of %s | test |\n|---|---|\n' "$TIMES"
+  grep -E '^(FAILED|ERROR) ' "$said" | sed -E 's/^[A-Z]+ //; s/ - .*//; s/([[-])[0-9]+(-|\])/\1*\2/' | sort | uniq -c | sort -rn |
+    sed -E 's/^ *([0-9]+) (.*)/| \1 | \2 |/'
+  grep -E '(passed|failed|error)' "$said" | tail -n 1
+  rm "$said"
+  return $code
 }
 part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
 part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
