@@ -28,6 +28,7 @@ from .errors import (
     SourceNotFoundError,
     StateError,
     UnreadableSourceError,
+    WorkerError,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "VideoReader",
+    "WorkerError",
     "__version__",
     "flow",
     "fn",

@@ -23,6 +23,7 @@ from .array import (
     to_torch,
 )
 from .core.param import Param, check_fields
+from .core.turns import InTurn
 from .errors import FrameRangeError, ParameterError
 from .layout import check_layout, frame_axis
 
@@ -264,7 +265,7 @@ class Sequence(_Exports):
 
     def __iter__(self) -> Iterator[Sequence]:
         """Iterate over the frames or slices."""
-        return (self[position] for position in range(len(self)))
+        return InTurn(self[position] for position in range(len(self)))
 
     @property
     def shape(self) -> tuple[int, ...]:

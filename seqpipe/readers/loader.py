@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, StateError
+from ..core.turns import TakesTurns
+from ..errors import DeviceMemoryError, ParameterError, SeqpipeError
 from ..sampling import BatchPlan, IteratorState, check_state
 from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
@@ -76,7 +77,7 @@ class PassContext:
             )
 
 
-class Pass(ABC, Generic[ItemT]):
+class Pass(TakesTurns, ABC, Generic[ItemT]):
     """A resumable iterator over an epoch of a dataset.
 
     - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It
@@ -91,8 +92,8 @@ class Pass(ABC, Generic[ItemT]):
     - If the device's memory is full, fewer batches are read ahead. The error is raised only if the next batch does
       not fit; no sample is lost, and the next call tries again.
 
-    An iterator must be used by one thread at a time; a dataset may have several. A forked process and an unpickled
-    copy continue from the same position with threads of their own.
+    Several threads may use one iterator, and get each item once. A dataset may have several iterators. A forked process
+    and an unpickled copy continue from the same position with threads of their own.
     """
 
     def __init__(
@@ -143,13 +144,7 @@ class Pass(ABC, Generic[ItemT]):
         Raises:
             StateError: the state belongs to another dataset or to other parameters; the message names them.
         """
-        checked = check_state(state, self._feed.fingerprint)
-        length = self._feed.length(checked["epoch"])
-        if checked["position"] > length:
-            raise StateError(
-                f"position={checked['position']} is past the end of epoch {checked['epoch']}",
-                allowed=f"0 to {length}",
-            )
+        checked = check_state(state, self._feed.fingerprint, length=self._feed.length)
         self._feed.epoch = checked["epoch"]
         self._go_to(checked["epoch"], checked["position"])
 

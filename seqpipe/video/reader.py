@@ -17,6 +17,7 @@ from ..array import Array, FloatArray, IntArray, to_numpy
 from ..core.closing import Closing
 from ..core.forks import reset_after_fork
 from ..core.param import check_list
+from ..core.turns import InTurn
 from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..sampling.clock import EQUAL_S, frames_at
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
@@ -286,7 +287,7 @@ class VideoReader(Closing):
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
             )
-        return self._stream(wanted, host=host)
+        return InTurn(self._stream(wanted, host=host))
 
     def stats(self) -> dict[str, int]:
         """Return counts of reads so far.

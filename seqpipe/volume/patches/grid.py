@@ -12,6 +12,7 @@ import numpy as np
 from ...array import Array, IntArray, as_native, namespace
 from ...core.padding import PadMode
 from ...core.param import Param, choice
+from ...core.turns import InTurn
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.params import BATCH_SIZE
 from ...sequence import Batch, Sequence
@@ -154,15 +155,17 @@ class GridSampler:
         return cut_patch(part, inner, self.patch_size, self._pad)
 
     def __iter__(self) -> Iterator[Sequence]:
-        return (self[number] for number in range(len(self)))
+        return InTurn(self[number] for number in range(len(self)))
 
     def batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
-        """Yield the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller.
+        """Iterate over the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller.
 
         Raises:
             ParameterError: ``batch_size`` is below 1.
         """
-        batch_size = BATCH_SIZE.check(batch_size)
+        return InTurn(self._batches(BATCH_SIZE.check(batch_size)))
+
+    def _batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
         for first in range(0, len(self), batch_size):
             numbers = np.arange(first, min(first + batch_size, len(self)))
             yield numbers, Batch.of([self[int(number)] for number in numbers], indices=numbers)
