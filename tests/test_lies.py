@@ -14,7 +14,6 @@ from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import DALIIterator
 from seqpipe.errors import ParameterError, SeqpipeError, StateError
-from seqpipe.ops import policies
 from seqpipe.pipeline import Augmented, Graph, Input, Pipeline, external_source, read
 from seqpipe.readers import Video, Volume
 from tests.support.datasets import files
@@ -59,7 +58,7 @@ def of_calls():
 class OfPipeline(DALIIterator):
     """The batches of a DALI pipeline as they are."""
 
-    def converted(self, value, name, title):
+    def converted(self, value, name, title):  # noqa: ARG002  the base class'
         return value
 
 
@@ -191,14 +190,16 @@ def test_states_of_dali_iterators_and_checkpoints():
     state = iterator.state_dict()
     for value in NO_COUNTS:
         refused(iterator, {**state, "given": value}, "given=")
-    refused(iterator, {**state, "given": 11}, "given=11 is not valid in a state; allowed: an integer from 0 to 10")
+    refused(
+        iterator, {**state, "given": 11}, "given=11 is not valid in a state; allowed: an integer from 0 to 10"
+    )
     for value in (0, 1, None, "yes", DEEP):
         refused(iterator, {**state, "ended": value}, "ended=")
     for value in ([None], [0], ["x"], [{}], [DEEP]):
         refused(iterator, {**state, "pipelines": value}, "is not a state|the state has no")
     iterator.load_state_dict(json.loads(json.dumps(state)))
     for text in ("[" * 100_000, "nul", '{"epoch": NaN}', "[]", "0", '"x"', b"\xff"):
-        with pytest.raises(StateError, match="checkpoint is not JSON|is not a state|the state has no"):
+        with pytest.raises(StateError, match=r"checkpoint is not JSON|is not a state|the state has no"):
             _with_checkpoint(text).build()
 
 
@@ -226,7 +227,7 @@ def chain():
 
 
 def policy():
-    return policies.TrivialAugmentWide()
+    return ops.TrivialAugmentWide()
 
 
 READERS = {
@@ -235,7 +236,21 @@ READERS = {
     "policy": (policy, ops.Op.from_json),
     "operator": (lambda: ops.RandomResizedCrop(size=(4, 4)), ops.Op.from_json),
 }
-OTHERS = [None, True, -1, 1.5, float("nan"), 10**400, "x", [], {}, [[]], {"op": 5}, {"node": 0}, {"node": True}]
+OTHERS = [
+    None,
+    True,
+    -1,
+    1.5,
+    float("nan"),
+    10**400,
+    "x",
+    [],
+    {},
+    [[]],
+    {"op": 5},
+    {"node": 0},
+    {"node": True},
+]
 
 
 def places(value, path=()):
@@ -281,18 +296,33 @@ def test_json_with_any_value_in_any_place(name):
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_no_json(name):
     _, from_json = READERS[name]
-    for text in ("", "[" * 100_000, "[" * 900 + "]" * 900, '{"op":' * 5000, "nul", "[]", "5", "1" * 5000, None, 7, b"\xff"):
+    for text in (
+        "",
+        "[" * 100_000,
+        "[" * 900 + "]" * 900,
+        '{"op":' * 5000,
+        "nul",
+        "[]",
+        "5",
+        "1" * 5000,
+        None,
+        7,
+        b"\xff",
+    ):
         with pytest.raises(ParameterError):
             from_json(text)
     nested = '{"op": "chain", "fuse": "", "ops": [' * 150 + "]}" * 150
-    with pytest.raises(ParameterError, match="nested more than 200 levels deep|is no operator"):
+    with pytest.raises(ParameterError, match=r"nested more than 200 levels deep|is no operator"):
         from_json(nested)
 
 
 @pytest.mark.parametrize(
     ("text", "field"),
     [
-        ('{"format": 2, "nodes": [{"input": "images"}, {"call": {"maker": {"op": 5}}, "of": [], "with": {}}]}', r"nodes\[1\]\.call\.maker\.op=5"),
+        (
+            '{"format": 2, "nodes": [{"input": "images"}, {"call": {"maker": {"op": 5}}, "of": [], "with": {}}]}',
+            r"nodes\[1\]\.call\.maker\.op=5",
+        ),
         ('{"format": 2, "nodes": [{"input": 5}]}', r"nodes\[0\]\.input=5"),
         ('{"format": 2, "nodes": 5}', "nodes=5"),
         ('{"format": true, "nodes": []}', "format=True"),
@@ -300,7 +330,10 @@ def test_what_is_no_json(name):
         ('{"format": 2, "nodes": [{"input": "a"}], "outputs": [3]}', r"outputs\[0\]=3"),
         ('{"format": 2, "nodes": [{"input": "a"}]}', "outputs is missing"),
         ('{"format": 2, "nodes": [{"input": "a"}, {"sign": "+", "of": [{"node": 5}, 1]}]}', "no node 5"),
-        ('{"format": 2, "nodes": [{"input": "a"}, {"sign": 4, "of": [{"node": 0}, 1]}]}', r"nodes\[1\]\.sign=4"),
+        (
+            '{"format": 2, "nodes": [{"input": "a"}, {"sign": 4, "of": [{"node": 0}, 1]}]}',
+            r"nodes\[1\]\.sign=4",
+        ),
     ],
 )
 def test_the_field_of_a_graph_is_named(text, field):

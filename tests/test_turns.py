@@ -85,7 +85,7 @@ def dali_pipeline(**options):
 class OfPipeline(seqpipe.dali.plugin.base_iterator.DALIIterator):
     """The batches of a DALI pipeline as they are."""
 
-    def converted(self, value, name, title):
+    def converted(self, value, name, title):  # noqa: ARG002  the base class'
         return value
 
 
@@ -244,5 +244,3 @@ def test_a_closed_generator_releases_what_it_holds():
     assert list(iterator) == []
     assert list(InTurn(iter([1, 2]))) == [1, 2]
     InTurn(iter([1])).close()
-
-

@@ -361,3 +361,35 @@ def test_workers_divide_the_cores(monkeypatch, given, threads):
         monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: worker)
         assert [batch["index"].tolist() for batch in dataset] == [[3, 4, 5]]
         assert videos.fetcher.engine.get().threads == threads
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+@pytest.mark.parametrize("kind", ["local", "two arguments", "plain", "seqpipe"])
+def test_the_users_error_arrives_from_workers(kind, monkeypatch):
+    """One of a local type was lost with its batch, upon which the loader waited for ever."""
+
+    class Local(Exception):  # noqa: N818
+        pass
+
+    class TwoArguments(Exception):  # noqa: N818
+        def __init__(self, path, line):
+            super().__init__(f"{path}, line {line}")
+
+    def fails(*_):
+        if kind == "local":
+            raise Local("file 5 is bad")
+        if kind == "two arguments":
+            raise TwoArguments("file 5 is bad", 3)
+        raise ValueError("file 5 is bad") if kind == "plain" else SourceError("file 5 is bad")
+
+    monkeypatch.setattr(Clips, "finish", fails)  # the workers are forked
+    dataset = reader().as_torch(2)
+    name = {
+        "local": "Local",
+        "two arguments": "TwoArguments",
+        "plain": "ValueError",
+        "seqpipe": "SourceError",
+    }
+    with pytest.raises(Exception, match="file 5 is bad") as caught:
+        next(iter(DataLoader(dataset, batch_size=None, num_workers=1, timeout=30)))
+    assert name[kind] in str(caught.value)
