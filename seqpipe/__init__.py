@@ -105,6 +105,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     register: str | Path | None = None,
     series: str | None = None,
     key: str | None = None,
+    stored: bool = False,
 ) -> VideoReader | Any:
     """Open a video for access to exact frames, or a volume for windows of its voxels.
 
@@ -126,6 +127,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             in the cache.
         series: for DICOM folders with several series: the SeriesInstanceUID of one.
         key: for NPZ: name of the array; for Zarr: path of the array in the group.
+        stored: for volumes: whether voxels have the values stored in the file, with slope and intercept in ``.scale``;
+            otherwise these are applied.
 
     Returns:
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
@@ -146,10 +149,10 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
         if output is not None:
             raise ParameterError("output is for videos, and the source is a volume", advice="Leave it out")
-        return VolumeReader(source, device=device, series=series, key=key)
-    if series is not None or key is not None:
+        return VolumeReader(source, device=device, series=series, key=key, stored=stored)
+    if series is not None or key is not None or stored:
         raise ParameterError(
-            "series and key are for volumes, and the source is not one", advice="Leave them out"
+            "series, key and stored are for volumes, and the source is not one", advice="Leave them out"
         )
     from .video.reader import VideoReader
 

@@ -335,7 +335,7 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
 
 def _read_part(reader: VolumeReader, *, is_label: bool, as_channels: bool) -> Sequence:
     """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested."""
-    part = reader.sequence()
+    part = reader.sequence(stored=True)
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
         part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -150,7 +151,7 @@ class GridSampler:
         else:
             affine = None if whole.affine is None else moved(whole.affine, box.start)
             data = whole.data[(..., *box.slices, slice(None))]
-            part = Sequence(data, whole.layout, whole.source, affine=affine, scale=whole.scale)
+            part = replace(whole, data=data, affine=affine, frames=None, timestamps=None)
         inner = [s - b for s, b in zip(start, box.start, strict=True)]
         return cut_patch(part, inner, self.patch_size, self._pad)
 
