@@ -250,10 +250,10 @@ class Video(EpochDataset[SampleRequest]):
         survey = self._survey_type(
             sampler, spec, fps is not None, least, on_error, indexes, self._book, motion
         )
-        self._select(listing, survey, empty, even_shards, Clock(indexes), repeats)
+        order = self._select(listing, survey, empty, even_shards, Clock(indexes), repeats)
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
-            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, self._device)
+            replace(fetcher, channels_first=layout == "CFHW"), order, bytes_ahead(prefetch_gib, self._device)
         )
 
     @property
@@ -284,8 +284,8 @@ class Video(EpochDataset[SampleRequest]):
         even: bool,
         clock: Clock,
         repeats: int,
-    ) -> None:
-        """Survey the listed videos and build the table of samples.
+    ) -> EpochOrder:
+        """Survey the listed videos and build the table of samples; return their order.
 
         Args:
             listing: the videos.
@@ -301,8 +301,9 @@ class Video(EpochDataset[SampleRequest]):
         self._classes, self._label_type = listing.classes, listing.label_type
         order = replace(order, size=catalog.samples * repeats, even=even)
         self._selection = Selection(
-            catalog, survey.sampler, order, clock, survey.by_time, repeats, survey.motion
+            catalog, survey.sampler, order.seed, clock, survey.by_time, repeats, survey.motion
         )
+        return order
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -325,6 +326,12 @@ class Video(EpochDataset[SampleRequest]):
         return self._feed.fetcher
 
     @property
+    def order(self) -> EpochOrder:
+        """The order of the rank's samples."""
+        order: EpochOrder = self._feed.order  # type: ignore[assignment]  # the constructor's
+        return order
+
+    @property
     def limit_bytes(self) -> int:
         """Memory limit of batches that are being read or wait to be returned; see ``prefetch_gib``."""
         return self._feed.limit_bytes
@@ -340,7 +347,7 @@ class Video(EpochDataset[SampleRequest]):
         return self._feed.fetcher.output
 
     def __repr__(self) -> str:
-        catalog, order = self._selection.catalog, self._selection.order
+        catalog, order = self._selection.catalog, self.order
         parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
         return f"Video({', '.join(parts + order.clauses())})"
 
