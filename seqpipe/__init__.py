@@ -35,23 +35,43 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from . import flow, fn, ops, pipeline, readers, view, volume
+    from .dataset.dataset import Dataset
+    from .dataset.feed import feed
+    from .dataset.items import items
+    from .dataset.options import Cache, Decode, Prepare
+    from .dataset.samples import Samples
+    from .dataset.takes import At, Clip, Every, Grid, Patch, Segments, Whole
+    from .dataset.videos import folders, listing, videos
+    from .dataset.volumes import cases, volumes
+    from .dataset.zipped import zip  # named as Python's
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
-    from .video.device import Decode
+    from .video.device import Decode as DecodeBackend
     from .video.reader import VideoReader
     from .video.stream import stream
 
 __all__ = [
+    "At",
     "BackendError",
     "Batch",
+    "Cache",
+    "Clip",
     "DamagedSourceError",
+    "Dataset",
+    "Decode",
     "DeviceMemoryError",
+    "Every",
     "FrameRangeError",
+    "Grid",
     "ManifestError",
     "OutputError",
     "OutputSpec",
     "ParameterError",
+    "Patch",
+    "Prepare",
+    "Samples",
+    "Segments",
     "SeqpipeError",
     "Sequence",
     "SourceError",
@@ -59,37 +79,66 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "VideoReader",
+    "Whole",
     "WorkerError",
     "__version__",
+    "cases",
+    "feed",
     "flow",
     "fn",
+    "folders",
+    "items",
+    "listing",
     "open",
     "operator",
     "ops",
     "pipeline",
     "readers",
     "stream",
+    "videos",
     "view",
     "volume",
+    "volumes",
+    "zip",
 ]
 
 __version__ = "0.1.0"
 
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
+    "At": "dataset.takes",
     "Batch": "sequence",
+    "Cache": "dataset.options",
+    "Clip": "dataset.takes",
+    "Dataset": "dataset.dataset",
+    "Decode": "dataset.options",
+    "Every": "dataset.takes",
+    "Grid": "dataset.takes",
     "OutputSpec": "video.convert.output",
+    "Patch": "dataset.takes",
+    "Prepare": "dataset.options",
+    "Samples": "dataset.samples",
+    "Segments": "dataset.takes",
     "Sequence": "sequence",
     "VideoReader": "video.reader",
+    "Whole": "dataset.takes",
+    "cases": "dataset.volumes",
+    "feed": "dataset.feed",
     "flow": "",
     "fn": "",
+    "folders": "dataset.videos",
+    "items": "dataset.items",
+    "listing": "dataset.videos",
     "operator": "ops",
     "ops": "",
     "pipeline": "",
     "readers": "",
     "stream": "video.stream",
+    "videos": "dataset.videos",
     "view": "",
     "volume": "",
+    "volumes": "dataset.volumes",
+    "zip": "dataset.zipped",
 }
 
 
@@ -97,7 +146,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     source: Any,
     *,
     device: str = "cpu",
-    decode: Decode = "auto",
+    decode: DecodeBackend = "auto",
     stream: int | None = None,
     threads: int | None = None,
     output: OutputSpec | None = None,

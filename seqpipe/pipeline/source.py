@@ -118,6 +118,9 @@ class BatchSource(ABC):
     def start(self) -> None:  # noqa: B027  most have nothing to start
         """Start processes, before the first batch is begun and before threads are started."""
 
+    def prepare(self) -> None:  # noqa: B027  most have nothing to plan
+        """Plan the batch that :meth:`begin` starts next, without starting it."""
+
     @abstractmethod
     def begin(self) -> Ticket | None:
         """Start the next batch; None at the end of the epoch."""

@@ -58,6 +58,7 @@ class PassContext:
     limit_bytes: int
     epoch: int = 0
     _warned: bool = False
+    _replaced: Fetcher | None = None
 
     def length(self, epoch: int) -> int:
         """Number of samples of the rank in an epoch."""
@@ -81,7 +82,11 @@ class PassContext:
 
     def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
         """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
-        return self.fetcher if outputs is None else replace(self.fetcher, outputs=outputs)
+        if outputs is None:
+            return self.fetcher
+        if self._replaced is None or self._replaced.outputs is not outputs:
+            self._replaced = replace(self.fetcher, outputs=outputs)
+        return self._replaced
 
     def warn_large(self, size: int) -> None:
         """Log, once for each dataset, that a single batch exceeds ``prefetch_gib``."""

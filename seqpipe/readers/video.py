@@ -325,6 +325,10 @@ class Video(EpochDataset[SampleRequest]):
         """The fetcher of samples at positions of an epoch, for pipelines, which have a schedule of their own."""
         return self._feed.fetcher
 
+    def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
+        """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
+        return self._feed.fetcher_for(outputs)
+
     @property
     def order(self) -> EpochOrder:
         """The order of the rank's samples."""
