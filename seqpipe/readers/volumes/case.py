@@ -375,12 +375,26 @@ def cut_patches(
         }
         return {n: replace(part, data=own[n]) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
-    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
+    return cut_at(case, start, rule.patch, rule, labels), note
+
+
+def cut_at(
+    case: LoadedCase, start: Seq[int], patch: Seq[int], rule: PatchRule, labels: frozenset[str]
+) -> dict[str, Sequence]:
+    """Cut the patch that begins at a voxel of every part.
+
+    Args:
+        case: the volumes in memory.
+        start: first voxel; below 0 to pad a volume that is smaller than the patch.
+        patch: slices, rows and columns.
+        rule: padding of patches.
+        labels: names of the parts that hold labels, which are padded with 0.
+    """
+    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
     inner = [s - b for s, b in zip(start, box.start, strict=True)]
     fills = {name: 0.0 if name in labels else rule.fill for name in case.parts}
-    patches = {n: cut_patch(case.window(n, box), inner, rule.patch, rule.pad, fills[n]) for n in case.parts}
-    return patches, note
+    return {n: cut_patch(case.window(n, box), inner, patch, rule.pad, fills[n]) for n in case.parts}
 
 
 def _start(case: LoadedCase, rule: PatchRule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:

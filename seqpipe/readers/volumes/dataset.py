@@ -155,6 +155,7 @@ class Volume(EpochDataset[PatchSample]):
     def __init__(
         self,
         *,
+        cases: Seq[Case] | None = None,
         files: Iterable[_Path | Mapping[str, _Path]] | None = None,
         file_root: _Path | None = None,
         manifest: _Path | None = None,
@@ -208,8 +209,10 @@ class Volume(EpochDataset[PatchSample]):
             "stick_to_shard": stick_to_shard,
         }
         EpochOrder(size=0, **order)  # checks the arguments before any file is read
-        cases = list_cases(files, file_root, manifest, labels, subjects)
-        cases = _of_fold(cases, fold, validation=validation)
+        listed = (
+            list_cases(files, file_root, manifest, labels, subjects) if cases is None else list(cases)
+        )
+        cases = _of_fold(listed, fold, validation=validation)
         names = _label_parts(label_names, cases[0])
         rule = PatchRule(
             patch=None if patch_size is None else check_patch_size(patch_size),
@@ -257,6 +260,11 @@ class Volume(EpochDataset[PatchSample]):
         )
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
         self._feed = PassContext(fetcher, blocks, bytes_ahead(ahead, self._device))
+
+    @property
+    def fetcher(self) -> VolumeFetcher:
+        """The fetcher of samples by index."""
+        return self._fetcher
 
     @property
     def infos(self) -> tuple[VolumeInfo, ...]:

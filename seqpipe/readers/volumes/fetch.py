@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from ...volume.disk import DiskCache
 from ..fetch import FetchedSamples
 from ..lazy_engine import LazyPool
 from ..report import ReportBook
-from .case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
+from .case import LoadedCase, PatchRule, Preparation, cut_at, cut_patches, load_case
 from .listing import Case
 
 __all__ = ["CaseCache", "PatchSample", "PatchSelection", "VolumeFetcher"]
@@ -88,6 +88,14 @@ class PatchSelection:
         source = next(iter(self.cases[volume].parts.values()))
         return PatchSample(index, volume, source, patch_draws(self.seed, epoch, index))
 
+    def volumes_of(self, indices: IntArray) -> IntArray:
+        """Return the position within the dataset of each sample's volume."""
+        return indices // self.per_volume
+
+    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
+        """Return a sample's patch of each part, and a note if it was cut anywhere."""
+        return cut_patches(case, self.rule, self.preparation.labels, sample.draws)
+
     def bytes_of(self, volume: int) -> int:
         """Return the approximate size of a sample in bytes, as if all parts were float32."""
         shape = self.shapes[volume]
@@ -104,6 +112,51 @@ class PatchSelection:
             "sampler": repr(self.rule),
             "patches": [self.per_volume, self.open_volumes],
         }
+
+
+@dataclass(frozen=True, eq=False)
+class GridSelection(PatchSelection):
+    """The overlapping patches that cover each volume, in order.
+
+    Attributes:
+        starts: first voxel of each patch of each volume, int64 ``(n, 3)``.
+    """
+
+    starts: tuple[IntArray, ...] = ()
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Cumulative number of patches, beginning with 0."""
+        return np.cumsum([0, *map(len, self.starts)])
+
+    @property
+    def total(self) -> int:
+        """Number of patches."""
+        return int(self.bounds[-1])
+
+    def volumes_of(self, indices: IntArray) -> IntArray:
+        """See :meth:`PatchSelection.volumes_of`."""
+        volumes: IntArray = np.searchsorted(self.bounds, indices, side="right") - 1
+        return volumes
+
+    def sample(self, index: int, epoch: int) -> PatchSample:
+        """See :meth:`PatchSelection.sample`; its draws are the first voxel."""
+        del epoch
+        volume = int(self.volumes_of(np.array([index]))[0])
+        source = next(iter(self.cases[volume].parts.values()))
+        start = self.starts[volume][index - self.bounds[volume]]
+        return PatchSample(index, volume, source, start.astype(np.float64))
+
+    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
+        """See :meth:`PatchSelection.cut`."""
+        start = [int(position) for position in sample.draws]
+        patch = self.rule.patch or case.grid
+        return cut_at(case, start, patch, self.rule, self.preparation.labels), ""
+
+    @cached_property
+    def facts(self) -> dict[str, object]:
+        """See :attr:`PatchSelection.facts`."""
+        return {**super().facts, "grid": [starts.tolist() for starts in self.starts]}
 
 
 class _CacheEntry:
@@ -178,6 +231,10 @@ class CaseCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CaseCache, (self._selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
+
+    def of_selection(self, selection: PatchSelection) -> CaseCache:
+        """Return an empty cache for another selection, with the same limits."""
+        return CaseCache(selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
 
     def clear(self) -> None:
         """Drop all volumes."""
@@ -331,9 +388,13 @@ class VolumeFetcher:
         cache = CaseCache(selection, 2 * selection.open_volumes, cache_bytes, disk, gpu)
         return cls(selection, cache, _LazyWorkers(threads), device, on_error, book)
 
+    def of_selection(self, selection: PatchSelection) -> VolumeFetcher:
+        """Return a fetcher of other samples of the same volumes, with the same threads and limits."""
+        return replace(self, selection=selection, cache=self.cache.of_selection(selection))
+
     def size(self, epoch: int, indices: IntArray) -> int:  # noqa: ARG002  the same in all epochs
         """Return the approximate size of samples in bytes."""
-        volumes = indices // self.selection.per_volume
+        volumes = self.selection.volumes_of(indices)
         return sum(self.selection.bytes_of(int(volume)) for volume in volumes)
 
     @property
@@ -388,7 +449,7 @@ class VolumeFetcher:
         try:
             case = self.cache.get(sample.volume)
             with _finished_on(self.cache.gpu):
-                parts, note = cut_patches(case, selection.rule, selection.preparation.labels, sample.draws)
+                parts, note = selection.cut(case, sample)
         except SeqpipeError as error:
             return error
         if note:
@@ -421,9 +482,9 @@ class VolumeFetcher:
         if self.on_error == "skip":
             self.book.note(sample.source, "sample left out", error)
             return None
-        selection, per_volume = self.selection, self.selection.per_volume
+        selection = self.selection
         candidates = substitutes(selection.seed, epoch, sample.index, selection.total)
-        for index in distinct(candidates, candidates // per_volume, sample.volume)[:_TRIES].tolist():
+        for index in distinct(candidates, selection.volumes_of(candidates), sample.volume)[:_TRIES].tolist():
             other = selection.sample(index, epoch)
             if not isinstance(result := self._cut(other), SeqpipeError):
                 self.book.note(sample.source, "sample substituted", error)

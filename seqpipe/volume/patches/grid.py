@@ -50,6 +50,39 @@ def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
     return starts
 
 
+def starts_of(
+    grid: Seq[int], patch: Seq[int], overlap: float | Seq[float], pad: PadMode, source: str
+) -> IntArray:
+    """Return the first voxel of each patch that covers a volume, int64 ``(n, 3)``; below 0 where it is smaller.
+
+    Args:
+        grid: slices, rows and columns of the volume.
+        patch: those of a patch.
+        overlap: fraction of a patch that it shares with its neighbor; one, or one for each axis.
+        pad: padding of a volume that is smaller than a patch; "none" refuses it.
+        source: name of the volume, for messages.
+
+    Raises:
+        ParameterError: the patch is larger than the volume and ``pad`` is "none", or ``overlap`` is out of bounds.
+    """
+    shares = overlap if isinstance(overlap, (list, tuple)) else (overlap,) * 3
+    shares = [_OVERLAP.check(share) for share in shares]
+    if len(shares) != 3:
+        raise ParameterError(f"overlap={overlap!r} is not valid", allowed="one number, or one for each axis")
+    if PATCH_PAD.check(pad) == "none" and any(p > n for p, n in zip(patch, grid, strict=True)):
+        raise ParameterError(
+            f"patch_size={tuple(patch)} is larger than the volume of {'×'.join(map(str, grid))} voxels",
+            source=source,
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
+        )
+    axes = [
+        grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
+        for n, p, share in zip(grid, patch, shares, strict=True)
+    ]
+    result: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    return result
+
+
 def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
     """Return the weight of each voxel of a patch, float32 ``DHW``, from 1e-3 to 1.
 
@@ -106,17 +139,7 @@ class GridSampler:
         self.volume = volume
         depth, height, width = volume.shape[-4:-1]
         self.grid = (depth, height, width)
-        if self._pad == "none" and any(p > n for p, n in zip(self.patch_size, self.grid, strict=True)):
-            raise ParameterError(
-                f"patch_size={self.patch_size} is larger than the volume of {'×'.join(map(str, self.grid))} voxels",
-                source=self._name,
-                advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
-            )
-        axes = [
-            grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
-            for n, p in zip(self.grid, self.patch_size, strict=True)
-        ]
-        self.starts: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        self.starts: IntArray = starts_of(self.grid, self.patch_size, share, self._pad, self._name)
 
     @property
     def _name(self) -> str:
