@@ -14,6 +14,7 @@ import numpy as np
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
+from ...parts import is_labels
 from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
@@ -31,7 +32,7 @@ _sample_handlers: list[Callable[..., Any]] = []
 
 
 def handles_samples(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register the function that :func:`apply` calls for samples that are mappings of names to parts.
+    """Register the function that :func:`apply` calls for mappings of names to parts, and for labels alone.
 
     It needs geometry and flow, which import this module.
     """
@@ -172,7 +173,7 @@ def apply(
     if type(x) is np.ndarray and backend is None:
         return _apply_to_array(op, as_input(op, x, layout), epoch, index)
     check_backend(backend, op.name)
-    if isinstance(x, Mapping):
+    if isinstance(x, Mapping) or is_labels(x):
         (handler,) = _sample_handlers
         return handler(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
     if isinstance(x, Batch):
