@@ -214,6 +214,10 @@ class Sequence(_Exports):
         copy.__dict__.update(self.__dict__, data=data, layout=layout)
         return copy
 
+    def of_kind(self, kind: SequenceKind) -> Sequence:
+        """Return the sequence as an image or as labels, with the same pixels; see :attr:`kind`."""
+        return self if kind == self.kind else replace(self, kind=kind)
+
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""
         copy = object.__new__(type(self))
@@ -408,6 +412,11 @@ class Batch(_Exports):
     def kind(self) -> SequenceKind:
         """That of the sequences: ``"image"``, or ``"labels"`` for class numbers."""
         return self.sequences[0].kind
+
+    def of_kind(self, kind: SequenceKind) -> Batch:
+        """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
+        same = kind == self.kind
+        return self if same else replace(self, sequences=tuple(one.of_kind(kind) for one in self.sequences))
 
     @property
     def layout(self) -> str:

@@ -235,7 +235,8 @@ def load_case(
                 is_label=name in preparation.labels,
                 as_channels=preparation.series_as_channels,
             )
-            parts[name] = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
+            part = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
+            parts[name] = part.of_kind("labels") if name in preparation.labels else part
     dtype = preparation.dtype
     dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
     first = next(iter(parts))
