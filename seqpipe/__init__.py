@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from . import flow, fn, ops, pipeline, readers, view, volume
+    from .dataset.aggregate import Aggregate
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
     from .dataset.items import items
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .video.stream import stream
 
 __all__ = [
+    "Aggregate",
     "At",
     "BackendError",
     "Batch",
@@ -106,6 +108,7 @@ __version__ = "0.1.0"
 
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
+    "Aggregate": "dataset.aggregate",
     "At": "dataset.takes",
     "Batch": "sequence",
     "Cache": "dataset.options",

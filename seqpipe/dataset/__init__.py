@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from .feed import feed
     from .items import items
     from .options import Cache, Decode, Prepare
+    from .aggregate import Aggregate
     from .samples import Samples
     from .takes import At, Clip, Every, Grid, Patch, Segments, Whole
     from .videos import folders, listing, videos
     from .volumes import cases, volumes
-    from .zipped import zip_datasets
+    from .zipped import zip
 
 __all__ = [
+    "Aggregate",
     "At",
     "Cache",
     "Clip",
@@ -50,10 +52,11 @@ __all__ = [
     "listing",
     "videos",
     "volumes",
-    "zip_datasets",
+    "zip",
 ]
 
 _LAZY = {
+    "Aggregate": "aggregate",
     "At": "takes",
     "Cache": "options",
     "Clip": "takes",
@@ -74,7 +77,7 @@ _LAZY = {
     "listing": "videos",
     "videos": "videos",
     "volumes": "volumes",
-    "zip_datasets": "zipped",
+    "zip": "zipped",
 }
 
 if not TYPE_CHECKING:

@@ -14,7 +14,6 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError, described_type
 from ..ops import Type
-from ..parts import Labels
 from ..readers.report import Report
 from ..readers.volumes.dataset import Volume
 from ..readers.volumes.fetch import GridSelection, PatchSelection, VolumeFetcher
@@ -231,8 +230,7 @@ class Patches:
             if isinstance(outcome, tuple):
                 sample, found = outcome
                 parts: Mapping[str, Any] = found  # type: ignore[assignment]  # of volumes
-                marked = {n: Labels(part) if n in self.labels else part for n, part in parts.items()}
-                outcomes.append((sample.index, marked))
+                outcomes.append((sample.index, dict(parts)))
             else:
                 outcomes.append(outcome)
         return Read(tuple(outcomes))
@@ -284,8 +282,8 @@ def volumes(
 
     ds = seqpipe.volumes("train", Patch(96, per_volume=4, around="balanced"), shuffle=True).map(augment).batch(2)
 
-    Values are scaled: slope and intercept of a file are applied. Labels are marked as :class:`seqpipe.parts.Labels`, so
-    operators never blend classes. Parts of a sample: those of the cases (``image``, ``label``, …; sequences ``DHWC``),
+    Values are scaled: slope and intercept of a file are applied. Labels are marked as such, so operators
+    never blend classes. Parts of a sample: those of the cases (``image``, ``label``, …; sequences ``DHWC``),
     ``volume`` (the position of the case) and ``index``.
 
     Args:

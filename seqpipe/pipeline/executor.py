@@ -538,7 +538,8 @@ def _described(samples: BatchSamples) -> str:
     """Return a note for errors on the samples of a batch."""
     indices = samples.indices.tolist()
     shown = ", ".join(map(str, indices[:8])) + (", …" if len(indices) > 8 else "")
-    files = f", of {', '.join(dict.fromkeys(samples.sources))}" if samples.sources else ""
+    named = ", ".join(filter(None, dict.fromkeys(samples.sources)))
+    files = f", of {named}" if named else ""
     return f"epoch {samples.epoch}, samples {shown}{files}"
 
 

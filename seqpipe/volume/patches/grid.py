@@ -210,11 +210,54 @@ class GridAggregator:
     """
 
     def __init__(self, sampler: GridSampler, weights: Weighting = "gaussian") -> None:
-        self._sampler = sampler
-        self._weights = window_weights(sampler.patch_size, _WEIGHTS.check(weights))
+        volume = sampler.volume
+        source = volume.source if isinstance(volume, Sequence) else volume.info.source
+        self._place(sampler.grid, sampler.patch_size, sampler.starts, weights, volume.affine, source)
+
+    def _place(
+        self,
+        grid: Seq[int],
+        patch: Seq[int],
+        starts: IntArray,
+        weights: Weighting,
+        affine: Any,
+        source: str,
+    ) -> None:
+        self._grid, self._patch, self._starts = tuple(grid), tuple(patch), starts
+        self._affine, self._source = affine, source
+        self._weights = window_weights(patch, _WEIGHTS.check(weights))
         self._sum: Array | None = None
         self._total: Array | None = None
-        self._added = np.zeros(len(sampler), dtype=np.bool_)
+        self._added = np.zeros(len(starts), dtype=np.bool_)
+
+    @classmethod
+    def of(
+        cls,
+        grid: Seq[int],
+        patch: Seq[int],
+        starts: IntArray,
+        weights: Weighting,
+        affine: Any,
+        source: str,
+    ) -> GridAggregator:
+        """Return an aggregator without a sampler.
+
+        Args:
+            grid: slices, rows and columns of the volume.
+            patch: those of a patch.
+            starts: first voxel of each patch.
+            weights: weight of a voxel by its position in the patch.
+            affine: the volume's affine, or None.
+            source: name of the volume.
+        """
+        result = cls.__new__(cls)
+        result._place(grid, patch, starts, weights, affine, source)
+        return result
+
+    @property
+    def complete(self) -> bool:
+        """Whether the output for every patch was added."""
+        return bool(self._added.all())
 
     def add(self, numbers: int | Iterable[int], output: Any) -> None:
         """Add the output for patches.
@@ -233,26 +276,30 @@ class GridAggregator:
             [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
         )
         data = data[None] if data.ndim == 4 else data
-        if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._sampler.patch_size):
+        if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._patch):
             raise ParameterError(
                 f"the output for {len(chosen)} patches has the shape {tuple(data.shape)}",
-                allowed=f"({len(chosen)}, {', '.join(map(str, self._sampler.patch_size))}, channels)",
+                allowed=f"({len(chosen)}, {', '.join(map(str, self._patch))}, channels)",
             )
-        if wrong := [number for number in chosen if not 0 <= number < len(self._sampler)]:
-            raise self._sampler.out_of_range(wrong[0])
+        if wrong := [number for number in chosen if not 0 <= number < len(self._starts)]:
+            raise FrameRangeError(
+                f"there is no patch {wrong[0]!r}",
+                source=self._source,
+                allowed=f"0 to {len(self._starts) - 1}",
+            )
         if self._sum is not None and self._sum.shape[3] != data.shape[4]:
             raise ParameterError(
                 f"the output has {data.shape[4]} channels, and that for patches before it {self._sum.shape[3]}"
             )
         xp = namespace(data)
         if self._sum is None or self._total is None:
-            self._sum = xp.zeros((*self._sampler.grid, data.shape[4]), dtype=xp.float32)
-            self._total = xp.zeros((*self._sampler.grid, 1), dtype=xp.float32)
+            self._sum = xp.zeros((*self._grid, data.shape[4]), dtype=xp.float32)
+            self._total = xp.zeros((*self._grid, 1), dtype=xp.float32)
         weights = xp.asarray(self._weights)[..., None]
         for number, patch in zip(chosen, data, strict=True):
             target, inner = [], []
             for s, p, n in zip(
-                self._sampler.starts[number], self._sampler.patch_size, self._sampler.grid, strict=True
+                self._starts[number], self._patch, self._grid, strict=True
             ):
                 first, end = max(0, int(s)), min(n, int(s) + p)
                 target.append(slice(first, end))
@@ -283,6 +330,4 @@ class GridAggregator:
         if kind.kind in "iu":
             limits = np.iinfo(kind)
             mean = xp.clip(xp.rint(mean), limits.min, limits.max)
-        volume = self._sampler.volume
-        source = volume.source if isinstance(volume, Sequence) else volume.info.source
-        return Sequence(mean.astype(kind), "DHWC", source, affine=volume.affine)
+        return Sequence(mean.astype(kind), "DHWC", self._source, affine=self._affine)
