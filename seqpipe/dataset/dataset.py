@@ -15,7 +15,7 @@ from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
 from ..errors import ParameterError, SeqpipeError, StateError, described_type
-from ..ops import Op, Type
+from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Split, split
 from ..readers.params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
@@ -105,15 +105,13 @@ class Dataset(Closing):
 
     def _check_op(self, op: Any) -> None:
         """Raise if an operator cannot act on the parts."""
-        if not isinstance(op, Op):
-            return
-        takes = op.traits.takes
+        takes = getattr(getattr(op, "traits", None), "takes", "images")
         if takes == "batches" and self.batch_size is None:
             raise self._wrong(
                 f"{op.name} mixes the samples of a batch, and there is no batch yet",
                 advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
             )
-        layouts = {one.layout for one in self.source.parts.values() if one.layout}
+        layouts = {one.layout for one in self.source.parts.values() if one.layout and one.kind == "images"}
         if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
             raise self._wrong(
                 f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",

@@ -69,6 +69,14 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
         self._executor.go_to([(self._epoch, position, own)])
         dataset.opened(self._executor)
 
+    def move(self, position: int) -> None:
+        """Continue after a position of the rank, as if the batches before it had been returned.
+
+        Raises:
+            StateError: the epoch is shorter.
+        """
+        self._executor.go_to([(self._epoch, position, None)])
+
     @property
     def number(self) -> int:
         """The epoch."""

@@ -137,8 +137,8 @@ def _batch(
     sequences = tuple(sequences)
     labels = [sequence.label for sequence in sequences]
     known: dict[str, Any] = {"labels": np.array(labels), "indices": index}
-    if all(isinstance(label, int) and label == -1 for label in labels) and sequences[0].frames is None:
-        known.pop("labels")  # volumes have none
+    if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
+        known.pop("labels")  # volumes and single images have none
     if stacked is None and pad_fill is not None:
         return _padded(sequences, pad_fill, known)
     if stacked is None:
@@ -172,19 +172,22 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         index: indices of the samples, or one index.
     """
     result = dict(parts)
-    lead = next((value for value in parts.values() if isinstance(value, (Batch, Sequence))), None)
+    shown = [value for value in parts.values() if isinstance(value, (Batch, Sequence))]
+    lead = next((value for value in shown if value.kind == "image"), shown[0] if shown else None)
     known: dict[str, Any] = {}
-    if isinstance(lead, Batch) and lead.sequences[0].frames is not None:
-        known = {
-            "label": None if lead.labels is None else np.asarray(lead.labels),
-            "timestamps": lead.timestamps,
-            "frames": lead.frames,
-            **lead.columns,
-        }
+    if isinstance(lead, Batch):
+        labels = lead.labels
+        known = {} if labels is None else {"label": np.asarray(labels)}
+        if lead.sequences[0].frames is not None:
+            known |= {"timestamps": lead.timestamps, "frames": lead.frames}
+        known |= lead.columns
         if lead.mask is not None:
             known["mask"] = lead.mask
-    elif isinstance(lead, Sequence) and lead.frames is not None:
-        known = {"label": lead.label, "timestamps": lead.timestamps, "frames": lead.frames, **lead.fields}
+    elif isinstance(lead, Sequence):
+        is_clip = lead.frames is not None
+        known = {"label": lead.label} if is_clip or lead.label != -1 else {}
+        known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
+        known |= lead.fields
     for name, value in {**known, **metadata, "index": index}.items():
         if isinstance(result.get(name), (Batch, Sequence, Part)):
             name = f"column_{name}"  # noqa: PLW2901  a column does not hide a part

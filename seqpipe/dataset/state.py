@@ -12,7 +12,7 @@ from ..errors import StateError, described_type
 from ..sampling.dealing import History, joined_history
 from ..sampling.state import check_count
 
-__all__ = ["VERSION", "loaded", "state_of"]
+__all__ = ["VERSION", "as_text", "loaded", "state_of"]
 
 VERSION: Final = 2
 _ALLOWED: Final = "what batch.state or state_dict() of an epoch gives"

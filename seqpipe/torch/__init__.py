@@ -42,7 +42,8 @@ Accelerate::
 
 from __future__ import annotations
 
+from .batches import Batches
 from .dataset import Dataset
 from .iterator import Iterator
 
-__all__ = ["Dataset", "Iterator"]
+__all__ = ["Batches", "Dataset", "Iterator"]
