@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from .dataset.takes import At, Clip, Every, Grid, Patch, Segments, Whole
     from .dataset.videos import folders, listing, videos
     from .dataset.volumes import cases, volumes
-    from .dataset.zipped import zip  # named as Python's
+    from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
-    from .video.device import Decode as DecodeBackend
+    from .video.device import DecodeChoice
     from .video.reader import VideoReader
     from .video.stream import stream
 
@@ -149,7 +149,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     source: Any,
     *,
     device: str = "cpu",
-    decode: DecodeBackend = "auto",
+    decode: DecodeChoice = "auto",
     stream: int | None = None,
     threads: int | None = None,
     output: OutputSpec | None = None,

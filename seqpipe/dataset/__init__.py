@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
+    from .aggregate import Aggregate
     from .dataset import Dataset
     from .epoch import Epoch
     from .feed import feed
     from .items import items
     from .options import Cache, Decode, Prepare
-    from .aggregate import Aggregate
     from .samples import Samples
     from .takes import At, Clip, Every, Grid, Patch, Segments, Whole
     from .videos import folders, listing, videos
     from .volumes import cases, volumes
-    from .zipped import zip
+    from .zipped import zip  # noqa: A004  named as Python's
 
 __all__ = [
     "Aggregate",

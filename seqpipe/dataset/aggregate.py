@@ -15,7 +15,7 @@ from ..sequence import Batch, Sequence
 from ..volume.patches.grid import GridAggregator, Weighting
 from .dataset import Dataset
 from .samples import Samples
-from .volumes import Patches
+from .volumes import PatchSource
 
 __all__ = ["Aggregate", "Result"]
 
@@ -66,7 +66,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         source = getattr(self.grid, "source", None)
-        selection = source.fetcher.selection if isinstance(source, Patches) else None
+        selection = source.fetcher.selection if isinstance(source, PatchSource) else None
         if not isinstance(selection, GridSelection):
             raise ParameterError(
                 f"grid is {described_type(self.grid)}",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
 import numpy as np
@@ -17,30 +16,27 @@ from ..core.closing import Closing
 from ..errors import ParameterError, SeqpipeError, StateError, described_type
 from ..ops import Type
 from ..pipeline.executor import Executor
-from ..pipeline.fusion import Split, split
-from ..readers.params import PREFETCH, PREFETCH_GIB, bytes_ahead, check_index
+from ..pipeline.fusion import Fuse, Split, split
+from ..readers.collate import Ragged
+from ..readers.params import PREFETCH, PREFETCH_GIB, TORCH_ADAPTER, bytes_ahead, check_index
 from ..readers.report import Report
 from ..sampling import fingerprint
-from ..sampling.dealing import History, Order
+from ..sampling.dealing import History, SampleOrder
 from ..sampling.params import BATCH_SIZE, EPOCH, EVEN_SHARDS, STICK_TO_SHARD, check_shard
 from ..video.device import parse_device
-from .dealt import Dealt, Last, Ragged
+from .compute import Computation
+from .dealt import Dealt, Last
 from .epoch import Epoch, finished
 from .samples import Samples, collated, first_error
-from .source import Outcome, Read, Source
-from .stages import Function, GraphStage, OperatorStage, Stage, chain_of, stages_of
+from .source import ReadResult, SampleSource
+from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of
 from .state import loaded
 
 if TYPE_CHECKING:
     from ..ops import DataNode
 
-__all__ = ["Dataset", "Fuse"]
+__all__ = ["Dataset"]
 
-Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
-"""How far operators may be fused with decoding: values differ not at all; by at most one 8-bit step; by several steps
-where saturated colors meet; or nothing is fused, for comparison."""
-
-_TORCH = "seqpipe.torch"  # imported when used, since it imports this package
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -67,8 +63,8 @@ class Dataset(Closing):
         fusing: how far operators may be fused with decoding.
     """
 
-    source: Source
-    steps: tuple[Stage, ...] = ()
+    source: SampleSource
+    steps: tuple[DatasetStage, ...] = ()
     batched_at: int | None = None
     batch_size: int | None = None
     last: Last = "partial"
@@ -136,7 +132,9 @@ class Dataset(Closing):
             ParameterError: it is not callable, or :meth:`batch` was called before.
         """
         if not callable(function):
-            raise self._wrong(f"apply() of {described_type(function)}", allowed="a function of a sample's parts")
+            raise self._wrong(
+                f"apply() of {described_type(function)}", allowed="a function of a sample's parts"
+            )
         if self.batch_size is not None:
             raise self._wrong(
                 "apply() after batch()", allowed="apply() before batch()", advice="It takes single samples"
@@ -236,12 +234,14 @@ class Dataset(Closing):
             raise self._wrong("views() after map() or batch()", allowed="views() first")
         return self._replaced(source=Views(self.source, tuple(size), count))  # type: ignore[arg-type]  # two numbers
 
-    def _with_step(self, step: Stage) -> Dataset:
+    def _with_step(self, step: DatasetStage) -> Dataset:
         return self._replaced(steps=(*self.steps, step))
 
     def _replaced(self, **fields: Any) -> Dataset:
         result = replace(self, **fields)
-        object.__setattr__(result, "_open", self._open)  # closing any of them stops all iterators of the source
+        object.__setattr__(
+            result, "_open", self._open
+        )  # closing any of them stops all iterators of the source
         return result
 
     # ---------------------------------------------------------------- facts
@@ -279,13 +279,16 @@ class Dataset(Closing):
     def __len__(self) -> int:
         """Number of batches of this rank in an epoch; of samples without ``batch``."""
         dealt = self.dealt()
-        return dealt.length(0) if self.is_single else dealt.batches(0)
+        count: int | None = dealt.length(0) if self.is_single else dealt.batches(0)
+        if count is None:
+            raise TypeError(f"the length of {self.title} is unknown")
+        return count
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> SampleOrder:
         """The order of the samples."""
         source = self.source
-        return Order(
+        return SampleOrder(
             size=source.size,
             seed=source.seed,
             shuffle=source.shuffle,
@@ -308,12 +311,12 @@ class Dataset(Closing):
         )
 
     @cached_property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[DatasetStage, ...]:
         """The steps, with neighboring chains as one."""
         return stages_of(self.steps)
 
     @cached_property
-    def fused(self) -> tuple[Split | None, tuple[Stage, ...]]:
+    def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
         """The first chain, split into what the source applies and the rest; and the stages that remain."""
         stages, output = self.stages, getattr(self.source, "output", None)
         first = stages[0] if stages else None
@@ -338,28 +341,18 @@ class Dataset(Closing):
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
-        result: Report = self.source.report()  # type: ignore[attr-defined]  # of every source
-        return result
+        return self.source.report()
 
     def stats(self) -> dict[str, Any]:
         """Return counts of the source, such as decoded frames by backend."""
-        result: dict[str, Any] = self.source.stats()  # type: ignore[attr-defined]  # of every source
-        return result
+        return self.source.stats()
 
     def __repr__(self) -> str:
         lines = [repr(self.source)]
         for number, step in enumerate(self.steps):
             if self.batched_at == number:
                 lines.append(self._batch_text())
-            chain = step.chain.ops if isinstance(step, OperatorStage) else None
-            name = step.name if isinstance(step, Function) else "…"
-            lines.append(
-                f".map({', '.join(map(repr, chain))})"
-                if chain
-                else f".apply({name})"
-                if isinstance(step, Function)
-                else ".graph(…)"
-            )
+            lines.append(repr(step))
         if self.batched_at == len(self.steps):
             lines.append(self._batch_text())
         if self.world > 1:
@@ -463,7 +456,7 @@ class Dataset(Closing):
         )
 
     @property
-    def _by_sample(self) -> tuple[Stage, ...]:
+    def _by_sample(self) -> tuple[DatasetStage, ...]:
         """The stages up to the last function of the user's, which run sample by sample."""
         _, rest = self.fused
         last = max((number for number, stage in enumerate(rest, 1) if isinstance(stage, Function)), default=0)
@@ -475,45 +468,8 @@ class Dataset(Closing):
         if not rest:
             return None
         by_sample = rest if self.is_single else self._by_sample
-        by_batch = rest[len(by_sample) :]
         pad_fill = getattr(self.source, "fill", 0) if self.ragged == "pad" else None
-
-        def compute(*, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
-            (value,) = values.values()
-            if isinstance(value, Read):
-                outcomes = tuple(self._sample_stages(by_sample, outcome, epoch) for outcome in value.outcomes)
-                if self.is_single:
-                    return (outcomes,)
-                if (error := first_error(outcomes)) is not None:
-                    raise error
-                samples = [(one.index, dict(one)) for one in outcomes if isinstance(one, Samples)]
-                parts, lost = collated(samples, {}, pad_fill=pad_fill).parts, len(outcomes) - len(samples)
-                parts = {name: part for name, part in parts.items() if name not in _DERIVED}
-            else:
-                parts, lost = value
-            for stage in by_batch:
-                parts = stage(parts, epoch, index)
-            result = self.finished(parts, epoch, index)
-            result.lost = lost
-            return (result,)
-
-        return compute
-
-    def _sample_stages(self, stages: tuple[Stage, ...], outcome: Outcome, epoch: int) -> Any:
-        """Return one sample after stages; an error, or None, is handed on."""
-        if not isinstance(outcome, tuple):
-            return outcome
-        index, parts = outcome
-        try:
-            if any(isinstance(stage, Function) for stage in stages):
-                parts = self.finished(parts, epoch, index)  # the user's code sees labels and times, too
-            for stage in stages:
-                parts = stage(parts, epoch, index)
-        except SeqpipeError as error:
-            if not self.is_single:
-                raise
-            return error
-        return self.finished(parts, epoch, index)
+        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single, pad_fill)
 
     def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
         """Return parts after operators as samples, with what their batch knows and what follows from the index."""
@@ -585,7 +541,7 @@ class Dataset(Closing):
         result.sources = batch.sources
         return result
 
-    def _read(self, indices: IntArray, epoch: int, *, stack: bool) -> Read:
+    def _read(self, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
         parts, _ = self.fused
         plan = self.source.plan(epoch, indices, None if parts is None else parts.head)
         return self.source.finish(self.source.begin(plan, stack=stack))
@@ -593,7 +549,7 @@ class Dataset(Closing):
     # ---------------------------------------------------------------- adapters
 
     def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> Any:
-        """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.Batches`.
+        """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.TensorBatches`.
 
         Args:
             layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps them.
@@ -604,13 +560,7 @@ class Dataset(Closing):
             ImportError: torch is not installed.
             ParameterError: an argument is not valid.
         """
-        return import_module(_TORCH).Batches(self, layout, device, pin_memory=pin_memory)
-
-    def write(self, folder: str | PathLike[str], *, format: str = "jpg", **options: Any) -> Any:  # noqa: A002
-        """Write the images of every sample into a folder; see :func:`seqpipe.dataset.write.write`."""
-        from .write import write
-
-        return write(self, folder, format=format, **options)
+        return import_module(TORCH_ADAPTER).TensorBatches(self, layout, device, pin_memory=pin_memory)
 
     def close(self) -> None:
         """Stop the threads of all iterators and of the source; the next read starts them again."""
@@ -623,6 +573,3 @@ class Dataset(Closing):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _open=WeakSet())  # executors belong to their process
-
-
-_DERIVED = frozenset(("index",))

@@ -11,20 +11,19 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError, StateError
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
-from ..sampling.dealing import History, Order, Share
+from ..sampling.dealing import History, SampleOrder, Share
 from .samples import collated, first_error
-from .source import Plan, Read, Source
+from .source import ReadPlan, ReadResult, SampleSource
 
-__all__ = ["Dealt", "Last", "Ragged", "Steps"]
+__all__ = ["BatchSteps", "Dealt", "Last"]
 
 Last: TypeAlias = Literal["partial", "drop", "fill", "pad"]
 """Policy for an incomplete last batch: return it short; leave it out, on all ranks alike; complete it with the first
 samples of the rank's epoch; repeat its last sample."""
-Ragged: TypeAlias = Literal["list", "pad"]
 
 
 @dataclass(frozen=True)
-class Steps:
+class BatchSteps:
     """Division of a rank's share into batches.
 
     Attributes:
@@ -88,8 +87,8 @@ class Dealt(BatchSource):
         turn: (number, count) of workers that share the rank's batches in turns.
     """
 
-    source: Source
-    order: Order
+    source: SampleSource
+    order: SampleOrder
     head: Any
     rank: int
     world: int
@@ -106,7 +105,7 @@ class Dealt(BatchSource):
     _position: int = field(default=0, init=False)
     _first: int | None = field(default=None, init=False)
     _number: int = field(default=0, init=False)
-    _planned: tuple[int, Plan] | None = field(default=None, init=False)
+    _planned: tuple[int, ReadPlan] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.last not in get_args(Last):
@@ -114,19 +113,19 @@ class Dealt(BatchSource):
             raise ParameterError(f"last={self.last!r} is not valid", source="Dataset.batch", allowed=allowed)
         self.name, self.parts = self.source.name, ("samples",)
 
-    def steps(self, epoch: int) -> Steps:
+    def steps(self, epoch: int) -> BatchSteps:
         """Return the division of an epoch, or of what remains of it, into batches."""
         share = self.order.share(
             epoch, self.rank, self.world, done=self.done, even=self.even, stick=self.stick
         )
-        return Steps(share, self.batch_size, self.last)
+        return BatchSteps(share, self.batch_size, self.last)
 
     @property
     def _next(self) -> int:
         """Position that the next batch begins at."""
         return (self._first or 0) + self._number * self.batch_size
 
-    def _plan(self) -> Plan | None:
+    def _plan(self) -> ReadPlan | None:
         first = self._next
         if self._planned is not None and self._planned[0] == first:
             return self._planned[1]
@@ -170,7 +169,7 @@ class Dealt(BatchSource):
             return Fetched((read,), BatchSamples(ticket.epoch, indices, len(indices)))
         return self._batch(read, ticket)
 
-    def _batch(self, read: Read, ticket: Ticket) -> Fetched:
+    def _batch(self, read: ReadResult, ticket: Ticket) -> Fetched:
         if (error := first_error(read.outcomes)) is not None:
             raise error
         samples = [one for one in read.outcomes if isinstance(one, tuple)]
@@ -218,4 +217,3 @@ class Dealt(BatchSource):
 
     def close(self) -> None:
         """Nothing: iterators of a data set share its source, which :meth:`Dataset.close` closes."""
-

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 from ..core.closing import Closing
 from ..core.turns import TakesTurns
@@ -13,13 +13,50 @@ from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.nodes import nodes_of
 from ..sampling.dealing import History, joined_history
 from .samples import Samples, described
-from .source import Read
+from .source import ReadResult
 from .state import state_of
 
-if TYPE_CHECKING:
-    from .dataset import Dataset
+__all__ = ["Epoch", "EpochOwner", "finished"]
 
-__all__ = ["Epoch"]
+
+class EpochOwner(Protocol):
+    """What an epoch asks its data set for."""
+
+    @property
+    def title(self) -> str:
+        """Name of the source."""
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+
+    @property
+    def world(self) -> int:
+        """Number of processes that share every epoch."""
+
+    @property
+    def read_ahead(self) -> int:
+        """Number of batches that are read ahead."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether iteration gives single samples."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything that determines the samples."""
+
+    def dealt(self, done: History = (), turn: tuple[int, int] = (0, 1)) -> Any:
+        """Return the source of batches."""
+
+    def transform(self) -> Callable[..., tuple[Any, ...]] | None:
+        """Return the function that applies the operators."""
+
+    def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
+        """Return parts as samples."""
+
+    def opened(self, executor: Executor) -> None:
+        """Register an executor."""
 
 
 class Epoch(TakesTurns, Closing, Iterator[Samples]):
@@ -44,7 +81,7 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: EpochOwner,
         number: int,
         history: History = (),
         own: Any = None,
@@ -88,8 +125,9 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
         Raises:
             TypeError: the length of the source is unknown.
         """
-        count = (
-            self._dealt.length(self._epoch) if self._dataset.is_single else self._dealt.batches(self._epoch)
+        dealt = self._dealt
+        count: int | None = (
+            dealt.length(self._epoch) if self._dataset.is_single else dealt.batches(self._epoch)
         )
         if count is None:
             raise TypeError(f"the length of {self._dealt.name} is unknown")
@@ -130,7 +168,7 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
                 self._ended = True
                 raise StopIteration
             (outcomes,) = result.values
-            outcomes = outcomes.outcomes if isinstance(outcomes, Read) else outcomes
+            outcomes = outcomes.outcomes if isinstance(outcomes, ReadResult) else outcomes
             self._ready.extend(enumerate(outcomes, before + 1))
         _, outcome = self._ready.popleft()
         if isinstance(outcome, SeqpipeError):
@@ -176,7 +214,7 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
         return _again, (self._dataset, self._epoch, state["history"], state["sources"], self._turn)
 
 
-def _again(dataset: Dataset, number: int, history: Any, own: Any, turn: tuple[int, int]) -> Epoch:
+def _again(dataset: EpochOwner, number: int, history: Any, own: Any, turn: tuple[int, int]) -> Epoch:
     return Epoch(dataset, number, joined_history(history), own, turn)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-
 from ..array import IntArray
 from ..errors import ParameterError, StateError, described_type
 from ..ops import Type
@@ -15,7 +14,7 @@ from ..readers.report import Report
 from .dataset import Dataset
 from .items import Kinds, as_parts
 from .samples import collated
-from .source import Plan, Read
+from .source import ReadPlan, ReadResult
 
 __all__ = ["FeedSource", "feed"]
 
@@ -29,7 +28,6 @@ class FeedSource:
     Attributes:
         iterable: the user's; a function is called for each epoch.
         kinds: kind or layout of parts by name.
-        batched: number of samples of each item that is a batch already; None for single samples.
         on_resume: what a state does if the iterable has none: refuse, or skip what was read.
     """
 
@@ -47,7 +45,7 @@ class FeedSource:
 
     @property
     def parts(self) -> Mapping[str, Type]:
-        """See :class:`seqpipe.dataset.source.Source`; others are known when the first item is read."""
+        """See :class:`seqpipe.dataset.source.SampleSource`; others are known when the first item is read."""
         return {"index": Type("numbers", "", "int64", "cpu")}
 
     @property
@@ -65,7 +63,7 @@ class FeedSource:
         iterable = self.iterable() if callable(self.iterable) else self.iterable
         return iter(iterable)
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> Plan:
+    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:  # noqa: ARG002  it has no samples by index
         """Raise: items have no index.
 
         Raises:
@@ -73,12 +71,12 @@ class FeedSource:
         """
         raise ParameterError("feed() is read from front to back", advice="Use items() for access by index")
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> Any:
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
         """See :meth:`plan`."""
 
-    def finish(self, work: Any) -> Read:
+    def finish(self, work: Any) -> ReadResult:  # noqa: ARG002
         """See :meth:`plan`."""
-        return Read(())
+        return ReadResult(())
 
     def cancel(self, work: Any) -> None:
         """Nothing is begun."""
@@ -175,7 +173,9 @@ class _Fed(BatchSource):
             return items
         for _ in range(position * self.world):
             if next(items, _END) is _END:
-                raise StateError(f"the iterable has fewer than {position * self.world} items", source=self.name)
+                raise StateError(
+                    f"the iterable has fewer than {position * self.world} items", source=self.name
+                )
         return items
 
     def take_back(self, ticket: Ticket) -> None:
@@ -216,7 +216,7 @@ def feed(
 
     Args:
         iterable: an iterable that can be iterated again, or a function that returns one, such as a generator function.
-            Items are as for :func:`seqpipe.items`.
+            ItemSource are as for :func:`seqpipe.items`.
         parts: for parts by name: a class of :mod:`seqpipe.parts`, or the layout of images.
         on_resume: how a state is loaded: "refuse" raises an error, "skip" reads what was read again and drops it.
 
@@ -225,7 +225,9 @@ def feed(
     """
     if not callable(iterable) and not isinstance(iterable, Iterable):
         raise ParameterError(
-            f"iterable is {described_type(iterable)}", source="feed", allowed="an iterable, or a generator function"
+            f"iterable is {described_type(iterable)}",
+            source="feed",
+            allowed="an iterable, or a generator function",
         )
     if isinstance(iterable, Iterator):
         raise ParameterError(
@@ -236,8 +238,8 @@ def feed(
         )
     if on_resume not in get_args(OnResume):
         raise ParameterError(
-            f"on_resume={on_resume!r} is not valid", source="feed", allowed=", ".join(map(repr, get_args(OnResume)))
+            f"on_resume={on_resume!r} is not valid",
+            source="feed",
+            allowed=", ".join(map(repr, get_args(OnResume))),
         )
     return Dataset(FeedSource(iterable, dict(parts or {}), on_resume))
-
-

@@ -1,10 +1,9 @@
-"""Items: lists, mappings of lists, functions of an index, and map-style data sets as a source."""
+"""ItemSource: lists, mappings of lists, functions of an index, and map-style data sets as a source."""
 
 from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,9 +24,9 @@ from ..sampling.params import SEED, SHUFFLE
 from ..sequence import Sequence
 from ..video.engine.workers import Workers
 from .dataset import Dataset
-from .source import Outcome, Plan, Read
+from .source import ReadPlan, ReadResult, SampleOutcome
 
-__all__ = ["Items", "Kinds", "as_parts", "items"]
+__all__ = ["ItemSource", "Kinds", "as_parts", "items"]
 
 Kinds: TypeAlias = "Mapping[str, type[Part] | str]"
 """For parts by name: a class of :mod:`seqpipe.parts`, or the layout of an image, such as "DHWC"."""
@@ -38,7 +37,7 @@ _NAMES: Final = ("image", "label")  # of the values of an item that is a tuple
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class ItemSource:
     """Samples that the user's own code or data gives by their index.
 
     Attributes:
@@ -67,11 +66,11 @@ class Items:
 
     @property
     def parts(self) -> Mapping[str, Type]:
-        """See :class:`seqpipe.dataset.source.Source`; others are known when the first item is read."""
+        """See :class:`seqpipe.dataset.source.SampleSource`; others are known when the first item is read."""
         known = {}
         for name, kind in self.kinds.items():
             layout = kind if isinstance(kind, str) else None
-            known[name] = Type("labels" if kind is Labels else "images" if layout else None, layout)
+            known[name] = Type("labels" if kind is Labels else "images" if layout else "unknown", layout)
         return {**known, "index": Type("numbers", "", "int64", "cpu")}
 
     @property
@@ -79,30 +78,32 @@ class Items:
         """The number of items: what they are is not known."""
         return {"items": [self.title, self.size]}
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> Plan:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         del head
-        return Plan(epoch, indices)
+        return ReadPlan(epoch, indices)
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> Any:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         del stack
         indices = plan.indices.tolist()
         pool = self.pool.get()
         return indices, [pool.submit(self.pool.call(self.get, index)) for index in indices], pool
 
-    def finish(self, work: Any) -> Read:
-        """See :class:`seqpipe.dataset.source.Source`.
+    def finish(self, work: Any) -> ReadResult:
+        """See :class:`seqpipe.dataset.source.SampleSource`.
 
         Raises:
             Exception: the user's own error.
         """
         indices, futures, pool = work
         if pool is not self.pool.get():  # closed, or a forked process
-            indices, futures, _ = self.begin(Plan(0, np.array(indices, np.int64)))
-        return Read(tuple(self._outcome(index, one) for index, one in zip(indices, futures, strict=True)))
+            indices, futures, _ = self.begin(ReadPlan(0, np.array(indices, np.int64)))
+        return ReadResult(
+            tuple(self._outcome(index, one) for index, one in zip(indices, futures, strict=True))
+        )
 
-    def _outcome(self, index: int, future: Future[Any]) -> Outcome:
+    def _outcome(self, index: int, future: Future[Any]) -> SampleOutcome:
         try:
             return index, as_parts(future.result(), self.kinds, index)
         except SeqpipeError as error:
@@ -110,7 +111,7 @@ class Items:
             return error
 
     def cancel(self, work: Any) -> None:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         for future in work[1]:
             future.cancel()
 
@@ -218,7 +219,9 @@ def items(
     """
     kinds = dict(parts or {})
     for name, kind in kinds.items():
-        known = kind in LAYOUTS if isinstance(kind, str) else isinstance(kind, type) and issubclass(kind, Part)
+        known = (
+            kind in LAYOUTS if isinstance(kind, str) else isinstance(kind, type) and issubclass(kind, Part)
+        )
         if not known:
             raise ParameterError(
                 f"parts[{name!r}]={kind!r} is not valid",
@@ -227,7 +230,7 @@ def items(
             )
     get, count, title = _access(data, size)
     pool = _Pool(_WORKERS.check(workers))
-    return Dataset(Items(get, count, kinds, SHUFFLE.check(shuffle), SEED.check(seed), pool, title))
+    return Dataset(ItemSource(get, count, kinds, SHUFFLE.check(shuffle), SEED.check(seed), pool, title))
 
 
 def _access(data: Any, size: int | None) -> tuple[Callable[[int], Any], int, str]:
@@ -309,7 +312,9 @@ def _part(value: Any, kind: type[Part] | str | None, label: int, index: int) -> 
     layout = kind if isinstance(kind, str) else DEFAULT_LAYOUTS.get(getattr(value, "ndim", 0), "")
     if not hasattr(value, "ndim") or not layout:
         raise ParameterError(
-            f"{described_type(value)} is not an image", source=f"item {index}", allowed="an array of 2 to 4 axes"
+            f"{described_type(value)} is not an image",
+            source=f"item {index}",
+            allowed="an array of 2 to 4 axes",
         )
     return _kept(Sequence(value, layout).as_sample(label, index), kind)
 
@@ -317,8 +322,3 @@ def _part(value: Any, kind: type[Part] | str | None, label: int, index: int) -> 
 def _kept(sequence: Sequence, kind: type[Part] | str | None) -> Sequence:
     """Return a sequence, marked if it holds labels."""
     return sequence.of_kind("labels") if kind is Labels else sequence
-
-
-def names_of(kinds: Kinds) -> Seq[str]:
-    """Return the names of parts whose kind is known."""
-    return tuple(kinds)

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Literal
 
-from ..video.device import Decode as DecodeBackend
+from ..video.device import DecodeChoice
 from ..volume.disk import CacheCompression
 from ..volume.resampling.regrid import RegridInterpolation
 
@@ -29,7 +29,7 @@ class Decode:
         register: a file of indexes that several users share; by default ``seqpipe.register`` in the folder of videos.
     """
 
-    backend: DecodeBackend = "auto"
+    backend: DecodeChoice = "auto"
     stream: int | None = None
     threads: int | None = None
     cache_dir: _Path | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from ..array import Array, IntArray
 from ..errors import SeqpipeError
 from ..parts import Metadata, Part, Sample
+from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
 
-__all__ = ["Collated", "Samples", "collated", "described", "spatial"]
+__all__ = ["Collated", "Samples", "collated", "described", "first_error", "spatial"]
 
 
 class Samples(Sample):
@@ -41,7 +43,9 @@ class Samples(Sample):
         result.__dict__.update({**self.__dict__, "_history": result.__dict__["_history"]})
         return result
 
-    def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> dict[str, Any]:
+    def torch(
+        self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False
+    ) -> dict[str, Any]:
         """Return the parts as tensors; texts and arrays of different shapes become lists.
 
         Args:
@@ -52,9 +56,7 @@ class Samples(Sample):
         Raises:
             ImportError: torch is not installed.
         """
-        from importlib import import_module
-
-        tensors = import_module("seqpipe.torch.tensors")
+        tensors = import_module(TORCH_ADAPTER)
         result: dict[str, Any] = tensors.tensors_of(self, layout, device, pinned=pin_memory)
         return result
 
@@ -150,7 +152,9 @@ def _padded(sequences: tuple[Sequence, ...], fill: float, known: dict[str, Any])
     """Return sequences padded at the bottom and right to one size, with a mask that is True for their pixels."""
     from ..array import namespace
 
-    shapes = [tuple(s.shape[s.layout.index(axis)] for axis in s.layout[:-1] if axis in "FDHW") for s in sequences]
+    shapes = [
+        tuple(s.shape[s.layout.index(axis)] for axis in s.layout[:-1] if axis in "FDHW") for s in sequences
+    ]
     largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
     mask = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
     stacked = namespace(sequences[0].data).full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
@@ -190,7 +194,7 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         known |= lead.fields
     for name, value in {**known, **metadata, "index": index}.items():
         if isinstance(result.get(name), (Batch, Sequence, Part)):
-            name = f"column_{name}"  # noqa: PLW2901  a column does not hide a part
+            name = f"column_{name}"
         result[name] = value
     return result
 

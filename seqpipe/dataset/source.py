@@ -9,15 +9,16 @@ from typing import Any, Protocol, TypeAlias
 from ..array import Array, IntArray
 from ..errors import SeqpipeError
 from ..ops import Type
+from ..readers.report import Report
 
-__all__ = ["Outcome", "Plan", "Read", "Source"]
+__all__ = ["ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
 
-Outcome: TypeAlias = "tuple[int, dict[str, Any]] | SeqpipeError | None"
+SampleOutcome: TypeAlias = "tuple[int, dict[str, Any]] | SeqpipeError | None"
 """A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ReadPlan:
     """Samples that are chosen and not yet read.
 
     Attributes:
@@ -34,7 +35,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class ReadResult:
     """Samples that have been read.
 
     Attributes:
@@ -42,42 +43,50 @@ class Read:
         stacked: for parts that were read into one array: that array, by name.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SampleOutcome, ...]
     stacked: Mapping[str, Array] = field(default_factory=dict)
 
 
-class Source(Protocol):
-    """A source of samples that depend on (epoch, index) only. Thread-safe; used by several iterators at a time.
-
-    Attributes:
-        name: for messages.
-        size: number of samples.
-        unit: number of consecutive samples that stay together in every epoch.
-        mix: number of units whose samples are shuffled among each other; 0 keeps those of a unit in order.
-        seed: seed of order and samples.
-        shuffle: whether each epoch has a new order.
-        parts: type of each part of a sample, before anything is read.
-        device: device of the samples' arrays.
-        facts: everything that determines the samples, as plain values by name.
-    """
-
-    name: str
-    size: int
-    unit: int
-    mix: int
-    seed: int
-    shuffle: bool
+class SampleSource(Protocol):
+    """A source of samples that depend on (epoch, index) only. Thread-safe; used by several iterators at a time."""
 
     @property
-    def parts(self) -> Mapping[str, Type]: ...
+    def name(self) -> str:
+        """Name for messages."""
 
     @property
-    def device(self) -> str: ...
+    def size(self) -> int:
+        """Number of samples."""
 
     @property
-    def facts(self) -> Mapping[str, object]: ...
+    def unit(self) -> int:
+        """Number of consecutive samples that stay together in every epoch."""
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> Plan:
+    @property
+    def mix(self) -> int:
+        """Number of units whose samples are shuffled among each other; 0 keeps those of a unit in order."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of order and samples."""
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether each epoch has a new order."""
+
+    @property
+    def parts(self) -> Mapping[str, Type]:
+        """Type of each part of a sample, before anything is read."""
+
+    @property
+    def device(self) -> str:
+        """Device of the samples' arrays."""
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """Everything that determines the samples, as plain values by name."""
+
+    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
         """Choose what is read of samples; arithmetic, no pixels.
 
         Args:
@@ -86,14 +95,14 @@ class Source(Protocol):
             head: operators that the source applies while it reads, see :mod:`seqpipe.pipeline.fusion`; None for none.
         """
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> Any:
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
         """Start to read; never blocks.
 
         Raises:
             DeviceMemoryError: the device's memory is too small.
         """
 
-    def finish(self, work: Any) -> Read:
+    def finish(self, work: Any) -> ReadResult:
         """Wait for samples.
 
         Raises:
@@ -105,6 +114,12 @@ class Source(Protocol):
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
         """Return parts that follow from the index alone, an entry for each sample."""
+
+    def report(self) -> Report:
+        """Return what was lost."""
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts, such as decoded frames."""
 
     def close(self) -> None:
         """Stop threads; a later use starts them again."""

@@ -15,10 +15,10 @@ from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
 from .samples import spatial
 
-__all__ = ["Function", "GraphStage", "OperatorStage", "Stage", "chain_of", "joined", "stages_of"]
+__all__ = ["DatasetStage", "Function", "GraphStage", "OperatorStage", "chain_of", "joined", "stages_of"]
 
 
-class Stage(Protocol):
+class DatasetStage(Protocol):
     """A step between reading and the consumer."""
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class OperatorStage:
     chain: Chain
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         moving = spatial(parts)
         if not moving:
             raise ParameterError(
@@ -53,13 +53,16 @@ class OperatorStage:
             )
         (name, only), *others = moving.items()
         if others or not isinstance(only, (Batch, Sequence)):
-            result = self.chain(moving, epoch=epoch, index=index)
-            return {**parts, **result}
-        result = self.chain(only, epoch=epoch, index=index)
+            return {**parts, **self.chain(moving, epoch=epoch, index=index)}
+        target: Any = self.chain
+        result: Any = target(only, epoch=epoch, index=index)
         if isinstance(result, tuple):
             names = [name, *(f"{name}_{number}" for number in range(1, len(result)))]
             return {**parts, **dict(zip(names, result, strict=True))}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
+
+    def __repr__(self) -> str:
+        return f".map({', '.join(map(repr, self.chain.ops))})"
 
     @property
     def facts(self) -> object:
@@ -67,7 +70,7 @@ class OperatorStage:
         return [self.chain.fuse, *(op.to_json() if isinstance(op, Op) else repr(op) for op in self.chain.ops)]
 
     def explain(self) -> list[str]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         return [line.partition(". ")[2] for line in self.chain.explain().splitlines()]
 
 
@@ -82,7 +85,7 @@ class Function:
     function: Callable[[dict[str, Any]], Mapping[str, Any]]
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         if np.ndim(index):
             raise ParameterError(
                 "apply() is called with samples", advice="Call apply() before batch(), or map() after it"
@@ -100,13 +103,16 @@ class Function:
         """The function's name."""
         return str(getattr(self.function, "__qualname__", repr(self.function)))
 
+    def __repr__(self) -> str:
+        return f".apply({self.name})"
+
     @property
     def facts(self) -> object:
         """The name: the code of a function is not known."""
         return self.name
 
     def explain(self) -> list[str]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         return [f"{self.name}: the user's function, sample by sample"]
 
 
@@ -125,7 +131,9 @@ class GraphStage:
     keeps: bool = True
 
     @classmethod
-    def built(cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Mapping[str, Type]) -> GraphStage:
+    def built(
+        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Mapping[str, Type]
+    ) -> GraphStage:
         """Return the graph that a function builds of nodes.
 
         Raises:
@@ -141,11 +149,14 @@ class GraphStage:
         return cls(Graph(*nodes.values()), tuple(nodes))
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         inputs = {name: parts[name] for name in self.graph.inputs}
         outputs = self.graph(epoch=epoch, index=index if np.ndim(index) else np.array([index]), **inputs)
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         return {**parts, **dict(zip(self.names, values, strict=True))}
+
+    def __repr__(self) -> str:
+        return f".graph({', '.join(self.graph.inputs)} → {', '.join(self.names)})"
 
     @property
     def facts(self) -> object:
@@ -153,7 +164,7 @@ class GraphStage:
         return self.graph.to_json()
 
     def explain(self) -> list[str]:
-        """See :class:`Stage`."""
+        """See :class:`DatasetStage`."""
         return self.graph.explain().splitlines()
 
 
@@ -179,13 +190,16 @@ def joined(first: Chain, second: Chain) -> Chain | None:
     return Chain(*first.ops, *second.ops, fuse=first.fuse) if first.fuse == second.fuse else None
 
 
-def stages_of(steps: tuple[Any, ...]) -> tuple[Stage, ...]:
+def stages_of(steps: tuple[Any, ...]) -> tuple[DatasetStage, ...]:
     """Return the stages of steps: neighboring chains are joined, so that no draw depends on the number of ``map``."""
     stages = list[Any]()
     for step in steps:
-        if isinstance(step, OperatorStage) and stages and isinstance(stages[-1], OperatorStage):
-            if (whole := joined(stages[-1].chain, step.chain)) is not None:
-                stages[-1] = OperatorStage(whole)
-                continue
-        stages.append(step)
+        before = stages[-1] if stages else None
+        whole = None
+        if isinstance(step, OperatorStage) and isinstance(before, OperatorStage):
+            whole = joined(before.chain, step.chain)
+        if whole is None:
+            stages.append(step)
+        else:
+            stages[-1] = OperatorStage(whole)
     return tuple(stages)

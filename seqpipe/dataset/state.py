@@ -73,12 +73,15 @@ def _history(pairs: object) -> History:
     for number, pair in enumerate(pairs):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise StateError(
-                f"history[{number}]={short(pair)} is not valid in a state", allowed="(world, samples of a rank)"
+                f"history[{number}]={short(pair)} is not valid in a state",
+                allowed="(world, samples of a rank)",
             )
         check_count(f"history[{number}][0]", pair[0])
         check_count(f"history[{number}][1]", pair[1])
         if not 0 < pair[0] <= 1 << 20:
-            raise StateError(f"history[{number}][0]={pair[0]} is not valid in a state", allowed="1 to 1048576")
+            raise StateError(
+                f"history[{number}][0]={pair[0]} is not valid in a state", allowed="1 to 1048576"
+            )
     return joined_history(pairs)
 
 

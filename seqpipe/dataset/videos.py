@@ -26,17 +26,17 @@ from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from .dataset import Dataset
 from .options import Decode
-from .source import Plan, Read
+from .source import ReadPlan, ReadResult
 from .takes import Clip, VideoTake
 
-__all__ = ["Clips", "folders", "listing", "videos"]
+__all__ = ["ClipSource", "folders", "listing", "read_of", "videos"]
 
 _Path: TypeAlias = "str | os.PathLike[str]"
 _MANIFESTS = (".csv", ".tsv", ".jsonl")
 
 
 @dataclass(frozen=True, eq=False)
-class Clips:
+class ClipSource:
     """Sequences of frames of videos; the parts of a sample are ``image`` and what is known of it.
 
     Attributes:
@@ -87,7 +87,7 @@ class Clips:
 
     @property
     def parts(self) -> Mapping[str, Type]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         selection = self.reader.fetcher.selection
         sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
         shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
@@ -103,25 +103,25 @@ class Clips:
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         return self.reader.fetcher.selection.facts
 
-    def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> Plan:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> ReadPlan:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         fetcher = self._fetcher(head)
         fetcher.prepare(epoch, indices)
-        return Plan(epoch, indices, fetcher.size(epoch, indices), fetcher)
+        return ReadPlan(epoch, indices, fetcher.size(epoch, indices), fetcher)
 
     def _fetcher(self, head: Head | None) -> Fetcher:
         return self.reader.fetcher_for(head)
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> tuple[Fetcher, Pending]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> tuple[Fetcher, Pending]:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         fetcher: Fetcher = plan.work
         return fetcher, fetcher.begin(plan.epoch, plan.indices, stack=stack)
 
-    def finish(self, work: tuple[Fetcher, Pending]) -> Read:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def finish(self, work: tuple[Fetcher, Pending]) -> ReadResult:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         fetcher, pending = work
         if pending.engine is not fetcher.engine.get():
             # the data set was closed, or this is a forked process: what was begun never finishes
@@ -130,7 +130,7 @@ class Clips:
         return read_of(fetcher.finish(pending))
 
     def cancel(self, work: tuple[Fetcher, Pending]) -> None:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         work[1].read.cancel()
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
@@ -161,7 +161,7 @@ class Clips:
         return f"{self.name}({files} {self.name}, {self.size} samples, {sampler!r}{shuffled})"
 
 
-def read_of(fetched: FetchedSamples) -> Read:
+def read_of(fetched: FetchedSamples) -> ReadResult:
     """Return what a fetcher has read."""
     outcomes: list[Any] = []
     for outcome in fetched.outcomes:
@@ -170,7 +170,7 @@ def read_of(fetched: FetchedSamples) -> Read:
             outcomes.append((sample.index, {"image": sequence}))
         else:
             outcomes.append(outcome)
-    return Read(tuple(outcomes), {} if fetched.stacked is None else {"image": fetched.stacked})
+    return ReadResult(tuple(outcomes), {} if fetched.stacked is None else {"image": fetched.stacked})
 
 
 def listing(
@@ -280,7 +280,7 @@ def videos(
         cache_dir=chosen.cache_dir,
         register=chosen.register,
     )
-    return Dataset(Clips(reader, bool(shuffle), _unit(taken)))
+    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken)))
 
 
 def folders(
@@ -347,7 +347,7 @@ def folders(
         seed=seed,
         on_error=on_error,
     )
-    return Dataset(Clips(reader, bool(shuffle), _unit(taken), name="folders"))
+    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken), name="folders"))
 
 
 def _checked_take(take: Any) -> VideoTake:
@@ -358,7 +358,7 @@ def _checked_take(take: Any) -> VideoTake:
             source="videos",
             allowed="Clip(length, …), Segments(count), Every(frames), or a length",
         )
-    return taken  # type: ignore[no-any-return]  # checked
+    return taken
 
 
 def _unit(take: VideoTake) -> int:
@@ -366,5 +366,3 @@ def _unit(take: VideoTake) -> int:
     if not isinstance(take, Clip):
         return getattr(take, "repeats", 1)
     return take.repeats * (take.per_video or 1 if take.together else 1)
-
-

@@ -11,7 +11,8 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError
 from ..ops import REGISTRY, Type
-from .source import Outcome, Plan, Read, Source
+from ..readers.report import Report
+from .source import ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["Views"]
 
@@ -26,7 +27,7 @@ class Views:
         count: windows of each sample; a single one is centered.
     """
 
-    source: Source
+    source: SampleSource
     window: tuple[int, int]
     count: int
 
@@ -49,10 +50,33 @@ class Views:
         """The views of a unit stay together."""
         return self.source.unit * self.count
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("output", "source"):
-            raise AttributeError(name)  # operators are not fused with decoding: windows come first
-        return getattr(self.source, name)
+    @property
+    def mix(self) -> int:
+        """That of the source."""
+        return self.source.mix
+
+    @property
+    def seed(self) -> int:
+        """That of the source."""
+        return self.source.seed
+
+    @property
+    def shuffle(self) -> bool:
+        """That of the source."""
+        return self.source.shuffle
+
+    @property
+    def device(self) -> str:
+        """That of the source."""
+        return self.source.device
+
+    def report(self) -> Report:
+        """Return what was lost."""
+        return self.source.report()
+
+    def stats(self) -> dict[str, Any]:
+        """Return those of the source."""
+        return self.source.stats()
 
     @property
     def parts(self) -> Mapping[str, Type]:
@@ -65,26 +89,28 @@ class Views:
         """Those of the source and of the windows."""
         return {**self.source.facts, "views": [*self.window, self.count]}
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> Plan:
-        """See :class:`seqpipe.dataset.source.Source`; each sample is read once."""
+    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+        """See :class:`seqpipe.dataset.source.SampleSource`; each sample is read once."""
         del head
         samples = np.array(list(dict.fromkeys((indices // self.count).tolist())), np.int64)
         inner = self.source.plan(epoch, samples)
-        return Plan(epoch, indices, inner.nbytes, inner)
+        return ReadPlan(epoch, indices, inner.nbytes, inner)
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> Any:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         del stack
         return plan, self.source.begin(plan.work, stack=False)
 
-    def finish(self, work: Any) -> Read:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def finish(self, work: Any) -> ReadResult:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         plan, pending = work
         read = self.source.finish(pending)
         known = dict(zip(plan.work.indices.tolist(), read.outcomes, strict=True))
-        return Read(tuple(self._view(known[number // self.count], number) for number in plan.indices.tolist()))
+        return ReadResult(
+            tuple(self._view(known[number // self.count], number) for number in plan.indices.tolist())
+        )
 
-    def _view(self, outcome: Outcome, number: int) -> Outcome:
+    def _view(self, outcome: SampleOutcome, number: int) -> SampleOutcome:
         if not isinstance(outcome, tuple):
             return outcome
         index, parts = outcome
@@ -93,18 +119,17 @@ class Views:
         side = "crop_pos_x" if columns >= rows else "crop_pos_y"
         position = 0.5 if self.count == 1 else number % self.count / (self.count - 1)
         view = REGISTRY["crop"](crop=self.window, **{side: position})(sequence)
-        label = sequence.label if isinstance(sequence.label, int) else sequence.label
         return index * self.count + number % self.count, {
             **parts,
-            "image": view.as_sample(label, number, sequence.fields),
+            "image": view.as_sample(sequence.label, number, sequence.fields),
         }
 
     def cancel(self, work: Any) -> None:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         self.source.cancel(work[1])
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         return {**self.source.metadata(indices // self.count), "view": indices % self.count}
 
     def close(self) -> None:

@@ -24,10 +24,10 @@ from ..volume.patches.cutting import check_patch_size
 from ..volume.patches.grid import starts_of
 from .dataset import Dataset
 from .options import Cache, Prepare
-from .source import Plan, Read
+from .source import ReadPlan, ReadResult
 from .takes import Grid, Patch, VolumeTake, Whole
 
-__all__ = ["Cases", "Patches", "cases", "volumes"]
+__all__ = ["Cases", "PatchSource", "cases", "volumes"]
 
 _Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -135,7 +135,7 @@ def _kind_of(source: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Patches:
+class PatchSource:
     """Patches of volumes; the parts of a sample are those of the cases, labels marked as such.
 
     Attributes:
@@ -196,7 +196,7 @@ class Patches:
 
     @property
     def parts(self) -> Mapping[str, Type]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         patch = self._selection.rule.patch
         known: dict[str, Type] = {}
         for name in self.cases[0].parts:
@@ -204,24 +204,28 @@ class Patches:
             dtype = None if is_label else self._selection.preparation.dtype
             shape = None if patch is None else (*patch, None)
             known[name] = Type("labels" if is_label else "images", "DHWC", dtype, self.device, shape)
-        return {**known, "volume": Type("numbers", "", "int64", "cpu"), "index": Type("numbers", "", "int64", "cpu")}
+        return {
+            **known,
+            "volume": Type("numbers", "", "int64", "cpu"),
+            "index": Type("numbers", "", "int64", "cpu"),
+        }
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         return self._selection.facts
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> Plan:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         del head
-        return Plan(epoch, indices, self.fetcher.size(epoch, indices))
+        return ReadPlan(epoch, indices, self.fetcher.size(epoch, indices))
 
-    def begin(self, plan: Plan, *, stack: bool = True) -> Any:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         return self.fetcher.begin(plan.epoch, plan.indices, stack=stack)
 
-    def finish(self, work: Any) -> Read:
-        """See :class:`seqpipe.dataset.source.Source`."""
+    def finish(self, work: Any) -> ReadResult:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         if work.engine is not self.fetcher.engine.get():
             # the data set was closed, or this is a forked process: what was begun never finishes
             work = self.fetcher.begin(work.epoch, np.array([one.index for one in work.samples], np.int64))
@@ -233,10 +237,10 @@ class Patches:
                 outcomes.append((sample.index, dict(parts)))
             else:
                 outcomes.append(outcome)
-        return Read(tuple(outcomes))
+        return ReadResult(tuple(outcomes))
 
     def cancel(self, work: Any) -> None:
-        """See :class:`seqpipe.dataset.source.Source`."""
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         work.read.cancel()
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
@@ -264,7 +268,8 @@ class Patches:
         rule = self._selection.rule
         size = "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}"
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
-        return f"volumes({len(self.cases)} volumes, {self.size} samples, {', '.join(self.cases[0].parts)}, {size}{shuffled})"
+        parts = ", ".join(self.cases[0].parts)
+        return f"volumes({len(self.cases)} volumes, {self.size} samples, {parts}, {size}{shuffled})"
 
 
 def volumes(
@@ -330,7 +335,7 @@ def volumes(
         on_error=on_error,
     )
     fetcher = _on_grid(reader, taken) if isinstance(taken, Grid) else reader.fetcher
-    return Dataset(Patches(reader, fetcher, bool(shuffle)))
+    return Dataset(PatchSource(reader, fetcher, bool(shuffle)))
 
 
 def _on_grid(reader: Volume, grid: Grid) -> VolumeFetcher:

@@ -21,7 +21,7 @@ from ..video.engine.workers import Workers
 from .nodes import SourceNode, error_note
 from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
 
-__all__ = ["BatchResult", "Executor", "StageTimes"]
+__all__ = ["BatchResult", "Executor", "StageTimes", "gib", "nbytes_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -255,12 +255,15 @@ class Executor:
         size = sum(source.next_size() for source in self.sources) + self._result_bytes
         limits = [source.limit_bytes for source in self.sources if source.limit_bytes is not None]
         ahead = f", batches read ahead up to {gib(min(limits))}" if limits else ""
-        return f"A batch takes {gib(size)}{ahead}: use smaller batches, sequences or frames, or prefetch(gib=…)"
+        return (
+            f"A batch takes {gib(size)}{ahead}: use smaller batches, sequences or frames, or prefetch(gib=…)"
+        )
 
     def _pending_bytes(self) -> int:
         """Size of pending batches, each with its result."""
         return sum(
-            (0 if pending.result.done() else sum(ticket.size for ticket in pending.tickets)) + self._result_bytes
+            (0 if pending.result.done() else sum(ticket.size for ticket in pending.tickets))
+            + self._result_bytes
             for pending in self._queue
         )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .workers import StartMethod
 
 __all__ = [
-    "Clip",
+    "ClipNodes",
     "Pipeline",
     "PipelineState",
     "check_names",
@@ -57,7 +57,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class ClipNodes:
     """The outputs of a video reader as nodes.
 
     Attributes:
@@ -98,7 +98,7 @@ class PipelineState(TypedDict):
     sources: list[Any]
 
 
-def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> Clip:
+def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> ClipNodes:
     """Use a reader as the source of a pipeline.
 
     Args:
@@ -118,7 +118,7 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
         Indexed(Clips(reader, luma=True), batch_size, last_batch)
     )
     columns = dict(zip(reader.columns, others, strict=True))
-    return Clip(pixels, label, timestamps, frames, index, video, columns, luma)
+    return ClipNodes(pixels, label, timestamps, frames, index, video, columns, luma)
 
 
 def read_items(

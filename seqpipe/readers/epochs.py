@@ -14,7 +14,7 @@ from .report import Report, ReportBook
 
 __all__ = ["EpochDataset", "EpochSelection"]
 
-RequestT = TypeVar("RequestT")
+RequestT = TypeVar("RequestT", covariant=True)
 
 
 class EpochSelection(Protocol[RequestT]):

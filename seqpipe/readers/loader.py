@@ -22,14 +22,14 @@ from .collate import RAGGED, Ragged, collate
 from .fetch import FetchedSamples, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "Sequences", "Singles"]
+__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "RankOrder", "Sequences", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
 _log = logging.getLogger(__name__)
 
 
-class SampleOrder(Protocol):
+class RankOrder(Protocol):
     """The order of a rank's samples."""
 
     def length(self, epoch: int = 0) -> int:
@@ -54,7 +54,7 @@ class PassContext:
     """
 
     fetcher: Fetcher
-    order: SampleOrder
+    order: RankOrder
     limit_bytes: int
     epoch: int = 0
     _warned: bool = False

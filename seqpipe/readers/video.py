@@ -26,7 +26,7 @@ from ..sampling.params import (
 )
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec, check_fill
-from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
+from ..video.device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from ..video.engine.engine import Engine, available_cores
 from ..video.index.open import IndexOptions
 from ..video.index.shared import find_register
@@ -184,7 +184,7 @@ class Video(EpochDataset[SampleRequest]):
         stick_to_shard: bool = False,
         even_shards: bool = False,
         device: str = "cpu",
-        decode: Decode = "auto",
+        decode: DecodeChoice = "auto",
         stream: int | None = None,
         threads: int | None = None,
         prefetch: int = 2,

@@ -1,4 +1,4 @@
-"""Order of an epoch's samples, dealt to ranks: a state continues on any number of ranks.
+"""SampleOrder of an epoch's samples, dealt to ranks: a state continues on any number of ranks.
 
 The samples of an epoch have one global order, a pure function of (seed, epoch). Unit ``j`` of what remains belongs to
 rank ``j`` mod world. When the number of ranks changes within an epoch, what remains is dealt anew: blocks that a rank
@@ -21,7 +21,7 @@ from ..errors import ParameterError
 from ..random import Permutation, stream
 from .params import EPOCH, SEED, SHUFFLE, check_shard
 
-__all__ = ["History", "Order", "Share", "distinct", "joined_history", "substitutes"]
+__all__ = ["History", "SampleOrder", "Share", "distinct", "joined_history", "substitutes"]
 
 History: TypeAlias = tuple[tuple[int, int], ...]
 """For each number of ranks that has read a part of an epoch: (world, samples of each rank)."""
@@ -31,7 +31,7 @@ _CANDIDATES: Final = 64  # random samples that a substitute is looked for among
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class SampleOrder:
     """The order of a dataset's samples in each epoch.
 
     Attributes:
@@ -184,7 +184,7 @@ class _Deal:
         name: name of the permutation's stream.
     """
 
-    order: Order
+    order: SampleOrder
     epoch: int
     world: int
     blocks: tuple[_Block, ...]
@@ -308,7 +308,7 @@ class _Deal:
 
 
 @lru_cache(maxsize=64)
-def _deal(order: Order, epoch: int, done: History, world: int) -> _Deal:
+def _deal(order: SampleOrder, epoch: int, done: History, world: int) -> _Deal:
     """Return what remains of an epoch after a history, for a number of ranks."""
     blocks, start = tuple[_Block, ...](), 0
     for ranks, count in done:

@@ -1,4 +1,4 @@
-"""Batches: a data set as a torch ``IterableDataset``."""
+"""TensorBatches: a data set as a torch ``IterableDataset``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..errors import BackendError, ParameterError, StateError, described_type
 from ..sampling.dealing import History, joined_history
 from ..sampling.params import EPOCH
 from ..sampling.state import check_count
-from .choice import SharedChoice
+from .choice import EpochChoice
 from .tensors import PixelLayout, check_layout, tensors_of
 
-__all__ = ["Batches"]
+__all__ = ["TensorBatches"]
 
 
-class Batches(TakesTurns, torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
+class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch need not be installed
     """The batches of a data set as dictionaries of tensors, for a DataLoader with ``batch_size=None``.
 
     clips = ds.torch(layout="NCFHW")
@@ -63,13 +63,18 @@ class Batches(TakesTurns, torch.utils.data.IterableDataset):  # type: ignore[mis
     ) -> None:
         super().__init__()
         if not isinstance(dataset, Dataset) or dataset.is_single:
-            what = described_type(dataset) if not isinstance(dataset, Dataset) else "a data set without batch()"
+            what = (
+                described_type(dataset) if not isinstance(dataset, Dataset) else "a data set without batch()"
+            )
             raise ParameterError(
-                f"dataset is {what}", source="torch", allowed="a data set with batch()", advice="Call batch(size)"
+                f"dataset is {what}",
+                source="torch",
+                allowed="a data set with batch()",
+                advice="Call batch(size)",
             )
         self._dataset, self._layout = dataset, check_layout(layout, "torch")
         self._device, self._pinned = device, pin_memory
-        self._choice = SharedChoice()
+        self._choice = EpochChoice()
         self._passes = count()
         self._epoch: Epoch | None = None
         self._loaded: tuple[int, History, int] | None = None
@@ -166,8 +171,9 @@ class Batches(TakesTurns, torch.utils.data.IterableDataset):  # type: ignore[mis
     def state_dict(self) -> dict[str, Any]:
         """Return the state, in a worker that of this worker, for torchdata's ``StatefulDataLoader``."""
         number, workers = self._turn()
+        history: History = ()
         if self._epoch is None:
-            epoch, history, position = self.epoch, (), 0
+            epoch, position = self.epoch, 0
         else:
             state = self._epoch.state_dict()
             epoch, history = state["epoch"], self._start
@@ -209,7 +215,7 @@ class Batches(TakesTurns, torch.utils.data.IterableDataset):  # type: ignore[mis
 class _Tensors(TakesTurns, Iterator[dict[str, Any]]):
     """An iterator over an epoch; after an error it continues with the next batch."""
 
-    def __init__(self, batches: Batches, epoch: Epoch, *, in_worker: bool) -> None:
+    def __init__(self, batches: TensorBatches, epoch: Epoch, *, in_worker: bool) -> None:
         self._batches, self._epoch, self._in_worker = batches, epoch, in_worker
 
     def __next__(self) -> dict[str, Any]:

@@ -11,12 +11,12 @@ import torch
 from ..errors import StateError
 from ..sampling.dealing import History
 
-__all__ = ["SharedChoice"]
+__all__ = ["EpochChoice"]
 
 _BYTES: Final = 1 << 16  # of a history as text; a pair takes some twenty
 
 
-class SharedChoice:
+class EpochChoice:
     """Epoch and history, in memory that worker processes share.
 
     A worker has a copy of the data set as it was when the worker started. A persistent worker learns here what its data

@@ -10,8 +10,8 @@ import torch
 
 from ..array import Array, to_numpy, to_torch
 from ..errors import ParameterError
-from ..pipeline.value import Value, value_of
 from ..parts import Part
+from ..pipeline.value import Value, value_of
 from ..sequence import Batch, Sequence
 
 __all__ = ["PixelLayout", "check_layout", "tensor_of", "tensors_of"]

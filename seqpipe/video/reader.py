@@ -28,7 +28,7 @@ from .convert.surface import AnySurface
 from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
-from .device import DECODE, STREAM, THREADS, Decode, parse_device
+from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from .engine.engine import available_cores
 from .engine.executors import reader_context
 from .engine.fill import fill
@@ -84,7 +84,7 @@ class VideoReader(Closing):
         origin: Origin,
         *,
         device: str = "cpu",
-        decode: Decode = "auto",
+        decode: DecodeChoice = "auto",
         stream: int | None = None,
         threads: int | None = None,
         output: OutputSpec | None = None,

@@ -37,6 +37,7 @@ __all__ = [
     "PatchRule",
     "PatchSampling",
     "Preparation",
+    "cut_at",
     "cut_patches",
     "load_case",
     "read_info",

@@ -209,9 +209,7 @@ class Volume(EpochDataset[PatchSample]):
             "stick_to_shard": stick_to_shard,
         }
         EpochOrder(size=0, **order)  # checks the arguments before any file is read
-        listed = (
-            list_cases(files, file_root, manifest, labels, subjects) if cases is None else list(cases)
-        )
+        listed = list_cases(files, file_root, manifest, labels, subjects) if cases is None else list(cases)
         cases = _of_fold(listed, fold, validation=validation)
         names = _label_parts(label_names, cases[0])
         rule = PatchRule(

@@ -33,7 +33,7 @@ from ..report import ReportBook
 from .case import LoadedCase, PatchRule, Preparation, cut_at, cut_patches, load_case
 from .listing import Case
 
-__all__ = ["CaseCache", "PatchSample", "PatchSelection", "VolumeFetcher"]
+__all__ = ["CaseCache", "GridSelection", "PatchSample", "PatchSelection", "VolumeFetcher"]
 
 _TRIES: Final = 16
 

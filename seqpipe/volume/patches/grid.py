@@ -22,7 +22,7 @@ from ..source import AnyArray, Box
 from ..space import moved
 from .cutting import PATCH_PAD, check_patch_size, cut_patch
 
-__all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "window_weights"]
+__all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "starts_of", "window_weights"]
 
 Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
 
@@ -298,9 +298,7 @@ class GridAggregator:
         weights = xp.asarray(self._weights)[..., None]
         for number, patch in zip(chosen, data, strict=True):
             target, inner = [], []
-            for s, p, n in zip(
-                self._starts[number], self._patch, self._grid, strict=True
-            ):
+            for s, p, n in zip(self._starts[number], self._patch, self._grid, strict=True):
                 first, end = max(0, int(s)), min(n, int(s) + p)
                 target.append(slice(first, end))
                 inner.append(slice(first - int(s), end - int(s)))
