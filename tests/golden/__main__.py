@@ -38,7 +38,8 @@ def main() -> int:
             found = entry_of(one, folder())
             if given.times:
                 print(f"{time.process_time() - begun:6.2f} s {one.name}")
-            said = differences(entries.get(one.name, {}).get("hashes", {}), found, same_machine=same)
+            before = entries.get(one.name, {}).get("hashes")
+            said = ["new"] if before is None else differences(before, found, same_machine=same)
             if said:
                 wrong += 1
                 print(f"{one.name}: {'; '.join(said[:4])}{' …' if said[4:] else ''}")

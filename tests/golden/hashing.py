@@ -1,7 +1,7 @@
 """Jobs and their entries: what is hashed of a job's parts, and how two entries are compared.
 
-A job is a generator of ``(epoch, parts)``, where parts are arrays, lists of arrays, numbers and texts by name. Its entry
-holds, for each epoch and name, a hash of all values in their order:
+A job is a generator of ``(epoch, parts)``, where parts are arrays, lists of arrays, numbers and texts by name. Its
+entry holds, for each epoch and name, a hash of all values in their order:
 
 - Whole numbers, texts and small arrays (indices, frames, labels, timestamps, affines) have one hash, the same on every
   machine; fractions are rounded to four digits after the point.
@@ -27,7 +27,9 @@ __all__ = ["JOBS", "Job", "differences", "entry_of", "job", "machine"]
 _LIBRARIES = ("numpy", "opencv-python-headless", "av", "simplejpeg")
 _SAMPLES = 32
 _STEP = 0.02  # tolerance of a sample, as a part of the range of all samples
-_OUTLIERS = 0.1  # part of the samples that may differ by more: pixels at edges that were rounded to the other side
+_OUTLIERS = (
+    0.1  # part of the samples that may differ by more: pixels at edges that were rounded to the other side
+)
 
 Parts = dict[str, Any]
 

@@ -54,7 +54,9 @@ def _make(place: Path) -> None:
     for name, spec in _VIDEOS.items():
         _parent(place / name)
         encode(spec, place / name)
-    (place / "videos" / "1" / "broken.mp4").write_bytes(b"not a video, but more than a few bytes of text\n" * 40)
+    (place / "videos" / "1" / "broken.mp4").write_bytes(
+        b"not a video, but more than a few bytes of text\n" * 40
+    )
     for name, first, count in (("f0", 300, 20), ("f1", 400, 12)):
         for number in range(count):
             path = _parent(place / "frames" / name / f"img_{number + 1:05}.png")

@@ -20,16 +20,67 @@ SIZE = (20, 26)
 FRAMES = 2
 AFFINE = np.diag([2.5, 1.0, 1.25, 1.0])
 # operators of random chains, fixed here so that new ones do not change the chains
-IMAGES = (
-    "auto_contrast box_blur brightness brightness_contrast color_twist contrast crop equalize erase flip gamma "
-    "gaussian_blur hsv hue invert jpeg_compression_distortion median_blur noise_gaussian noise_salt_and_pepper pad "
-    "paste posterize random_erasing random_resized_crop resize rotate saturation sharpen slice solarize warp_affine"
-).split()
-VOLUMES = (
-    "anisotropy bias_field brightness_additive coarse_dropout3d contrast3d crop3d elastic3d flip3d gamma3d "
-    "gaussian_blur3d gaussian_noise3d ghosting gibbs low_resolution median3d motion pad3d random_affine3d resample3d "
-    "rician_noise rot90 sharpen3d spike window zoom3d zscore"
-).split()
+IMAGES = [
+    "auto_contrast",
+    "box_blur",
+    "brightness",
+    "brightness_contrast",
+    "color_twist",
+    "contrast",
+    "crop",
+    "equalize",
+    "erase",
+    "flip",
+    "gamma",
+    "gaussian_blur",
+    "hsv",
+    "hue",
+    "invert",
+    "jpeg_compression_distortion",
+    "median_blur",
+    "noise_gaussian",
+    "noise_salt_and_pepper",
+    "pad",
+    "paste",
+    "posterize",
+    "random_erasing",
+    "random_resized_crop",
+    "resize",
+    "rotate",
+    "saturation",
+    "sharpen",
+    "slice",
+    "solarize",
+    "warp_affine",
+]
+VOLUMES = [
+    "anisotropy",
+    "bias_field",
+    "brightness_additive",
+    "coarse_dropout3d",
+    "contrast3d",
+    "crop3d",
+    "elastic3d",
+    "flip3d",
+    "gamma3d",
+    "gaussian_blur3d",
+    "gaussian_noise3d",
+    "ghosting",
+    "gibbs",
+    "low_resolution",
+    "median3d",
+    "motion",
+    "pad3d",
+    "random_affine3d",
+    "resample3d",
+    "rician_noise",
+    "rot90",
+    "sharpen3d",
+    "spike",
+    "window",
+    "zoom3d",
+    "zscore",
+]
 
 
 def _plain(value: Any) -> Any:
@@ -105,13 +156,16 @@ def arrays() -> Found:
     x = np.random.default_rng(0).integers(0, 10, (2, 3, 4)).astype(np.uint8)
     for name in ("max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance"):
         yield 0, {name: REGISTRY[f"reductions.{name}"]()(x)}
-    yield 1, {
-        "cat": fn.cat(x, x, axis=1),
-        "stack": fn.stack(x, x),
-        "one hot": fn.one_hot(x[0, 0], num_classes=10),
-        "transposed": fn.transpose(x, perm=(2, 0, 1)),
-        "reshaped": fn.reshape(x, shape=(6, -1)),
-    }
+    yield (
+        1,
+        {
+            "cat": fn.cat(x, x, axis=1),
+            "stack": fn.stack(x, x),
+            "one hot": fn.one_hot(x[0, 0], num_classes=10),
+            "transposed": fn.transpose(x, perm=(2, 0, 1)),
+            "reshaped": fn.reshape(x, shape=(6, -1)),
+        },
+    )
 
 
 @job("operators on flow")
@@ -119,19 +173,22 @@ def flow() -> Found:
     y, x = np.mgrid[:64, :96]
     clip = np.stack([(127 + 60 * np.sin((x + 3 * n) / 5) + 50 * np.sin((y - n) / 7)) for n in range(4)])
     clip = clip[..., None].repeat(3, -1).astype(np.uint8)
-    for number, op in enumerate(_examples("optical_flow")):
-        yield number % 2, _named(op(clip, layout="FHWC", backend="dis"), f"flow {number}")
+    given = REGISTRY["optical_flow"].traits.examples
+    for number, options in enumerate(given):
+        op = ops.OpticalFlow(**{"backend": "dis", **options})
+        yield number % 2, _named(op(clip, layout="FHWC"), f"flow {number}")
 
 
 @job("operators on boxes and points")
 def boxes() -> Found:
     placed = np.array([[0.1, 0.2, 0.4, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, 0.25, 0.75, 0.5]], np.float32)
+    sides = np.concatenate([placed[:, :2], placed[:, 2:] - placed[:, :2]], axis=1)
     for name in ("bb_flip", "bbox_paste"):
         for op in _examples(name):
-            yield 0, {name: op(placed)}
+            yield 0, {name: op(placed if op.ltrb else sides)}
     for epoch in range(2):
         for op in _examples("random_bbox_crop"):
-            found = op(placed, np.array([1, 2, 3]), epoch=epoch, index=4)
+            found = op(placed if op.ltrb else sides, np.array([1, 2, 3]), epoch=epoch, index=4)
             yield epoch, {"crop": [np.asarray(one) for one in found]}
         for op in _examples("coord_transform"):
             yield epoch, {"points": op(np.array([[1.0, 2.0], [3.0, 5.0]], np.float32))}
@@ -145,15 +202,11 @@ def mixing() -> Found:
     )
     for epoch in range(2):
         for name in ("mixup", "cutmix"):
-            for op in _examples(name):
-                mixed = op(batch, epoch=epoch)
-                yield epoch, {"image": mixed.numpy(), "label": mixed.labels, "index": mixed.indices}
-        volumes = [_volume(seed) for seed in range(3)]
-        parts = {
-            "image": Batch.of([one["image"] for one in volumes]),
-            "label": Labels(Batch.of([one["label"].data for one in volumes])),
-        }
-        yield epoch, _named(ops.CutMix3d(seed=1)(parts, epoch=epoch))
+            for given in REGISTRY[name].traits.examples:
+                mixed = REGISTRY[name](**{**given, "num_classes": 5})(batch, epoch=epoch)
+                yield epoch, {"image": mixed.data.numpy(), "label": mixed.labels, "index": mixed.data.indices}
+        for one in ops.CutMix3d(seed=1)([_volume(seed) for seed in range(3)], epoch=epoch).data:
+            yield epoch, _named(one)
 
 
 @job("draws of seeds and epochs")
@@ -163,7 +216,10 @@ def draws() -> Found:
             for seed in (0, 1, 99):
                 for given in REGISTRY[name].traits.examples:
                     op = REGISTRY[name](**{**given, "seed": seed})
-                    yield epoch, {name: np.asarray(op.drawn(epoch=epoch, index=(0, 1, 7, 1000)))}
+                    yield (
+                        epoch,
+                        {name: np.asarray(op.drawn(epoch=epoch, index=(0, 1, 7, 1000), frames=3)).tolist()},
+                    )
 
 
 @job("policies")
@@ -267,6 +323,6 @@ def parts_of_volumes() -> Found:
 
 @job("chains/recipes")
 def published() -> Found:
-    sample = {name: part for name, part in _volume(shape=(16, 20, 24)).items()}
+    sample = _volume(shape=(16, 20, 24))
     for epoch in range(2):
         yield epoch, _named(recipes.nnunet((12, 16, 16))(sample, epoch=epoch, index=2))

@@ -20,9 +20,10 @@ def _run(define: Any, names: tuple[str, ...], batch_size: int = 3, batches: int 
     pipe = pipeline_def(define)(batch_size=batch_size, num_threads=2, device_id=None, seed=17)
     for number in range(2 * batches):
         outputs = pipe.run()
-        yield int(number >= batches), {
-            name: [np.array(one) for one in output] for name, output in zip(names, outputs, strict=True)
-        }
+        yield (
+            int(number >= batches),
+            {name: [np.array(one) for one in output] for name, output in zip(names, outputs, strict=True)},
+        )
 
 
 @job("dali/video reader")
@@ -130,7 +131,10 @@ def conditions() -> Found:
     pipe = program()
     for number in range(4):
         image, drawn = pipe.run()
-        yield number // 2, {"image": [np.array(one) for one in image], "drawn": [np.array(one) for one in drawn]}
+        yield (
+            number // 2,
+            {"image": [np.array(one) for one in image], "drawn": [np.array(one) for one in drawn]},
+        )
 
 
 @job("dali/torch iterator", needs="torch")

@@ -1,4 +1,4 @@
-"""What data sets, chains, operators and programs give is what was recorded; ``python -m tests.golden --record`` records."""
+"""Data sets, chains, operators and programs give what was recorded by ``python -m tests.golden --record``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from . import media
-from .hashing import differences, entry_of, machine
+from .hashing import Job, differences, entry_of, machine
 from .table import JOBS, read
 
 RECORDED = read()
@@ -17,7 +17,7 @@ def place():
     return media.folder()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_gives_what_was_recorded(name, place):
     one = JOBS[name]
@@ -25,9 +25,7 @@ def test_a_job_gives_what_was_recorded(name, place):
         pytest.importorskip(one.needs, reason=f"{one.needs} is not installed")
     assert name in RECORDED["jobs"], "it is new: python -m tests.golden --record"
     found = entry_of(one, place)
-    said = differences(
-        RECORDED["jobs"][name]["hashes"], found, same_machine=RECORDED["machine"] == machine()
-    )
+    said = differences(RECORDED["jobs"][name]["hashes"], found, same_machine=RECORDED["machine"] == machine())
     assert said == [], f"changes foreseen: {one.changes}" if one.changes else "no change is foreseen"
 
 
@@ -35,13 +33,11 @@ def test_no_job_is_recorded_that_is_gone():
     assert RECORDED["jobs"].keys() <= JOBS.keys()
 
 
-def test_a_difference_says_what_differs():
+def test_a_difference_says_what_differs(tmp_path):
     clip = np.arange(2 * 8 * 9 * 3, dtype=np.uint8).reshape(2, 8, 9, 3)
 
     def entry(image, index):
-        from .hashing import Job
-
-        return entry_of(Job("x", lambda: iter([(0, {"image": image, "index": index})])), media.ROOT)
+        return entry_of(Job("x", lambda: iter([(0, {"image": image, "index": index})])), tmp_path)
 
     before = entry(clip, np.array([1, 2]))
     assert differences(before, entry(clip, np.array([1, 2])), same_machine=True) == []
@@ -55,4 +51,4 @@ def test_a_difference_says_what_differs():
     (said,) = differences(before, entry(near, np.array([1, 2])), same_machine=True)
     assert said.startswith("epoch 0, image: other bytes; 0% of the samples differ")
     (said,) = differences(before, entry(clip[:, :, ::-1], np.array([1, 2])), same_machine=False)
-    assert said.endswith("of the samples differ by more than 4.6")
+    assert said.endswith("of the samples differ by more than 4.66")
