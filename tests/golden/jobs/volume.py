@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 
 import seqpipe
@@ -68,6 +70,14 @@ def cached_volumes() -> Found:
         yield from volumes_of(
             volumes(**options, subjects=["a", "b", "c"], fold=(0, 2), validation=validation), 2
         )
+
+
+@job("volume/a cache on the disk")
+def volumes_on_disk() -> Found:
+    options = {"patch_size": (4, 8, 8), "patches_per_volume": 2, "orientation": "LPS", "shuffle": True}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            yield from volumes_of(volumes(**options, cache_dir=folder), 2)
 
 
 @job("volume/channels of a series")
