@@ -25,6 +25,8 @@ def main() -> int:
     chosen = [one for one in JOBS.values() if any(fnmatch.fnmatch(one.name, name) for name in given.names)]
     recorded = read()
     same = recorded.get("machine") == machine()
+    if given.record and recorded and not same and len(chosen) < len(JOBS):
+        parser.error("the others were recorded on another machine, or with other libraries: record all jobs")
     entries = dict(recorded.get("jobs", {}))
     wrong = 0
     with tempfile.TemporaryDirectory() as cache:
