@@ -28,29 +28,52 @@ from .errors import (
     SourceNotFoundError,
     StateError,
     UnreadableSourceError,
+    WorkerError,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from . import flow, fn, ops, pipeline, readers, view, volume
+    from .dataset.aggregate import Aggregate
+    from .dataset.dataset import Dataset
+    from .dataset.feed import feed
+    from .dataset.items import items
+    from .dataset.options import Cache, Decode, Prepare
+    from .dataset.samples import Samples
+    from .dataset.takes import At, Clip, Every, Grid, Patch, Segments, Whole
+    from .dataset.videos import folders, listing, videos
+    from .dataset.volumes import cases, volumes
+    from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
-    from .video.device import Decode
+    from .video.device import DecodeChoice
     from .video.reader import VideoReader
     from .video.stream import stream
 
 __all__ = [
+    "Aggregate",
+    "At",
     "BackendError",
     "Batch",
+    "Cache",
+    "Clip",
     "DamagedSourceError",
+    "Dataset",
+    "Decode",
     "DeviceMemoryError",
+    "Every",
     "FrameRangeError",
+    "Grid",
     "ManifestError",
     "OutputError",
     "OutputSpec",
     "ParameterError",
+    "Patch",
+    "Prepare",
+    "Samples",
+    "Segments",
     "SeqpipeError",
     "Sequence",
     "SourceError",
@@ -58,36 +81,67 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "VideoReader",
+    "Whole",
+    "WorkerError",
     "__version__",
+    "cases",
+    "feed",
     "flow",
     "fn",
+    "folders",
+    "items",
+    "listing",
     "open",
     "operator",
     "ops",
     "pipeline",
     "readers",
     "stream",
+    "videos",
     "view",
     "volume",
+    "volumes",
+    "zip",
 ]
 
 __version__ = "0.1.0"
 
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
+    "Aggregate": "dataset.aggregate",
+    "At": "dataset.takes",
     "Batch": "sequence",
+    "Cache": "dataset.options",
+    "Clip": "dataset.takes",
+    "Dataset": "dataset.dataset",
+    "Decode": "dataset.options",
+    "Every": "dataset.takes",
+    "Grid": "dataset.takes",
     "OutputSpec": "video.convert.output",
+    "Patch": "dataset.takes",
+    "Prepare": "dataset.options",
+    "Samples": "dataset.samples",
+    "Segments": "dataset.takes",
     "Sequence": "sequence",
     "VideoReader": "video.reader",
+    "Whole": "dataset.takes",
+    "cases": "dataset.volumes",
+    "feed": "dataset.feed",
     "flow": "",
     "fn": "",
+    "folders": "dataset.videos",
+    "items": "dataset.items",
+    "listing": "dataset.videos",
     "operator": "ops",
     "ops": "",
     "pipeline": "",
     "readers": "",
     "stream": "video.stream",
+    "videos": "dataset.videos",
     "view": "",
     "volume": "",
+    "volumes": "dataset.volumes",
+    "zip": "dataset.zipped",
 }
 
 
@@ -95,7 +149,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     source: Any,
     *,
     device: str = "cpu",
-    decode: Decode = "auto",
+    decode: DecodeChoice = "auto",
     stream: int | None = None,
     threads: int | None = None,
     output: OutputSpec | None = None,
@@ -103,6 +157,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     register: str | Path | None = None,
     series: str | None = None,
     key: str | None = None,
+    stored: bool = False,
 ) -> VideoReader | Any:
     """Open a video for access to exact frames, or a volume for windows of its voxels.
 
@@ -124,6 +179,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             in the cache.
         series: for DICOM folders with several series: the SeriesInstanceUID of one.
         key: for NPZ: name of the array; for Zarr: path of the array in the group.
+        stored: for volumes: whether voxels have the values stored in the file, with slope and intercept in ``.scale``;
+            otherwise these are applied.
 
     Returns:
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
@@ -144,10 +201,10 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
         if output is not None:
             raise ParameterError("output is for videos, and the source is a volume", advice="Leave it out")
-        return VolumeReader(source, device=device, series=series, key=key)
-    if series is not None or key is not None:
+        return VolumeReader(source, device=device, series=series, key=key, stored=stored)
+    if series is not None or key is not None or stored:
         raise ParameterError(
-            "series and key are for volumes, and the source is not one", advice="Leave them out"
+            "series, key and stored are for volumes, and the source is not one", advice="Leave them out"
         )
     from .video.reader import VideoReader
 

@@ -11,7 +11,8 @@
     ├── OutputError                 (OSError) a result cannot be written
     ├── BackendError                (RuntimeError) a device or an optional package is not available
     │   └── DeviceMemoryError       (MemoryError) a device is out of memory
-    └── StateError                  (ValueError) a saved state belongs to another dataset
+    ├── StateError                  (ValueError) a saved state is not valid, or belongs to another dataset
+    └── WorkerError                 (RuntimeError) the user's code raised what a process cannot pass on
 
 Each message names the source, the fact, the allowed values and the remedy, in this order.
 """
@@ -38,6 +39,7 @@ __all__ = [
     "SourceNotFoundError",
     "StateError",
     "UnreadableSourceError",
+    "WorkerError",
     "described_type",
     "printable",
     "user_line",
@@ -133,7 +135,11 @@ class DeviceMemoryError(BackendError, MemoryError):
 
 
 class StateError(SeqpipeError, ValueError):
-    """A saved state belongs to another dataset."""
+    """A saved state is not valid, or belongs to another dataset."""
+
+
+class WorkerError(SeqpipeError, RuntimeError):
+    """The user's code raised, in a worker process, an exception that cannot be pickled; the message is its text."""
 
 
 def printable(name: str) -> str:

@@ -1,12 +1,13 @@
 """The parts of a sample: images, labels, points, boxes, flow and metadata.
 
 A sample is a dictionary of named parts. An operator samples its parameters once for all parts and transforms each part
-by the rule of its type. An array or :class:`Sequence` without a part type is an :class:`Image`. A part's affine is that
-of its sequence.
+by the rule of its type. An array or :class:`Sequence` without a part type is an :class:`Image`, unless the sequence or
+batch is marked as labels (:attr:`Sequence.kind`), as datasets mark theirs. A part's affine is that of its sequence.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
@@ -16,14 +17,44 @@ import numpy as np
 from .array import Array, FloatArray, as_native, to_numpy
 from .core.param import choice
 from .errors import ParameterError
-from .sequence import Displayable, Sequence
+from .sequence import Batch, Displayable, Sequence
 
-__all__ = ["Boxes", "Flow", "Image", "Labels", "Metadata", "Part", "Points", "Sample", "as_part"]
+__all__ = [
+    "Boxes",
+    "Flow",
+    "Image",
+    "Labels",
+    "Metadata",
+    "Part",
+    "Points",
+    "Sample",
+    "as_part",
+    "is_labels",
+    "unmarked_error",
+    "unmarked_labels",
+]
 
 LabelInterpolation: TypeAlias = Literal["vote", "nearest"]
 HistoryEntry: TypeAlias = dict[str, Any]
 Unit: TypeAlias = Literal["voxel", "mm"]
 P = TypeVar("P", bound="Part")
+
+_WORD: Final = re.compile(r"[a-z]+")
+_LABEL_NAMES: Final = frozenset(
+    (
+        "label",
+        "labels",
+        "labelmap",
+        "mask",
+        "masks",
+        "seg",
+        "segs",
+        "segmentation",
+        "segmentations",
+        "annotation",
+    )
+)
+_INTEGER: Final = re.compile("bool|u?int|[<>|=]?[iub][1248]")
 
 _INTERP: Final = choice("interp", "Interpolation of labels", get_args(LabelInterpolation))
 _UNIT: Final = choice("unit", "Unit of coordinates", get_args(Unit))
@@ -58,6 +89,10 @@ class Part:
 class Image(Part):
     """Intensities: geometric operators interpolate them, intensity operators change them."""
 
+    def __post_init__(self) -> None:
+        if is_labels(self.data):
+            object.__setattr__(self, "data", self.data.of_kind("image"))
+
 
 @dataclass(frozen=True, eq=False)
 class Labels(Part):
@@ -78,6 +113,8 @@ class Labels(Part):
 
     def __post_init__(self) -> None:
         _INTERP.check(self.interp)
+        if isinstance(self.data, (Sequence, Batch)):
+            object.__setattr__(self, "data", self.data.of_kind("labels"))
         classes = self.classes
         if isinstance(classes, Iterable):
             object.__setattr__(self, "classes", classes := tuple(classes))
@@ -196,9 +233,57 @@ class Sample(dict[str, Any], Displayable):
         return Sample, (dict(self), self.history)
 
 
+def is_labels(value: Any) -> bool:
+    """Return whether a value is a sequence or batch that is marked as labels, or a list of such sequences."""
+    if isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (Sequence, Batch)) and value.kind == "labels"
+
+
 def as_part(value: Any) -> Part:
-    """Return a sample's value as a part; a value without a part type is an image."""
-    return value if isinstance(value, Part) else Image(value)
+    """Return a sample's value as a part; a value without a part type is an image, or labels if it is marked so."""
+    if isinstance(value, Part):
+        return value
+    return Labels(value) if isinstance(value, (Sequence, Batch)) and is_labels(value) else Image(value)
+
+
+def unmarked_labels(sample: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts of integers whose name is one of labels or masks, and whose type is not stated."""
+    return tuple(
+        name
+        for name, value in sample.items()
+        if isinstance(name, str)
+        and not _LABEL_NAMES.isdisjoint(_WORD.findall(name.lower()))
+        and not isinstance(value, Part)
+        and not is_labels(value)
+        and _has_integers(value)
+    )
+
+
+def unmarked_error(name: str, source: str) -> ParameterError:
+    """Return the error for a part of :func:`unmarked_labels`.
+
+    Args:
+        name: the part.
+        source: the operator, which would compute new values from class numbers.
+    """
+    return ParameterError(
+        f"{name!r} holds integers, and is not marked as labels or as an image",
+        source=source,
+        allowed=f"seqpipe.parts.Labels(…), if {name!r} holds classes: no new ones are computed; Image(…), if it holds "
+        "intensities; Metadata(…), if it is a class of the whole sample",
+        advice=f"Mark it: {{…, {name!r}: Labels({name})}}",
+    )
+
+
+def _has_integers(value: Any) -> bool:
+    if isinstance(value, (list, tuple)) and value:
+        return _has_integers(value[0])
+    if isinstance(value, (Sequence, Batch)):
+        value = value.sequences[0].data if isinstance(value, Batch) else value.data
+    dtype = getattr(value, "dtype", None)
+    # of torch as well, whose dtypes are no NumPy dtypes
+    return dtype is not None and _INTEGER.match(str(dtype).removeprefix("torch.")) is not None
 
 
 def _check_columns(part: Part, volume_columns: int, image_columns: int) -> None:

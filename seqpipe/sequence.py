@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,17 +22,22 @@ from .array import (
     to_numpy,
     to_torch,
 )
-from .core.param import Param, check_fields
+from .core.param import Param, check_fields, choice
+from .core.turns import InTurn
 from .errors import FrameRangeError, ParameterError
 from .layout import check_layout, frame_axis
 
-__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
+__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "scaled_values", "spacing_of"]
+
+SequenceKind: TypeAlias = Literal["image", "labels"]
 
 _VIEW: Final = "seqpipe.view"
 
+_LARGE: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
+_KIND: Final = choice("kind", "What the values of a sequence are", get_args(SequenceKind))
 _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
 
 
@@ -131,11 +136,13 @@ class Sequence(_Exports):
         index: index of the sample in its dataset; -1 outside of one.
         affine: for volumes, the 4×4 matrix from the indices of the array's own axes (slice, row, column) to
             millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
-        scale: for volumes stored as scaled integers, slope and intercept: the intensities are
+        scale: for stored values of a volume (``stored=True``), slope and intercept: the intensities are
             ``data * slope + intercept``; see :meth:`scaled`. None if ``data`` holds the intensities.
+        kind: ``"image"``, or ``"labels"`` for class numbers: operators treat the sequence as
+            :class:`seqpipe.parts.Labels`. Datasets mark the parts that hold labels.
 
     Raises:
-        ParameterError: layout, frames, timestamps, affine or scale do not fit the array.
+        ParameterError: layout, frames, timestamps, affine or scale do not fit the array, or the kind is unknown.
     """
 
     data: Array
@@ -148,6 +155,7 @@ class Sequence(_Exports):
     index: int = -1
     scale: tuple[float, float] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    kind: SequenceKind = "image"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", as_native(self.data))
@@ -167,6 +175,8 @@ class Sequence(_Exports):
         if self.scale is not None:
             slope, intercept = _frozen(self.scale, np.float64, (2,), "scale")
             object.__setattr__(self, "scale", (float(slope), float(intercept)))
+        if self.kind != "image":
+            _KIND.check(self.kind)
 
     @property
     def spacing_mm(self) -> tuple[float, float, float] | None:
@@ -185,19 +195,13 @@ class Sequence(_Exports):
     def scaled(self) -> Sequence:
         """Return the sequence with slope and intercept applied; the sequence itself if it has no scale.
 
-        The result has an integer dtype of 16 or 32 bits if slope and intercept are integers and the range allows it, as
-        for Hounsfield units. Otherwise values are computed in float64 and returned as float32.
+        The result has the smallest signed integer dtype of 16 bits or more that holds every scaled value of the stored
+        dtype, if slope and intercept are integers, as for Hounsfield units. Otherwise values are computed in float64
+        and returned as float32.
         """
         if self.scale is None:
             return self
-        slope, intercept = self.scale
-        kind = _scaled_type(self.dtype, slope, intercept)
-        xp = namespace(self.data)
-        if kind.kind == "i":
-            data = self.data.astype(kind) * kind.type(slope) + kind.type(intercept)
-        else:
-            data = (self.data.astype(xp.float64) * slope + intercept).astype(kind)
-        return replace(self, data=data, scale=None)
+        return replace(self, data=scaled_values(self.data, *self.scale), scale=None)
 
     def with_pixels(self, data: Array, layout: str) -> Sequence:
         """Return a copy with other pixels and the same metadata, without validating again.
@@ -209,6 +213,10 @@ class Sequence(_Exports):
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, data=data, layout=layout)
         return copy
+
+    def of_kind(self, kind: SequenceKind) -> Sequence:
+        """Return the sequence as an image or as labels, with the same pixels; see :attr:`kind`."""
+        return self if kind == self.kind else replace(self, kind=kind)
 
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""
@@ -264,7 +272,7 @@ class Sequence(_Exports):
 
     def __iter__(self) -> Iterator[Sequence]:
         """Iterate over the frames or slices."""
-        return (self[position] for position in range(len(self)))
+        return InTurn(self[position] for position in range(len(self)))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -288,6 +296,8 @@ class Sequence(_Exports):
             words["spacing"] = (
                 f"{' × '.join(f'{s:.4g}' for s in spacing_of(self.affine))} mm {self.orientation}"
             )
+        if self.kind != "image":
+            words["kind"] = self.kind
         if self.scale is not None:
             words["scale"] = f"slope {self.scale[0]:.6g}, intercept {self.scale[1]:.6g}"
         if not (isinstance(self.label, int) and self.label < 0):
@@ -399,6 +409,16 @@ class Batch(_Exports):
         return self.stacked
 
     @property
+    def kind(self) -> SequenceKind:
+        """That of the sequences: ``"image"``, or ``"labels"`` for class numbers."""
+        return self.sequences[0].kind
+
+    def of_kind(self, kind: SequenceKind) -> Batch:
+        """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
+        same = kind == self.kind
+        return self if same else replace(self, sequences=tuple(one.of_kind(kind) for one in self.sequences))
+
+    @property
     def layout(self) -> str:
         """``NFHWC`` for videos."""
         return "N" + self.sequences[0].layout
@@ -475,12 +495,41 @@ def orientation_of(affine: FloatArray) -> str:
     return "".join(letters)
 
 
+def scaled_values(stored: Array, slope: float, intercept: float) -> Array:
+    """Return ``stored * slope + intercept``; see :meth:`Sequence.scaled` for the dtype."""
+    kind = _scaled_type(np.dtype(stored.dtype), slope, intercept)
+    if kind.kind == "i":
+        data = stored.astype(kind)
+        if slope != 1:
+            data *= kind.type(slope)
+        if intercept:
+            data += kind.type(intercept)
+        return data
+    xp = namespace(stored)
+    if xp is not np or stored.nbytes < _LARGE or stored.dtype.kind == "c":
+        return _in_float64(stored, slope, intercept)
+    data = np.empty(stored.shape, np.float32)
+    for plane, target in zip(
+        stored.reshape(-1, *stored.shape[-3:]), data.reshape(-1, *data.shape[-3:]), strict=True
+    ):
+        target[...] = _in_float64(plane, slope, intercept)  # slice by slice: float64 stays in the CPU's cache
+    return data
+
+
+def _in_float64(stored: Array, slope: float, intercept: float) -> Array:
+    data = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
+    data *= slope
+    if intercept:
+        data += intercept
+    return data.astype(np.complex64 if data.dtype.kind == "c" else np.float32)
+
+
 def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
-    """Return the smallest of int16 and int32 that holds all scaled values of an integer dtype; else float32."""
+    """Return the smallest of int16, int32 and int64 that holds all scaled values of an integer dtype; else float32."""
     if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
         limits = np.iinfo(stored)
         ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
-        for kind in (np.int16, np.int32):
+        for kind in (np.int16, np.int32, np.int64):
             if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
                 return np.dtype(kind)
     return np.dtype(np.float32)

@@ -86,6 +86,7 @@ LAYERS = (
     Layer("recipes", ("recipes",), never=BESIDE_OPS),
     Layer("view", ("view",), never=("readers",)),
     Layer("pipeline", ("pipeline",)),
+    Layer("dataset", ("dataset",)),
     Layer("fn", ("fn",)),
     Layer("front", ("",)),
     Layer("torch", ("torch",)),
@@ -132,6 +133,7 @@ HOMES = {
         "video.engine.processes",
         "pipeline.executor",
         "pipeline.workers",
+        "dataset.items",
         "ops.call.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
@@ -143,6 +145,7 @@ HOMES = {
         "core.workers",
         "pipeline.executor",
         "pipeline.workers",
+        "dataset.items",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),
     "seqpipe.random": ("core.draws", "sampling", "ops", "dali"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array import as_native, to_numpy
+from ..core.turns import InTurn
 from ..errors import ParameterError, described_type
 from ..pipeline.value import Value
 from .types import DALIDataType, dali_type
@@ -195,7 +196,7 @@ class _TensorList:
         return self._tensor(self._value[number], self._value.layout, sources[number] if sources else "")
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[number] for number in range(len(self)))
+        return InTurn(self[number] for number in range(len(self)))
 
     def as_tensor(self) -> Any:
         """Return all samples as one tensor, with N as the first letter of its layout.

@@ -22,7 +22,7 @@ from .fusion import Fuse
 from .graph import Graph
 from .inputs import Input
 from .passes import AugmentedBatches, AugmentedSequences
-from .pipeline import Clip, Pipeline, PipelineState, external_source, read, read_items
+from .pipeline import ClipNodes, Pipeline, PipelineState, external_source, read, read_items
 from .source import DatasetProtocol, PipelineLastBatch
 from .views import VideoScores, crop_views
 
@@ -31,7 +31,7 @@ __all__ = [
     "AugmentedBatches",
     "AugmentedSequences",
     "BatchInfo",
-    "Clip",
+    "ClipNodes",
     "DataNode",
     "DatasetProtocol",
     "Fuse",

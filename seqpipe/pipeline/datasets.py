@@ -76,7 +76,7 @@ class Clips:
 
     def lockstep(self) -> tuple[int, int]:
         """Return the smallest and the largest number of samples of a rank."""
-        return _lockstep(self.reader.fetcher.selection.order)
+        return _lockstep(self.reader.order)
 
     def use(self, parts: Seq[int]) -> None:
         """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
@@ -114,11 +114,13 @@ class Clips:
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """Return the size of the samples' pixels in bytes."""
-        return sum(self._fetchers[name].size(epoch, positions) for name in self._used)
+        indices = self.reader.order.samples(epoch, positions)
+        return sum(self._fetchers[name].size(epoch, indices) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Start to decode samples."""
-        return begin_together([self._fetchers[name] for name in self._used], epoch, positions)
+        indices = self.reader.order.samples(epoch, positions)
+        return begin_together([self._fetchers[name] for name in self._used], epoch, indices)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:
         """Wait for samples; return their values, indices and sources.

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from ..core.workers import Workers
-from ..errors import ParameterError
+from ..errors import DeviceMemoryError, ParameterError
+from ..parts import Part
+from ..sequence import Batch, Sequence
 from .nodes import SourceNode, error_note
 from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
 
-__all__ = ["BatchResult", "Executor", "StageTimes"]
+__all__ = ["BatchResult", "Executor", "StageTimes", "gib", "nbytes_of"]
+
+_log = logging.getLogger(__name__)
 
 _EXTERNAL: Final = "source"
 _COMPUTE: Final = "compute"
@@ -85,11 +90,6 @@ class _PendingBatch:
     fetched: Future[list[Fetched]]
     result: Future[BatchResult]
 
-    @property
-    def size(self) -> int:
-        """Size of the sources' batches in bytes, as far as known."""
-        return sum(ticket.size for ticket in self.tickets)
-
 
 @dataclass(eq=False)
 class Executor:
@@ -107,7 +107,8 @@ class Executor:
     Attributes:
         sources: the sources in the order of their declaration; the first determines the samples of a batch.
         nodes: the inputs of the graph, which stand for values of the sources.
-        graph: called for each batch, with the values by the names of the inputs.
+        graph: called for each batch, with the values by the names of the inputs; None returns the values of the first
+            source, in the thread that asks for them.
         prefetch: number of batches that are started ahead; with 0 everything runs in the consumer's thread.
         before: called before a batch is started; it may raise StopIteration, which ends the epoch.
         around: returns a context in which the user's code and the graph run.
@@ -117,7 +118,7 @@ class Executor:
 
     sources: Seq[BatchSource]
     nodes: Seq[SourceNode]
-    graph: Callable[..., tuple[Any, ...]]
+    graph: Callable[..., tuple[Any, ...]] | None
     prefetch: int = 2
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
@@ -133,6 +134,8 @@ class Executor:
     _depths: list[int] = field(default_factory=lambda: [0, 0], init=False)
     _waited: StageTimes = field(default_factory=StageTimes, init=False)
     _positions: list[tuple[int, int, Any]] = field(default_factory=list, init=False)
+    _result_bytes: int = field(default=0, init=False)
+    _most_bytes: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._positions = [(0, 0, None) for _ in self.sources]
@@ -153,6 +156,13 @@ class Executor:
                 return self._next()
             except EmptyBatchError:
                 continue
+            except DeviceMemoryError as error:
+                self._restart_pending()
+                if self._most_bytes == 0 or not self.prefetch:
+                    error.advice = f"{self._advice()}. {error.advice}"
+                    raise
+                self._read_less(0, error)
+            # outside of the except block, where the error's traceback would keep pixels alive
 
     def _next(self) -> BatchResult | None:
         """Return the next batch; a batch without readable samples raises :class:`EmptyBatchError`."""
@@ -167,6 +177,9 @@ class Executor:
                 raise error
             return None
         pending = self._queue[0]
+        if self.prefetch and self.before is None and not self._ended:
+            for source in self.sources:
+                source.prepare()  # while this batch is read, so that decoders wait for less after it
         self._depths[0] += sum(one.result.done() for one in self._queue)
         self._depths[1] += 1
         with self._waited.waiting():
@@ -176,8 +189,14 @@ class Executor:
                 self._drop()
                 self._ended = True
                 return None
+            except DeviceMemoryError:  # the batch is not lost
+                raise
             except Exception:
                 self._returned(pending)
+                raise
+            except BaseException:  # interrupted; what runs in this thread has not finished
+                if isinstance(pending.result, _InThisThread):
+                    self._restart_pending()
                 raise
         self._returned(pending)
         if self.before is None:  # ``before`` is called only for requested batches
@@ -209,13 +228,50 @@ class Executor:
             try:
                 if not self._begin():
                     return
+            except DeviceMemoryError as error:
+                if not self._queue:
+                    raise
+                self._read_less(self._pending_bytes(), error)
+                return
             except Exception as error:  # raised after the batches that were started before
                 self._broken = error
+
+    def _restart_pending(self) -> None:
+        """Cancel pending batches; they are begun again when they are requested."""
+        self.go_to(self.positions() if self._calls_users else self._positions)
+
+    @property
+    def _calls_users(self) -> bool:
+        return any(source.in_thread for source in self.sources)
+
+    def _read_less(self, most_bytes: int, error: DeviceMemoryError) -> None:
+        """Lower the memory limit after the device's memory was full."""
+        # str(error), since the exception's traceback would keep pixels alive in a log handler
+        _log.warning("less is read ahead from now on: %s", str(error))
+        self._most_bytes = most_bytes
+
+    def _advice(self) -> str:
+        """Advice for a full device memory."""
+        size = sum(source.next_size() for source in self.sources) + self._result_bytes
+        limits = [source.limit_bytes for source in self.sources if source.limit_bytes is not None]
+        ahead = f", batches read ahead up to {gib(min(limits))}" if limits else ""
+        return (
+            f"A batch takes {gib(size)}{ahead}: use smaller batches, sequences or frames, or prefetch(gib=…)"
+        )
+
+    def _pending_bytes(self) -> int:
+        """Size of pending batches, each with its result."""
+        return sum(
+            (0 if pending.result.done() else sum(ticket.size for ticket in pending.tickets))
+            + self._result_bytes
+            for pending in self._queue
+        )
 
     def _fits(self) -> bool:
         """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
 
-        Each source has its own limit: for a reader its ``prefetch_gib``, which its own iterators apply likewise.
+        One budget counts a batch from its start until it is returned: what sources read and, at the size of the last
+        one, the graph's result. Each source has a limit of its own besides.
         """
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
@@ -223,7 +279,12 @@ class Executor:
             pending_bytes = sum(pending.tickets[number].size for pending in self._queue)
             if source.limit_bytes is not None and pending_bytes + source.next_size() > source.limit_bytes:
                 return False
-        return True
+        limits = [source.limit_bytes for source in self.sources if source.limit_bytes is not None]
+        limits += [] if self._most_bytes is None else [self._most_bytes]
+        if not limits:
+            return True
+        size = sum(source.next_size() for source in self.sources) + self._result_bytes
+        return self._pending_bytes() + size <= min(limits)
 
     def _begin(self) -> bool:
         """Start a batch; return False at the end of the epoch.
@@ -250,9 +311,20 @@ class Executor:
             self._put_back(tickets)
             self._ended = True
             return False
-        in_thread = any(source.in_thread for source in self.sources)
-        fetched = self._submit(_EXTERNAL if in_thread else _COMPUTE, partial(self._fetch, tickets))
-        result = self._submit(_COMPUTE, partial(self._evaluate, fetched))
+        if self.graph is None and not self._calls_users and self.prefetch:
+            # nothing to compute: a thread between the sources and the consumer would only delay
+            fetching: Future[list[Fetched]] = _InThisThread(partial(self._fetch, tickets))
+            result: Future[BatchResult] = _InThisThread(partial(self._evaluate, fetching))
+            self._queue.append(_PendingBatch(tickets, fetching, result))
+            return True
+        try:
+            fetched = self._submit(
+                _EXTERNAL if self._calls_users else _COMPUTE, partial(self._fetch, tickets)
+            )
+            result = self._submit(_COMPUTE, partial(self._evaluate, fetched))
+        except BaseException:  # interrupted in this thread, without prefetch
+            self._put_back(tickets)
+            raise
         self._queue.append(_PendingBatch(tickets, fetched, result))
         return True
 
@@ -270,8 +342,8 @@ class Executor:
 
     def _fetch(self, tickets: list[Ticket]) -> list[Fetched]:
         """Wait for a batch of each source."""
-        external = any(source.in_thread for source in self.sources)
-        stage = self.stages[_EXTERNAL if external else _COMPUTE]
+        external = self._calls_users
+        stage = self.stages.setdefault(_EXTERNAL if external else _COMPUTE, StageTimes())
         batches = []
         with stage.working() if external else stage.waiting(), self._context():
             for source, ticket in zip(self.sources, tickets, strict=True):
@@ -282,9 +354,11 @@ class Executor:
 
     def _evaluate(self, fetching: Future[list[Fetched]]) -> BatchResult:
         """Wait for the batches of the sources, and evaluate the graph on them."""
-        stage = self.stages[_COMPUTE]
+        stage = self.stages.setdefault(_COMPUTE, StageTimes())
         with stage.waiting():
             fetched = fetching.result()
+        if self.graph is None:
+            return BatchResult(fetched[0].values, fetched[0].samples)
         with stage.working():
             samples, values = _samples_of(fetched, self.sources), self._inputs(fetched)
             del fetched  # its memory is freed while the graph is evaluated
@@ -292,7 +366,9 @@ class Executor:
                 if self.on_first_batch is not None:
                     self.on_first_batch(values)
                     self.on_first_batch = None
-                return BatchResult(self.graph(epoch=samples.epoch, index=samples.indices, **values), samples)
+                outputs = self.graph(epoch=samples.epoch, index=samples.indices, **values)
+                self._result_bytes = sum(map(nbytes_of, outputs))
+                return BatchResult(outputs, samples)
 
     def _inputs(self, fetched: list[Fetched]) -> dict[str, Any]:
         """Return the values of the graph's inputs by name."""
@@ -314,7 +390,7 @@ class Executor:
 
     def positions(self) -> list[tuple[int, int, Any]]:
         """Return epoch, position and own state of each source, after the last returned batch."""
-        if not self._queue:
+        if not self._queue or not self._calls_users:
             return self._positions
         pending = self._queue[0]
         _wait(pending.fetched)  # finish() stores the states
@@ -334,6 +410,11 @@ class Executor:
             source.go_to(epoch, position, state)
         self._positions = [(epoch, position, state) for epoch, position, state in positions]
         self._ended, self._broken, self._closed = False, None, False
+
+    def move(self, positions: Seq[tuple[int, int, Any]]) -> None:
+        """Move to positions as :meth:`go_to` does, and forget that memory was short."""
+        self._most_bytes = None
+        self.go_to(positions)
 
     def _restart(self) -> None:
         """Start pending batches again in a forked process, where they would never finish."""
@@ -387,14 +468,54 @@ class Executor:
     def close(self) -> None:
         """Cancel pending batches, stop the threads, and close the sources; the next batch opens them again."""
         # batches that external sources have returned ahead are requested again by the next use
-        external = any(source.in_thread for source in self.sources)
-        self._positions = self.positions() if external else self._positions
+        self._positions = self.positions()
         self._drop()
         while self._workers:
             self._workers.popitem()[1].close()
         for source in self.sources:
             source.close()
         self._closed = True
+
+
+class _InThisThread(Future[Any]):
+    """A call that runs in the thread that asks for its result first."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__()
+        self._call = call
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Run the call, or return its result."""
+        if not self.done():
+            try:
+                self.set_result(self._call())
+            except Exception as error:
+                self.set_exception(error)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Run the call, or return its error."""
+        with suppress(Exception):
+            self.result()
+        return super().exception(timeout)
+
+
+def nbytes_of(value: Any) -> int:
+    """Return the size of the arrays of a value in bytes, as far as known."""
+    if isinstance(value, Mapping):
+        return sum(map(nbytes_of, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(nbytes_of, value))
+    if isinstance(value, Batch):
+        return nbytes_of(value.sequences if value.stacked is None else value.stacked)
+    if isinstance(value, (Part, Sequence)):
+        return nbytes_of(value.data)
+    return int(getattr(value, "nbytes", 0))
+
+
+def gib(size: int) -> str:
+    """Return a size as text."""
+    return f"{size / 2**30:.3g} GiB"
 
 
 def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSamples:
@@ -420,7 +541,8 @@ def _described(samples: BatchSamples) -> str:
     """Return a note for errors on the samples of a batch."""
     indices = samples.indices.tolist()
     shown = ", ".join(map(str, indices[:8])) + (", …" if len(indices) > 8 else "")
-    files = f", of {', '.join(dict.fromkeys(samples.sources))}" if samples.sources else ""
+    named = ", ".join(filter(None, dict.fromkeys(samples.sources)))
+    files = f", of {named}" if named else ""
     return f"epoch {samples.epoch}, samples {shown}{files}"
 
 

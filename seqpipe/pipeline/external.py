@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from reprlib import repr as short
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -387,11 +388,35 @@ class External(BatchSource):
 
     def _state(self) -> Any:
         """Return the source's ``state_dict()`` before its next batch, if it has that method."""
-        if self._call is not None and not hasattr(self._source, "state_dict"):
-            return {"kind": "calls"}
+        own = {"state": self._source.state_dict()} if self._kind == "own" else {}
+        return {"kind": self._kind, **own}
+
+    @property
+    def _kind(self) -> str:
+        """How the source continues: by its own state, by the number of a call, or not at all."""
         if hasattr(self._source, "state_dict"):
-            return {"kind": "own", "state": self._source.state_dict()}
-        return {"kind": "none"}
+            return "own"
+        return "none" if self._call is None else "calls"
+
+    def check_state(self, epoch: int, position: int, state: Any, field: str) -> None:
+        """See :meth:`BatchSource.check_state`.
+
+        Raises:
+            StateError: the source is an iterable without ``load_state_dict``, or the state is of another kind.
+        """
+        if state is None:
+            return
+        allowed = {"kind": self._kind} | ({"state": ...} if self._kind == "own" else {})
+        if not isinstance(state, Mapping) or state.keys() != allowed.keys() or state["kind"] != self._kind:
+            raise StateError(f"{field} {short(state)} is not valid", source=self.name, allowed=f"{allowed}")
+        if self._kind == "none" and (epoch, position) != (0, 0):
+            raise StateError(
+                f"{described_type(self._source)} cannot continue from batch "
+                f"{position // self._batch_size} of epoch {epoch}",
+                source=self.name,
+                advice="Add state_dict() and load_state_dict() to the source, or use a callable that takes a "
+                "SampleInfo or the batch's number",
+            )
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
         """See :meth:`BatchSource.go_to`.
@@ -399,18 +424,10 @@ class External(BatchSource):
         Raises:
             StateError: the source is an iterable without ``load_state_dict``.
         """
-        if state is not None:
-            if state.get("kind") == "own":
-                self._source.load_state_dict(state["state"])
-                self._iterator = None
-            elif state.get("kind") == "none" and (epoch, position) != (0, 0):
-                raise StateError(
-                    f"{described_type(self._source)} cannot continue from batch "
-                    f"{position // self._batch_size} of epoch {epoch}",
-                    source=self.name,
-                    advice="Add state_dict() and load_state_dict() to the source, or use a callable that takes a "
-                    "SampleInfo or the batch's number",
-                )
+        self.check_state(epoch, position, state, "the state")
+        if state is not None and self._kind == "own":
+            self._source.load_state_dict(state["state"])
+            self._iterator = None
         if self._cycle != "no" or self._call is not None:
             self._ended = False
         if self._cycle == "raise" and not position:

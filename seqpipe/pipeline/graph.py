@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.cached import cached_property
+from ..core.json_text import reading_json
 from ..core.kernel import KernelDevice
 from ..errors import ParameterError, described_type
 from ..ops import GRAPH_ARGUMENTS, Backend, DataNode, DeferredCall, Op, Run, Type, type_of_value
@@ -275,7 +276,9 @@ class Graph:
         Raises:
             ParameterError: the text is not one, or an operator or a parameter in it is not valid.
         """
-        return Graph(*from_json(text))
+        outputs = from_json(text)
+        with reading_json("graph", "Graph"):
+            return Graph(*outputs)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence as Seq
 from dataclasses import fields
 from functools import partial
+from reprlib import repr as short
 from typing import Any, Final
 
 from .. import parts
+from ..core.json_text import field_of, parse_json, reading_json
 from ..errors import ParameterError, described_type
 from ..ops import (
     Computed,
@@ -94,31 +96,35 @@ def from_json(text: str) -> tuple[DataNode, ...]:
         ParameterError: the text is not one, or an operator or a parameter in it is not valid.
     """
     nodes: list[DataNode] = []
-    try:
-        state = json.loads(text)
-        if state["format"] != _FORMAT:
-            raise _no_graph(f"format {state['format']!r}")
-        for entry in state["nodes"]:
-            nodes.append(_node(entry, nodes))
-        return tuple(_read(output, nodes) for output in state["outputs"])
-    except ParameterError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise _no_graph(f"{type(error).__name__}: {error}") from error
+    with reading_json("graph", "Graph"):
+        state = parse_json(text)
+        if (form := field_of(state, "format", int, "")) != _FORMAT:
+            raise _no_graph(f"format {form!r}")
+        for number, entry in enumerate(field_of(state, "nodes", list, "")):
+            with reading_json(f"graph: nodes[{number}]={short(entry)}", "Graph"):
+                nodes.append(_node(entry, nodes, f"nodes[{number}]"))
+        outputs = tuple(_read(output, nodes) for output in field_of(state, "outputs", list, ""))
+        for number, output in enumerate(outputs):
+            if not isinstance(output, DataNode):
+                raise _no_graph(f"outputs[{number}]={short(output)}")
+        return outputs
 
 
-def _node(entry: dict[str, Any], nodes: Seq[DataNode]) -> DataNode:
-    if "input" in entry:
-        return Input(entry["input"])
-    if "part" in entry:
-        return NodeOutput(_read(entry["of"], nodes), entry["part"], entry["name"])
-    operands = [_read(value, nodes) for value in entry["of"]]
+def _node(entry: Any, nodes: Seq[DataNode], where: str) -> DataNode:
+    if isinstance(entry, dict) and "input" in entry:
+        return Input(field_of(entry, "input", str, where))
+    if isinstance(entry, dict) and "part" in entry:
+        whole = _read(field_of(entry, "of", dict, where), nodes)
+        return NodeOutput(whole, field_of(entry, "part", int, where), field_of(entry, "name", str, where))
+    operands = [_read(value, nodes) for value in field_of(entry, "of", list, where)]
     if "sign" in entry:
-        left, right = operands
-        return Computed(entry["sign"], (left, right))
-    result = _target(entry["call"], nodes)(
-        *operands, **{k: _read(v, nodes) for k, v in entry["with"].items()}
-    )
+        if len(operands) != 2:
+            raise _no_graph(f"{where}.of has {len(operands)} entries, not 2")
+        return Computed(field_of(entry, "sign", str, where), (operands[0], operands[1]))
+    options = {name: _read(value, nodes) for name, value in field_of(entry, "with", dict, where).items()}
+    call = field_of(entry, "call", dict, where)
+    field_of(field_of(call, "maker", dict, f"{where}.call"), "op", str, f"{where}.call.maker")
+    result = _target(call, nodes)(*operands, **options)
     results = [*result.values()] if isinstance(result, dict) else result
     first = results[0] if isinstance(results, (list, tuple)) else None
     node = getattr(first, "data", first).whole if first is not None else result
@@ -160,9 +166,10 @@ def _read(value: Any, nodes: Seq[DataNode]) -> Any:
     """Return a node by its reference; other values unchanged."""
     if not isinstance(value, dict) or value.keys() != {"node"}:
         return value
-    if value["node"] not in range(len(nodes)):
-        raise _no_graph(f"there is no node {value['node']} so far")
-    return nodes[value["node"]]
+    number = field_of(value, "node", int, "")
+    if number not in range(len(nodes)):
+        raise _no_graph(f"there is no node {number} so far")
+    return nodes[number]
 
 
 def _no_graph(what: str) -> ParameterError:

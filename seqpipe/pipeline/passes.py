@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from ..core.turns import TakesTurns
 from ..ops import Chain
 from ..readers import Batches, Sequences
 from ..sampling import IteratorState, check_state
@@ -68,7 +69,7 @@ class _PassSource(BatchSource):
         return {"reader": self.inner.state_dict()["fingerprint"]}
 
 
-class AugmentedPass(Generic[ItemT]):
+class AugmentedPass(TakesTurns, Generic[ItemT]):
     """A resumable iterator over an epoch of an augmented dataset; it continues and restarts as the reader's does.
 
     The tail runs on a separate thread, up to ``ahead`` items ahead of the consumer; without a tail, the reader's items

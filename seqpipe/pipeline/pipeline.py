@@ -14,16 +14,18 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from ..core.closing import Closing
+from ..core.turns import TakesTurns
 from ..core.whole_file import replacing
 from ..errors import ParameterError, StateError, described_type, warn_caller
 from ..ops import DataNode, Type
 from ..readers import Video
-from ..sampling import check_state, fingerprint
+from ..sampling import check_count, check_state, fingerprint
 from ..sampling.params import EPOCH
 from .datasets import Clips
 from .executor import Executor
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from .workers import StartMethod
 
 __all__ = [
-    "Clip",
+    "ClipNodes",
     "Pipeline",
     "PipelineState",
     "check_names",
@@ -55,7 +57,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class ClipNodes:
     """The outputs of a video reader as nodes.
 
     Attributes:
@@ -96,7 +98,7 @@ class PipelineState(TypedDict):
     sources: list[Any]
 
 
-def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> Clip:
+def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> ClipNodes:
     """Use a reader as the source of a pipeline.
 
     Args:
@@ -116,7 +118,7 @@ def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "par
         Indexed(Clips(reader, luma=True), batch_size, last_batch)
     )
     columns = dict(zip(reader.columns, others, strict=True))
-    return Clip(pixels, label, timestamps, frames, index, video, columns, luma)
+    return ClipNodes(pixels, label, timestamps, frames, index, video, columns, luma)
 
 
 def read_items(
@@ -218,7 +220,7 @@ def _dtype(value: Any) -> str:
     return str(np.dtype(value).name)
 
 
-class Pipeline(Closing):
+class Pipeline(TakesTurns, Closing):
     """A resumable iterator over the batches that a graph of operators makes from sources.
 
     - ``iter()`` continues from the current position: after a ``break``, an error, ``close``, or ``load_state_dict``. It
@@ -227,6 +229,7 @@ class Pipeline(Closing):
     - An error is raised at its position in the order, with its traceback and notes that name the node, the source and
       the samples; the next call returns the next batch.
     - States do not count batches that are only read ahead.
+    - Several threads may use one pipeline, and get each batch once.
 
     Args:
         *outputs: the nodes whose values a batch consists of.
@@ -466,10 +469,28 @@ def load_state(executor: Executor, state: Mapping[str, Any], mark: str) -> None:
     Raises:
         StateError: the state belongs to another pipeline, or a source cannot continue from it.
     """
-    check_state(state, mark, what="this pipeline")
-    positions = state.get("sources")
-    if not isinstance(positions, list) or len(positions) != len(executor.sources):
+    whole = check_state(state, mark, what="this pipeline")
+    allowed = "what state_dict() of a pipeline returns"
+    entries = state.get("sources")
+    if not isinstance(entries, (list, tuple)) or len(entries) != len(executor.sources):
+        raise StateError("the state has no position for each source", allowed=allowed)
+    positions: list[tuple[int, int, Any]] = []
+    for number, (entry, source) in enumerate(zip(entries, executor.sources, strict=True)):
+        field = f"sources[{number}]"
+        if not isinstance(entry, (list, tuple)) or len(entry) != 3:
+            raise StateError(
+                f"{field}={short(entry)} is not valid in a state", allowed="[epoch, position, state]"
+            )
+        epoch = check_count(f"{field}[0], the epoch,", entry[0])
+        position = check_count(f"{field}[1], the position,", entry[1])
+        source.check_state(epoch, position, entry[2], f"{field}[2], the state of the source,")
+        positions.append((epoch, position, entry[2]))
+    together = not any(source.endless for source in executor.sources)
+    if positions[0][:2] != (whole["epoch"], whole["position"]) or (
+        together and len({epoch for epoch, _, _ in positions}) > 1
+    ):
         raise StateError(
-            "the state has no position for each source", allowed="what state_dict() of a pipeline returns"
+            f"epoch={whole['epoch']} and position={whole['position']} contradict sources={short(list(entries))}",
+            allowed=allowed,
         )
-    executor.go_to([(int(epoch), int(position), own) for epoch, position, own in positions])
+    executor.go_to(positions)

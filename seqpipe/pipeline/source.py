@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from reprlib import repr as short
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
@@ -117,6 +118,9 @@ class BatchSource(ABC):
     def start(self) -> None:  # noqa: B027  most have nothing to start
         """Start processes, before the first batch is begun and before threads are started."""
 
+    def prepare(self) -> None:  # noqa: B027  most have nothing to plan
+        """Plan the batch that :meth:`begin` starts next, without starting it."""
+
     @abstractmethod
     def begin(self) -> Ticket | None:
         """Start the next batch; None at the end of the epoch."""
@@ -152,6 +156,21 @@ class BatchSource(ABC):
         Raises:
             StateError: the source cannot move there.
         """
+
+    def check_state(self, epoch: int, position: int, state: Any, field: str) -> None:  # noqa: ARG002  for those with bounds
+        """Check a position of a saved state, before any source moves.
+
+        Args:
+            epoch: the epoch.
+            position: number of samples of the epoch that were returned.
+            state: the source's own state.
+            field: name of that state, for the message.
+
+        Raises:
+            StateError: the source cannot move there.
+        """
+        if state is not None:
+            raise StateError(f"{field} {short(state)} is not valid", source=self.name, allowed="None")
 
     @property
     @abstractmethod
@@ -338,15 +357,19 @@ class Indexed(BatchSource):
         """See :meth:`BatchSource.cancel`."""
         self.dataset.cancel(ticket.work[0])
 
-    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
-        """See :meth:`BatchSource.go_to`."""
-        cut = self.cut(EPOCH.check(epoch))
-        if not 0 <= position <= cut.most:
+    def check_state(self, epoch: int, position: int, state: Any, field: str) -> None:
+        """See :meth:`BatchSource.check_state`."""
+        super().check_state(epoch, position, state, field)
+        if position > (most := self.cut(epoch).most):
             raise StateError(
                 f"position={position} is past the end of epoch {epoch}",
                 source=self.name,
-                allowed=f"0 to {cut.most}",
+                allowed=f"0 to {most}",
             )
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:
+        """See :meth:`BatchSource.go_to`."""
+        self.check_state(EPOCH.check(epoch), position, state, "the state")
         self._epoch, self._position = epoch, position
 
     def use(self, parts: Seq[int]) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..array import as_native
 from ..core.param import Param
+from ..core.passed_errors import as_passed
 from ..errors import BackendError, ParameterError
 from .external import BatchInfo, External, ExternalSpec, SampleInfo
 from .source import EndOfData, Fetched, Ticket
@@ -157,7 +158,7 @@ class ParallelExternal(External):
         """Call a function of this module in a worker process."""
         self.start()
         assert self._pool is not None
-        return self._pool.submit(call, *arguments)
+        return self._pool.submit(_passing, call, *arguments)
 
     def result(self, request: Callable[[], list[Future[_Packed]]]) -> list[Any]:
         """Return results; if a process has died, replace the processes and request the results once more.
@@ -262,6 +263,16 @@ def _begin(source: Any, makes: bool) -> None:
         os._exit(1)
 
     threading.Thread(target=end, name="seqpipe-parent", daemon=True).start()
+
+
+def _passing(call: Callable[..., _Packed], *arguments: Any) -> _Packed:
+    """Call a function; what the user's code raises is passed on, whatever its type."""
+    try:
+        return call(*arguments)
+    except BaseException as error:
+        if (passed := as_passed(error)) is error:
+            raise
+        raise passed from error
 
 
 def _call_source(infos: list[Any]) -> _Packed:

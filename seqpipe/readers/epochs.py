@@ -14,7 +14,7 @@ from .report import Report, ReportBook
 
 __all__ = ["EpochDataset", "EpochSelection"]
 
-RequestT = TypeVar("RequestT")
+RequestT = TypeVar("RequestT", covariant=True)
 
 
 class EpochSelection(Protocol[RequestT]):
@@ -26,9 +26,6 @@ class EpochSelection(Protocol[RequestT]):
 
     def sample(self, index: int, epoch: int) -> RequestT:
         """Return one sample of an epoch by its index within the dataset."""
-
-    def at(self, epoch: int, positions: IntArray | None = None) -> list[RequestT]:
-        """Return the samples at positions of the rank's epoch; by default all of them."""
 
 
 class EpochDataset(Closing, Generic[RequestT]):
@@ -89,7 +86,9 @@ class EpochDataset(Closing, Generic[RequestT]):
         Raises:
             ParameterError: a position is outside of the epoch.
         """
-        return self._selection.at(self._epoch_or_current(epoch), positions)
+        chosen = self._epoch_or_current(epoch)
+        indices = self._feed.order.samples(chosen, positions).tolist()
+        return [self._selection.sample(index, chosen) for index in indices]
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""

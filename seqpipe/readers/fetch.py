@@ -10,6 +10,7 @@ import numpy as np
 
 from ..array import Array, IntArray, namespace, on_device_of
 from ..errors import DeviceMemoryError, SeqpipeError
+from ..sampling.dealing import distinct, substitutes
 from ..sampling.params import OnError
 from ..sequence import Sequence
 from ..video.convert.output import OutputSpec
@@ -22,7 +23,6 @@ from .selection import SampleRequest, Selection
 
 __all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
-_NEARBY = 1024
 _TRIES = 16
 
 
@@ -36,7 +36,6 @@ class Pending:
 
     Attributes:
         epoch: the epoch.
-        positions: positions within the epoch.
         group: the samples and their outputs.
         stacked: the array that receives all pixels, N and then the axes of the output's layout; None if each sample
             has its own array.
@@ -46,7 +45,6 @@ class Pending:
     """
 
     epoch: int
-    positions: IntArray
     group: SampleGroup
     stacked: Array | None
     size: int
@@ -81,10 +79,10 @@ class FetchedSamples:
 class Fetcher:
     """Reads samples.
 
-    Unreadable samples are raised, left out or substituted, as ``on_error`` says. A substitute depends on the epoch's
-    order only. Candidates are the next 1024 positions of the rank's epoch (cyclic): first those whose videos differ
-    from the lost one and from each other, then the rest, in order. The first of up to 16 candidates that is readable
-    is used; if none is, the sample is left out.
+    Unreadable samples are raised, left out or substituted, as ``on_error`` says. A substitute depends on (seed, epoch,
+    sample index) only, so it is the same on any number of ranks. Candidates are random samples of the dataset: first
+    those whose videos differ from the lost one and from each other, then the rest. The first of up to 16 candidates
+    that is readable is used; if none is, the sample is left out.
 
     Two errors are raised under every policy: a full device memory, after which no sample is lost; and outputs that
     do not fit the frames, such as a crop that is too large, at the position of these samples.
@@ -111,33 +109,33 @@ class Fetcher:
     channels_first: bool = False
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
-    def size(self, epoch: int, positions: IntArray) -> int:
+    def size(self, epoch: int, indices: IntArray) -> int:
         """Return the size of the samples' pixels in bytes, without decoding."""
         if self.outputs is not None:
-            return self.group(epoch, positions).size
-        return self.selection.values_at(epoch, positions) * self._itemsize
+            return self.group(epoch, indices).size
+        return self.selection.values_of(indices) * self._itemsize
 
     @property
     def largest(self) -> int:
         """Largest size of one sample's pixels in bytes."""
         return self.selection.largest * self._itemsize
 
-    def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> Pending:
-        """Start to read the samples at positions of the rank's epoch; samples of one video share their decoding.
+    def begin(self, epoch: int, indices: IntArray, *, stack: bool = True) -> Pending:
+        """Start to read samples; those of one video share their decoding.
 
         Args:
             epoch: the epoch.
-            positions: at least one position.
+            indices: at least one index.
             stack: whether to decode into one array if all shapes agree.
 
         Raises:
             DeviceMemoryError: the device's memory is too small for that array.
         """
-        return begin_together([self], epoch, positions, stack=stack)[0]
+        return begin_together([self], epoch, indices, stack=stack)[0]
 
-    def prepare(self, epoch: int, positions: IntArray) -> None:
+    def prepare(self, epoch: int, indices: IntArray) -> None:
         """Choose the frames and outputs of the samples that :meth:`begin` is called for next."""
-        self.group(epoch, positions)
+        self.group(epoch, indices)
 
     def finish(self, pending: Pending) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones.
@@ -155,7 +153,7 @@ class Fetcher:
             if isinstance(result, Sequence):
                 outcomes.append(_pair(sample, result))
             else:
-                outcomes.append(self._lost(pending.epoch, int(pending.positions[number]), sample, result))
+                outcomes.append(self._lost(pending.epoch, sample, result))
         complete = all(
             isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True)
         )
@@ -193,16 +191,16 @@ class Fetcher:
     def _itemsize(self) -> int:
         return np.dtype(self.output.dtype).itemsize
 
-    def group(self, epoch: int, positions: IntArray) -> SampleGroup:
-        """Return the samples at positions and their outputs; the last result is cached, as callers ask twice.
+    def group(self, epoch: int, indices: IntArray) -> SampleGroup:
+        """Return samples and their outputs; the last result is cached, as callers ask twice.
 
         Groups with errors are not cached: a file may be readable the next time.
         """
-        key = epoch, positions.tobytes()
+        key = epoch, indices.tobytes()
         group = self._last.get(key)
         if group is None:
             self._last.clear()
-            group = self._grouped(*self._resolve(epoch, positions), epoch)
+            group = self._grouped(*self._resolve(epoch, indices), epoch)
             if not (group.failed or group.broken):
                 self._last[key] = group
         return group
@@ -213,11 +211,11 @@ class Fetcher:
         return group_of(samples, failed, self.selection.catalog, self.output, self.outputs, epoch)
 
     def _resolve(
-        self, epoch: int, positions: IntArray
+        self, epoch: int, indices: IntArray
     ) -> tuple[tuple[SampleRequest, ...], dict[int, SeqpipeError]]:
         samples: list[SampleRequest] = []
         failed: dict[int, SeqpipeError] = {}
-        for number, index in enumerate(self.selection.order.samples(epoch, positions).tolist()):
+        for number, index in enumerate(indices.tolist()):
             try:
                 samples.append(self.selection.sample(index, epoch))
             except SeqpipeError as error:
@@ -225,20 +223,20 @@ class Fetcher:
                 samples.append(self.selection.unknown(index))
         return tuple(samples), failed
 
-    def _lost(
-        self, epoch: int, position: int, lost: SampleRequest, error: SeqpipeError
-    ) -> Pair | SeqpipeError | None:
+    def _lost(self, epoch: int, lost: SampleRequest, error: SeqpipeError) -> Pair | SeqpipeError | None:
         if isinstance(error, DeviceMemoryError):
             raise error
         if self.on_error == "raise":
             self.book.note(lost.source, "sample raised", error)
             return error
-        substitute = self._substitute(epoch, position, lost) if self.on_error == "substitute" else None
+        substitute = self._substitute(epoch, lost) if self.on_error == "substitute" else None
         self.book.note(lost.source, "sample left out" if substitute is None else "sample substituted", error)
         return substitute
 
-    def _substitute(self, epoch: int, position: int, lost: SampleRequest) -> Pair | None:
-        for candidate in self._candidates(epoch, position, lost.video).tolist():
+    def _substitute(self, epoch: int, lost: SampleRequest) -> Pair | None:
+        selection = self.selection
+        candidates = substitutes(selection.seed, epoch, lost.index, selection.total)
+        for candidate in distinct(candidates, selection.videos_of(candidates), lost.video)[:_TRIES].tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
             if group.failed or group.broken:
@@ -249,15 +247,6 @@ class Fetcher:
             if isinstance(result, DeviceMemoryError):
                 raise result
         return None
-
-    def _candidates(self, epoch: int, position: int, video: int) -> IntArray:
-        length = self.selection.order.length(epoch)
-        nearby = (position + 1 + np.arange(min(length - 1, _NEARBY), dtype=np.int64)) % length
-        videos = self.selection.videos_at(epoch, nearby)
-        first = np.zeros(len(nearby), dtype=np.bool_)
-        first[np.unique(videos, return_index=True)[1]] = True
-        first &= videos != video
-        return np.concatenate([nearby[first], nearby[~first]])[:_TRIES]
 
     def _request(self, sample: SampleRequest, output: OutputSpec, out: Array | None = None) -> Request:
         fill = fill_in(self.fill, self.output, output)
@@ -286,14 +275,14 @@ class Fetcher:
 
 
 def begin_together(
-    fetchers: Seq[Fetcher], epoch: int, positions: IntArray, *, stack: bool = True
+    fetchers: Seq[Fetcher], epoch: int, indices: IntArray, *, stack: bool = True
 ) -> list[Pending]:
     """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
 
     Args:
         fetchers: fetchers that share one engine.
         epoch: the epoch.
-        positions: at least one position.
+        indices: at least one index.
         stack: whether to decode into one array for each fetcher if all shapes agree.
 
     Raises:
@@ -302,14 +291,14 @@ def begin_together(
     engine = fetchers[0].engine.get()
     started, requests = [], list[Request]()
     for fetcher in fetchers:
-        group = fetcher.group(epoch, positions)
+        group = fetcher.group(epoch, indices)
         stacked = fetcher.stack(group) if stack else None
         first = len(requests)
         requests += fetcher.requests(group, stacked)
-        started.append((group, stacked, fetcher.size(epoch, positions), first, len(requests)))
+        started.append((group, stacked, fetcher.size(epoch, indices), first, len(requests)))
     read = engine.submit(requests)
     return [
-        Pending(epoch, positions, group, stacked, size, read.part(first, end), engine)
+        Pending(epoch, group, stacked, size, read.part(first, end), engine)
         for group, stacked, size, first, end in started
     ]
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..core.forks import reset_after_fork
-from ..video.device import Decode, Device
+from ..video.device import DecodeChoice, Device
 from ..video.engine.engine import Engine, available_cores
 from ..video.engine.executors import engine_for
 from ..video.index.open import IndexOptions
@@ -87,7 +87,9 @@ class LazyEngine(LazyPool[Engine]):
         indexes: options that the indexes of videos are opened with.
     """
 
-    def __init__(self, threads: int | None, device: Device, decode: Decode, indexes: IndexOptions) -> None:
+    def __init__(
+        self, threads: int | None, device: Device, decode: DecodeChoice, indexes: IndexOptions
+    ) -> None:
         super().__init__()
         self._arguments = threads, device, decode, indexes
 

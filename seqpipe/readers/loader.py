@@ -7,23 +7,39 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, StateError
-from ..sampling import BatchPlan, IteratorState, check_state
+from ..array import IntArray
+from ..core.cached import cached_property
+from ..core.turns import TakesTurns
+from ..errors import DeviceMemoryError, ParameterError, SeqpipeError
+from ..sampling import BatchPlan, IteratorState, check_state, fingerprint
 from ..sampling.params import BATCH_SIZE, LastBatch
 from ..sequence import Batch, Sequence
 from .collate import RAGGED, Ragged, collate
 from .fetch import FetchedSamples, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "Sequences", "Singles"]
+__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "RankOrder", "Sequences", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
 _log = logging.getLogger(__name__)
+
+
+class RankOrder(Protocol):
+    """The order of a rank's samples."""
+
+    def length(self, epoch: int = 0) -> int:
+        """Return the number of samples of the rank in an epoch."""
+
+    def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
+        """Return the samples at positions of the rank's epoch; by default all of them."""
+
+    def fingerprint_fields(self) -> dict[str, object]:
+        """Return everything that determines the order, by name."""
 
 
 @dataclass
@@ -32,23 +48,26 @@ class PassContext:
 
     Attributes:
         fetcher: the fetcher of the dataset's samples.
+        order: order of the rank's samples.
         limit_bytes: memory limit of the batches that one iterator reads ahead.
         epoch: the epoch of the last ``set_epoch``.
     """
 
     fetcher: Fetcher
+    order: RankOrder
     limit_bytes: int
     epoch: int = 0
     _warned: bool = False
+    _replaced: Fetcher | None = None
 
     def length(self, epoch: int) -> int:
         """Number of samples of the rank in an epoch."""
-        return self.fetcher.selection.order.length(epoch)
+        return self.order.length(epoch)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Digest of everything that determines samples and their order."""
-        return self.fetcher.selection.fingerprint
+        return fingerprint(**self.fetcher.selection.facts, **self.order.fingerprint_fields())
 
     def group(self, wanted: int, outputs: Outputs | None = None) -> int:
         """Return the number of sequences to read together: ``wanted``, or fewer if two groups exceed ``limit_bytes``.
@@ -58,12 +77,16 @@ class PassContext:
         if outputs is None:
             return max(1, min(wanted, self.limit_bytes // (2 * self.fetcher.largest)))
         first = np.arange(min(wanted, self.length(self.epoch)))
-        size = self.fetcher_for(outputs).size(self.epoch, first)
+        size = self.fetcher_for(outputs).size(self.epoch, self.order.samples(self.epoch, first))
         return max(1, min(wanted, self.limit_bytes * len(first) // max(1, 2 * size)))
 
     def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
         """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
-        return self.fetcher if outputs is None else replace(self.fetcher, outputs=outputs)
+        if outputs is None:
+            return self.fetcher
+        if self._replaced is None or self._replaced.outputs is not outputs:
+            self._replaced = replace(self.fetcher, outputs=outputs)
+        return self._replaced
 
     def warn_large(self, size: int) -> None:
         """Log, once for each dataset, that a single batch exceeds ``prefetch_gib``."""
@@ -76,7 +99,7 @@ class PassContext:
             )
 
 
-class Pass(ABC, Generic[ItemT]):
+class Pass(TakesTurns, ABC, Generic[ItemT]):
     """A resumable iterator over an epoch of a dataset.
 
     - ``iter()`` continues from the current position: after a ``break``, an error, or ``load_state_dict``. It
@@ -91,8 +114,8 @@ class Pass(ABC, Generic[ItemT]):
     - If the device's memory is full, fewer batches are read ahead. The error is raised only if the next batch does
       not fit; no sample is lost, and the next call tries again.
 
-    An iterator must be used by one thread at a time; a dataset may have several. A forked process and an unpickled
-    copy continue from the same position with threads of their own.
+    Several threads may use one iterator, and get each item once. A dataset may have several iterators. A forked process
+    and an unpickled copy continue from the same position with threads of their own.
     """
 
     def __init__(
@@ -143,13 +166,7 @@ class Pass(ABC, Generic[ItemT]):
         Raises:
             StateError: the state belongs to another dataset or to other parameters; the message names them.
         """
-        checked = check_state(state, self._feed.fingerprint)
-        length = self._feed.length(checked["epoch"])
-        if checked["position"] > length:
-            raise StateError(
-                f"position={checked['position']} is past the end of epoch {checked['epoch']}",
-                allowed=f"0 to {length}",
-            )
+        checked = check_state(state, self._feed.fingerprint, length=self._feed.length)
         self._feed.epoch = checked["epoch"]
         self._go_to(checked["epoch"], checked["position"])
 
@@ -195,7 +212,7 @@ class Pass(ABC, Generic[ItemT]):
         number, pending = self._queue[0]
         if self._ahead and self._begun < self._plan.count:
             # while this batch is decoded, so that decoders wait for less after it
-            self._fetcher.prepare(self._epoch, self._plan.positions(self._begun))
+            self._fetcher.prepare(self._epoch, self._indices(self._begun))
         fetched = self._fetcher.finish(pending)
         self._queue.popleft()
         self._read_ahead(self._ahead, stack=stack)
@@ -225,8 +242,8 @@ class Pass(ABC, Generic[ItemT]):
         if self._begun < self._plan.count:
             if 0 < self._feed.limit_bytes < (size := self._next_size()):
                 self._feed.warn_large(size)
-            positions = self._plan.positions(self._begun)
-            self._queue.append((self._begun, self._fetcher.begin(self._epoch, positions, stack=stack)))
+            indices = self._indices(self._begun)
+            self._queue.append((self._begun, self._fetcher.begin(self._epoch, indices, stack=stack)))
             self._begun += 1
 
     def _lower_limit(self, limit_bytes: int, error: DeviceMemoryError) -> None:
@@ -236,7 +253,11 @@ class Pass(ABC, Generic[ItemT]):
         self._limit_bytes = limit_bytes
 
     def _next_size(self) -> int:
-        return self._fetcher.size(self._epoch, self._plan.positions(self._begun))
+        return self._fetcher.size(self._epoch, self._indices(self._begun))
+
+    def _indices(self, number: int) -> IntArray:
+        """Return the indices of the samples of a batch."""
+        return self._feed.order.samples(self._epoch, self._plan.positions(number))
 
     def _advice(self) -> str:
         """Advice for a full device memory."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ..core.json_text import parse_json
 from ..core.param import check_path, choice
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_caller
 from ..video.source.extensions import is_video
@@ -114,8 +114,8 @@ class PublishedFile:
             ManifestError: the file is not JSON.
         """
         try:
-            return json.loads(self._text())
-        except (ValueError, RecursionError) as error:
+            return parse_json(self._text())
+        except ValueError as error:
             raise ManifestError(f"the file is not JSON ({error})", source=self.path) from error
 
     def find(self, line: int, names: Seq[str], *, exact: bool = False) -> str | None:

@@ -8,7 +8,6 @@ dataset = Volume(files=spleen.files, subjects=spleen.subjects, patch_size=96, sa
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.json_text import parse_json
 from ..core.param import check_list, check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
 from .volumes.listing import IMAGE, LABEL, subject_of
@@ -219,7 +219,7 @@ def _folder(folder: Any) -> Path:
 
 def _description(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise SourceNotFoundError(
             "there is no dataset.json",

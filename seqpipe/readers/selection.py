@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..array import BoolArray, FloatArray, IntArray
 from ..core.cached import cached_property
 from ..errors import ParameterError, SourceError
-from ..sampling import EpochOrder, Sampler, Span, fingerprint
+from ..sampling import Sampler, Span
 from ..sampling.clip import draw_clip
 from ..video.probe.facts import Facts
 from .frame_values import Clock, FrameMotion
@@ -103,7 +103,7 @@ class Selection:
     Attributes:
         catalog: the videos.
         sampler: selects the frames of a sample.
-        order: order of the rank's samples.
+        seed: seed of random clips.
         clock: source of timestamps.
         by_time: whether the sampler needs timestamps.
         repeats: number of times that each sample of the catalog occurs, with different indices and the same frames.
@@ -112,7 +112,7 @@ class Selection:
 
     catalog: Catalog
     sampler: Sampler
-    order: EpochOrder
+    seed: int
     clock: Clock
     by_time: bool
     repeats: int = 1
@@ -144,7 +144,7 @@ class Selection:
                 None if np.isnan(end_s) else end_s,
                 motion,
             )
-            clip = draw_clip(self.sampler, span, k, seed=self.order.seed, epoch=epoch, index=number)
+            clip = draw_clip(self.sampler, span, k, seed=self.seed, epoch=epoch, index=number)
         except (
             ParameterError
         ) as error:  # the sample existed when the dataset was created: the file has changed
@@ -164,28 +164,16 @@ class Selection:
             index, *self._video(index), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         )
 
-    def at(self, epoch: int, positions: IntArray | None = None) -> list[SampleRequest]:
-        """Return the samples at positions of the rank's epoch; by default all of them.
-
-        Raises:
-            ParameterError: a position is outside of the epoch.
-        """
-        return [self.sample(index, epoch) for index in self.order.samples(epoch, positions).tolist()]
-
-    def videos_at(self, epoch: int, positions: IntArray) -> IntArray:
-        """Return the position within the dataset of each sample's video."""
-        return self.videos_of(self.order.samples(epoch, positions))
-
     def videos_of(self, indices: IntArray) -> IntArray:
         """Return the position within the dataset of each sample's video, by the samples' indices."""
         videos: IntArray = np.searchsorted(self.catalog.bounds, indices // self.repeats, side="right") - 1
         return videos
 
-    def values_at(self, epoch: int, positions: IntArray) -> int:
-        """Return the total number of pixel values of the samples at positions."""
+    def values_of(self, indices: IntArray) -> int:
+        """Return the total number of pixel values of samples."""
         catalog = self.catalog
         values = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
-        return self.sampler.length * int(values[catalog.shape[self.videos_at(epoch, positions)]].sum())
+        return self.sampler.length * int(values[catalog.shape[self.videos_of(indices)]].sum())
 
     @property
     def largest(self) -> int:
@@ -199,17 +187,14 @@ class Selection:
         return video, self.catalog.names[video], label if label.ndim else label.item()
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Digest of everything that determines samples and their order."""
-        catalog, order = self.catalog, self.order
+    def facts(self) -> dict[str, object]:
+        """Everything that determines the samples, as plain values by name."""
+        catalog = self.catalog
         times = [None if np.isnan(t) else t for t in catalog.end_s.tolist()]
-        block = {"block": [order.block, self.repeats]} if order.block > 1 else {}
         motion = {} if self.motion is None else {"samples": catalog.bounds.tolist()}
-        return fingerprint(
-            files=catalog.keys,
-            frames=[catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
-            sampler=repr(self.sampler),
-            **order.fingerprint_fields(),
-            **block,
+        return {
+            "files": catalog.keys,
+            "frames": [catalog.first.tolist(), catalog.end.tolist(), times if self.by_time else None],
+            "sampler": repr(self.sampler),
             **motion,
-        )
+        }

@@ -26,7 +26,7 @@ from ..sampling.params import (
 )
 from ..sequence import Sequence
 from ..video.convert.output import Color, DType, FrameLayout, OutputSpec, check_fill
-from ..video.device import DECODE, STREAM, THREADS, Decode, parse_device
+from ..video.device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from ..video.engine.engine import Engine, available_cores
 from ..video.index.open import IndexOptions
 from ..video.index.shared import find_register
@@ -184,7 +184,7 @@ class Video(EpochDataset[SampleRequest]):
         stick_to_shard: bool = False,
         even_shards: bool = False,
         device: str = "cpu",
-        decode: Decode = "auto",
+        decode: DecodeChoice = "auto",
         stream: int | None = None,
         threads: int | None = None,
         prefetch: int = 2,
@@ -250,10 +250,10 @@ class Video(EpochDataset[SampleRequest]):
         survey = self._survey_type(
             sampler, spec, fps is not None, least, on_error, indexes, self._book, motion
         )
-        self._select(listing, survey, empty, even_shards, Clock(indexes), repeats)
+        order = self._select(listing, survey, empty, even_shards, Clock(indexes), repeats)
         fetcher = Fetcher(self._selection, self._engine, spec, fill, on_error, self._book)
         self._feed = PassContext(
-            replace(fetcher, channels_first=layout == "CFHW"), bytes_ahead(prefetch_gib, self._device)
+            replace(fetcher, channels_first=layout == "CFHW"), order, bytes_ahead(prefetch_gib, self._device)
         )
 
     @property
@@ -284,8 +284,8 @@ class Video(EpochDataset[SampleRequest]):
         even: bool,
         clock: Clock,
         repeats: int,
-    ) -> None:
-        """Survey the listed videos and build the table of samples.
+    ) -> EpochOrder:
+        """Survey the listed videos and build the table of samples; return their order.
 
         Args:
             listing: the videos.
@@ -301,8 +301,9 @@ class Video(EpochDataset[SampleRequest]):
         self._classes, self._label_type = listing.classes, listing.label_type
         order = replace(order, size=catalog.samples * repeats, even=even)
         self._selection = Selection(
-            catalog, survey.sampler, order, clock, survey.by_time, repeats, survey.motion
+            catalog, survey.sampler, order.seed, clock, survey.by_time, repeats, survey.motion
         )
+        return order
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -324,6 +325,16 @@ class Video(EpochDataset[SampleRequest]):
         """The fetcher of samples at positions of an epoch, for pipelines, which have a schedule of their own."""
         return self._feed.fetcher
 
+    def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
+        """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
+        return self._feed.fetcher_for(outputs)
+
+    @property
+    def order(self) -> EpochOrder:
+        """The order of the rank's samples."""
+        order: EpochOrder = self._feed.order  # type: ignore[assignment]  # the constructor's
+        return order
+
     @property
     def limit_bytes(self) -> int:
         """Memory limit of batches that are being read or wait to be returned; see ``prefetch_gib``."""
@@ -340,7 +351,7 @@ class Video(EpochDataset[SampleRequest]):
         return self._feed.fetcher.output
 
     def __repr__(self) -> str:
-        catalog, order = self._selection.catalog, self._selection.order
+        catalog, order = self._selection.catalog, self.order
         parts = [f"{len(catalog)} videos", f"{self.total} samples", repr(self._selection.sampler)]
         return f"Video({', '.join(parts + order.clauses())})"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .order import EpochOrder
     from .rate import RandomRateClips, RateWindows, at_rate
     from .segments import UniformSegments, every, uniform
-    from .state import IteratorState, check_state, fingerprint
+    from .state import IteratorState, check_count, check_state, fingerprint
     from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 _LAZY = {
@@ -35,6 +35,7 @@ _LAZY = {
     "UniformSegments": "segments",
     "Windows": "windows",
     "at_rate": "rate",
+    "check_count": "state",
     "check_state": "state",
     "choose_sampler": "choose",
     "every": "segments",
@@ -60,6 +61,7 @@ __all__ = [
     "UniformSegments",
     "Windows",
     "at_rate",
+    "check_count",
     "check_state",
     "choose_sampler",
     "every",

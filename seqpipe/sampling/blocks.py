@@ -57,6 +57,10 @@ class BlockOrder:
         """Largest number of patches of a rank in an epoch."""
         return self.volumes.longest * self.per_volume
 
+    def fingerprint_fields(self) -> dict[str, object]:
+        """Return the fields that determine the order, for a fingerprint."""
+        return self.volumes.fingerprint_fields()
+
     def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
         """Return the patches at positions of the rank's epoch; by default all of them.
 

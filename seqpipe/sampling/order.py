@@ -123,13 +123,14 @@ class EpochOrder:
         return self._samples_at(epoch, first, end, np.where(positions < own, positions, positions - own))
 
     def fingerprint_fields(self) -> dict[str, object]:
-        """Return the fields that determine the order, without ``size`` and ``block``, for :func:`fingerprint`."""
+        """Return the fields that determine the order, without ``size``, for :func:`fingerprint`."""
         return {
             "seed": self.seed,
             "shuffle": self.shuffle,
             "shard": list(self.shard),
             "stick_to_shard": self.stick_to_shard,
             "even_shards": self.even,
+            **({"block": self.block} if self.block > 1 else {}),
         }
 
     def clauses(self) -> list[str]:

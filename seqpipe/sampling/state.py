@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping
+from reprlib import repr as short
+from typing import Any, Final, TypedDict
 
 from ..errors import ParameterError, StateError, described_type
 
-__all__ = ["IteratorState", "check_state", "fingerprint"]
+__all__ = ["IteratorState", "check_count", "check_state", "fingerprint"]
+
+_MOST: Final = 2**53
+"""Bound of epochs and positions, which JSON keeps exactly everywhere."""
 
 
 class IteratorState(TypedDict):
@@ -44,7 +48,11 @@ def fingerprint(**parts: object) -> str:
 
 
 def check_state(
-    state: Mapping[str, object], fingerprint: str, *, what: str = "this dataset"
+    state: Mapping[str, object],
+    fingerprint: str,
+    *,
+    what: str = "this dataset",
+    length: Callable[[int], int] | None = None,
 ) -> IteratorState:
     """Check that a state belongs to an iteration, and return it.
 
@@ -52,9 +60,11 @@ def check_state(
         state: the result of ``state_dict()``.
         fingerprint: fingerprint of the iteration that loads the state.
         what: description of the iteration that loads the state, for the message.
+        length: returns the largest position of an epoch; None for no bound.
 
     Raises:
-        StateError: ``state`` is not a state, or belongs to another iteration; the message names the parts that differ.
+        StateError: ``state`` is not a state, or belongs to another iteration; the message names the field that is not
+            valid, or the parts that differ.
     """
     wanted = "a dictionary with epoch >= 0, position >= 0 and fingerprint, as state_dict() returns it"
     if not isinstance(state, Mapping):
@@ -62,11 +72,9 @@ def check_state(
     missing = [name for name in ("epoch", "position", "fingerprint") if name not in state]
     if missing:
         raise StateError(f"the state has no {' and no '.join(missing)}", allowed=wanted)
-    epoch, position, stored = state["epoch"], state["position"], state["fingerprint"]
-    if not (_is_count(epoch) and _is_count(position) and isinstance(stored, str)):
-        raise StateError(
-            f"epoch={epoch!r}, position={position!r}, fingerprint={stored!r} is not a state", allowed=wanted
-        )
+    epoch, position = (check_count(name, state[name]) for name in ("epoch", "position"))
+    if not isinstance(stored := state["fingerprint"], str):
+        raise StateError(f"fingerprint={short(stored)} is not valid in a state", allowed=wanted)
     if stored != fingerprint:
         differing = _differing(stored, fingerprint)
         verb = "differs" if len(differing) == 1 else "differ"
@@ -74,11 +82,30 @@ def check_state(
             f"the state does not belong to {what}: {', '.join(differing)} {verb}",
             advice="Load it with the files and parameters it was saved with, or start anew",
         )
-    return IteratorState(epoch=int(epoch), position=int(position), fingerprint=stored)  # type: ignore[call-overload]
+    if length is not None and position > (most := length(epoch)):
+        raise StateError(f"position={position} is past the end of epoch {epoch}", allowed=f"0 to {most}")
+    return IteratorState(epoch=epoch, position=position, fingerprint=stored)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def check_count(name: str, value: object, most: int = _MOST, *, source: str | None = None) -> int:
+    """Return a field of a state that counts something.
+
+    Args:
+        name: name of the field, for the message.
+        value: its value.
+        most: largest value.
+        source: what the state belongs to, for the message.
+
+    Raises:
+        StateError: the value is not an integer from 0 to ``most``.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+        return value
+    raise StateError(
+        f"{name}={short(value)} is not valid in a state",
+        source=source,
+        allowed="an integer of at least 0" if most == _MOST else f"an integer from 0 to {most}",
+    )
 
 
 def _digest(name: str, value: Any) -> str:

@@ -42,7 +42,9 @@ Accelerate::
 
 from __future__ import annotations
 
+from .batches import TensorBatches
 from .dataset import Dataset
 from .iterator import Iterator
+from .tensors import tensors_of
 
-__all__ = ["Dataset", "Iterator"]
+__all__ = ["Dataset", "Iterator", "TensorBatches", "tensors_of"]

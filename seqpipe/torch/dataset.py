@@ -12,13 +12,15 @@ import numpy as np
 import torch.utils.data
 
 from ..core.param import Param
+from ..core.passed_errors import as_passed_by_text
+from ..core.turns import TakesTurns
 from ..core.workers import Workers
 from ..errors import BackendError, ParameterError, StateError, described_type
 from ..pipeline.augmented import Augmented
 from ..pipeline.datasets import Clips
 from ..pipeline.source import EmptyBatchError, Indexed, PipelineLastBatch
 from ..readers import Video
-from ..sampling import check_state
+from ..sampling import check_count, check_state
 from ..sequence import Batch
 from .shared import SharedChoice
 from .tensors import PixelLayout, check_layout, tensor_of
@@ -173,15 +175,17 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # torch 
         Raises:
             StateError: the state belongs to another dataset, batch size or number of workers.
         """
-        checked = check_state(state, self._fingerprint)
+        checked = check_state(state, self._fingerprint, length=self._source.batches)
         worker, count = self._worker()
-        if state.get("workers") != count:
+        if check_count("workers", state.get("workers")) != count:
             raise StateError(
-                f"the state is of {state.get('workers')} workers, and there are {count}",
+                f"the state is of {state['workers']} workers, and there are {count}",
                 source="torch.Dataset",
                 allowed="as many",
                 advice="Or count the batches of an epoch, and resume by set_epoch(epoch, start=COUNT)",
             )
+        if check_count("worker", state.get("worker"), count - 1) != worker:
+            raise StateError(f"the state is of worker {state['worker']}, and this is {worker}")
         self._reader.set_epoch(checked["epoch"])
         returned = checked["position"]
         # the position is that of the worker's last batch; its next batch is `count` batches later
@@ -235,7 +239,7 @@ class _Pending(NamedTuple):
     values: Callable[[], dict[str, Any]]
 
 
-class _Pass(Iterator[dict[str, Any]]):
+class _Pass(TakesTurns, Iterator[dict[str, Any]]):
     """An iterator over an epoch; after an error it continues with the next batch.
 
     Batches that are read ahead hold at most the reader's ``prefetch_gib``. The rest of a chain runs on a thread of its
@@ -261,9 +265,14 @@ class _Pass(Iterator[dict[str, Any]]):
             except EmptyBatchError:
                 self._returned()
                 continue
-            except Exception:  # an interrupt, which is none, leaves the batch to the next call
+            except Exception as error:  # an interrupt, which is none, leaves the batch to the next call
                 self._returned()
-                raise
+                if (
+                    torch.utils.data.get_worker_info() is None
+                    or (passed := as_passed_by_text(error)) is error
+                ):
+                    raise
+                raise passed from error
             self._returned()
             return self._dataset._tensors(named)
 

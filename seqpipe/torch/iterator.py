@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Any
 
+from ..core.turns import TakesTurns
 from ..errors import ParameterError, described_type
 from ..pipeline import Pipeline
 from .tensors import PixelLayout, check_layout, tensor_of
@@ -13,7 +14,7 @@ from .tensors import PixelLayout, check_layout, tensor_of
 __all__ = ["Iterator"]
 
 
-class Iterator:
+class Iterator(TakesTurns):
     """The batches of a pipeline as dictionaries of tensors; ``iter()`` behaves as the pipeline's.
 
     ``state_dict`` and ``load_state_dict`` follow the protocol of torchdata's StatefulDataLoader and Lightning.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 
-from ..array import Array, to_torch
+from ..array import Array, to_numpy, to_torch
 from ..errors import ParameterError
+from ..parts import Part
 from ..pipeline.value import Value, value_of
-from ..sequence import Batch
+from ..sequence import Batch, Sequence
 
-__all__ = ["PixelLayout", "check_layout", "tensor_of"]
+__all__ = ["PixelLayout", "check_layout", "tensor_of", "tensors_of"]
 
 PixelLayout: TypeAlias = Literal["NFHWC", "NFCHW", "NCFHW"]
 """Axes of batches of videos: samples, frames, height, width, channels. 3-D networks take NCFHW."""
@@ -60,6 +62,36 @@ def tensor_of(
         return _to_device(to_torch(array).permute(*order).contiguous(), device, pinned)
     owned = isinstance(output, (Batch, Value)) or not isinstance(array, np.ndarray)
     return _to_device(array if owned else array.copy(), device, pinned)
+
+
+def tensors_of(
+    parts: Mapping[str, Any], layout: PixelLayout | None, device: Any = None, *, pinned: bool = False
+) -> dict[str, Any]:
+    """Convert the parts of samples to tensors.
+
+    Args:
+        parts: values by name, as :class:`seqpipe.dataset.Samples` holds them. Texts, batches of different shapes, and
+            points or boxes become lists.
+        layout: axes of videos; None keeps them.
+        device: the target device; None keeps the current one.
+        pinned: whether to pin tensors that stay in main memory.
+    """
+    layout = check_layout(layout, "torch")
+    return {name: _converted(value, name, layout, device, pinned) for name, value in parts.items()}
+
+
+def _converted(value: Any, name: str, layout: PixelLayout | None, device: Any, pinned: bool) -> Any:
+    if isinstance(value, Part):
+        value = value.data
+    if isinstance(value, Batch) and value.stacked is None:
+        value = tuple(to_numpy(one.data) for one in value.sequences)
+    if isinstance(value, Sequence):
+        value = value.data
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, (int, float, str, bool, np.number)):
+        return value
+    return tensor_of(value, name, layout, device, pinned=pinned)
 
 
 def _to_device(array: Array, device: Any, pinned: bool) -> Any:

@@ -10,9 +10,9 @@ from typing import Final, Literal
 from ..core.param import Param, choice
 from ..errors import BackendError, ParameterError
 
-__all__ = ["DECODE", "STREAM", "THREADS", "Decode", "Device", "parse_device", "parse_devices"]
+__all__ = ["DECODE", "STREAM", "THREADS", "DecodeChoice", "Device", "parse_device", "parse_devices"]
 
-Decode = Literal["auto", "nvdec", "mixed", "cpu"]
+DecodeChoice = Literal["auto", "nvdec", "mixed", "cpu"]
 DECODE: Final = choice(
     "decode",
     "What decodes for a GPU: NVDEC, with the CPU for streams that it cannot decode (auto); NVDEC alone (nvdec); "

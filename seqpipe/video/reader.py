@@ -17,6 +17,7 @@ from ..array import Array, FloatArray, IntArray, to_numpy
 from ..core.closing import Closing
 from ..core.forks import reset_after_fork
 from ..core.param import check_list
+from ..core.turns import InTurn
 from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..sampling.clock import EQUAL_S, frames_at
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
@@ -27,7 +28,7 @@ from .convert.surface import AnySurface
 from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
-from .device import DECODE, STREAM, THREADS, Decode, parse_device
+from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from .engine.engine import available_cores
 from .engine.executors import reader_context
 from .engine.fill import fill
@@ -83,7 +84,7 @@ class VideoReader(Closing):
         origin: Origin,
         *,
         device: str = "cpu",
-        decode: Decode = "auto",
+        decode: DecodeChoice = "auto",
         stream: int | None = None,
         threads: int | None = None,
         output: OutputSpec | None = None,
@@ -286,7 +287,7 @@ class VideoReader(Closing):
             raise ParameterError(
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
             )
-        return self._stream(wanted, host=host)
+        return InTurn(self._stream(wanted, host=host))
 
     def stats(self) -> dict[str, int]:
         """Return counts of reads so far.

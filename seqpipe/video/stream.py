@@ -16,6 +16,7 @@ import numpy as np
 from ..array import Array
 from ..core.padding import PadMode
 from ..core.param import Param
+from ..core.turns import InTurn
 from ..errors import FrameRangeError
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
@@ -89,8 +90,8 @@ def stream(
     fill_value = check_fill(fill_value, spec)
     sequences = _sequences(source, windows, span, spec, fill_value, cast("tuple[float, float]", timeouts))
     if operators is None:
-        return sequences
-    return (operators(sequence, index=number) for number, sequence in enumerate(sequences))
+        return InTurn(sequences)
+    return InTurn(operators(sequence, index=number) for number, sequence in enumerate(sequences))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Conversion of volumes for other libraries, with their order of axes and coordinate system.
 
 These libraries index (i, j, k), columns first; seqpipe indexes (d, h, w). Arrays are transposed as views, affines
-accordingly. The slope and intercept of scaled integers are applied first.
+accordingly. The slope and intercept of stored values are applied first.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from ..array import Array, FloatArray, to_cupy
 from ..core.closing import Closing
 from ..errors import FrameRangeError, ParameterError
-from ..sequence import Sequence
+from ..sequence import Sequence, scaled_values
 from ..video.device import parse_device
 from .formats.open import open_volume, stamp_of
 from .info import VolumeInfo
@@ -27,9 +28,9 @@ class VolumeReader(Closing):
     """One volume, or a series of volumes: any window of it, with its affine.
 
     Indices select slices, rows and columns: ``volume[10]`` is one slice ``HWC``, ``volume[10:20]`` a stack and
-    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Voxels have their
-    stored values; if the file has a slope and intercept, ``.scale`` of the sequence holds them, and ``.scaled()``
-    applies them.
+    ``volume[z0:z1, y0:y1, x0:x1]`` a window ``DHWC`` (``FDHWC`` for a series). Steps must be 1. Values are scaled: the
+    file's slope and intercept are applied to the voxels that are read. Integers remain integers, if slope and intercept
+    are; see :meth:`seqpipe.Sequence.scaled`.
 
     :meth:`reorient`, :meth:`to_canonical` and :meth:`resample` return readers of the same file. They read and compute
     only what a window needs, if the format allows it. A reader must be used by one thread at a time; copies and
@@ -41,6 +42,7 @@ class VolumeReader(Closing):
         device: device of the windows: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"auto"``.
         series: for DICOM, the SeriesInstanceUID if a folder has several series.
         key: for NPZ, the name of the array; for Zarr, its path in the group.
+        stored: whether windows hold the values as stored in the file, with slope and intercept in ``.scale``.
 
     Raises:
         SourceNotFoundError: the file does not exist.
@@ -55,9 +57,10 @@ class VolumeReader(Closing):
         device: str = "cpu",
         series: str | None = None,
         key: str | None = None,
+        stored: bool = False,
     ) -> None:
-        self._again = partial(type(self), origin, device=device, series=series, key=key)
-        self._origin, self._chosen = origin, [series, key]
+        self._again = partial(type(self), origin, device=device, series=series, key=key, stored=stored)
+        self._origin, self._chosen, self._stored = origin, [series, key], bool(stored)
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)
         self._turn = Turn()
@@ -123,15 +126,18 @@ class VolumeReader(Closing):
         window = self.sequence(Box(ranges[0], ranges[1], ranges[2]))
         if isinstance(index, (slice, tuple)) or info.layout == "FDHWC":
             return window
-        return Sequence(window.data[0], "HWC", info.source, affine=window.affine, scale=window.scale)
+        return replace(window, data=window.data[0], layout="HWC")
 
-    def sequence(self, box: Box | None = None, *, times: Seq[int] | int | None = None) -> Sequence:
+    def sequence(
+        self, box: Box | None = None, *, times: Seq[int] | int | None = None, stored: bool | None = None
+    ) -> Sequence:
         """Read a window as a sequence; the whole volume by default.
 
         Args:
             box: the window.
             times: for a series, indices of its volumes, in any order; all by default. An integer selects one volume:
                 ``times=3`` returns ``DHWC``.
+            stored: whether values are those stored in the file, with ``.scale``; by default as the reader was opened.
 
         Raises:
             ParameterError: the window or an index is out of range.
@@ -142,16 +148,21 @@ class VolumeReader(Closing):
         box = Box.whole(info.grid) if box is None else box
         box.checked(info)
         chosen = [times] if isinstance(times, (int, np.integer)) else times
-        data: Array = self._window(box, None if chosen is None else chosen_times(info, chosen))
+        stored = self._stored if stored is None else stored
+        interpolated = not stored and self._grid is not None  # scaled before; else at the end, on the device
+        data: Array = self._window(
+            box, None if chosen is None else chosen_times(info, chosen), scaled=interpolated
+        )
         if chosen is not times and info.layout == "FDHWC":
             data = data[0]
-        return Sequence(
+        window = Sequence(
             to_cupy(data, self._device.number) if self._device.kind == "cuda" else data,
             "DHWC" if data.ndim == 4 else "FDHWC",
             info.source,
             affine=moved(info.affine, box.start),
-            scale=info.scale,
+            scale=None if interpolated else info.scale,
         )
+        return window if stored else window.scaled()
 
     def reorient(self, orientation: str) -> VolumeReader:
         """Return a reader of the same volume with permuted and reversed axes; exact.
@@ -229,19 +240,21 @@ class VolumeReader(Closing):
         view.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
         return view
 
-    def _window(self, box: Box, times: Seq[int] | None) -> AnyArray:
+    def _window(self, box: Box, times: Seq[int] | None, *, scaled: bool) -> AnyArray:
         if self._grid is None:
-            return self._turned(box, times)
+            return self._turned(box, times, scaled=scaled)
         stored = self._source.info
         turned = stored.with_grid(
             self._turn.shape(stored.grid), self._turn.affine(stored.affine, stored.grid)
         )
-        return resampled_window(self._grid, box, turned, partial(self._turned, times=times))
+        return resampled_window(self._grid, box, turned, partial(self._turned, times=times, scaled=scaled))
 
-    def _turned(self, box: Box, times: Seq[int] | None) -> AnyArray:
+    def _turned(self, box: Box, times: Seq[int] | None, *, scaled: bool) -> AnyArray:
         stored = self._source.info
         d, h, w = self._turn.box(box.ranges, stored.grid)
-        data = self._source.read(Box(d, h, w), times)
+        data: AnyArray = self._source.read(Box(d, h, w), times)
+        if scaled and stored.scale is not None:
+            data = scaled_values(data, *stored.scale)
         turned: AnyArray = self._turn.array(data, data.ndim - 4)
         return turned
 

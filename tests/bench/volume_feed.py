@@ -15,14 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from seqpipe import ops, recipes
 from seqpipe.parts import Labels
 from seqpipe.readers import Volume
-from seqpipe.readers.volumes.dataset import CacheDevice
 from seqpipe.sequence import Sequence
 from seqpipe.volume import save
 
@@ -80,7 +79,7 @@ def _written(folder: Path, count: int) -> list[dict[str, Path]]:
 
 
 def _seqpipe(
-    files: list[dict[str, Path]], options: argparse.Namespace, cache_device: CacheDevice
+    files: list[dict[str, Path]], options: argparse.Namespace, cache_device: Literal["cpu", "cuda"]
 ) -> Callable[[int], Iterator[Any]]:
     recipe = recipes.nnunet()
     crop = ops.Crop3d(size=PATCH, position=(0.0, 1.0), label_fill=-1)

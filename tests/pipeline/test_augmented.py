@@ -27,6 +27,7 @@ from tests.support.augmented import (
     unfused,
 )
 from tests.support.deep import combined
+from tests.support.under_way import on_allocation
 
 EVAL = Chain(
     ops.Resize(resize_shorter=50),
@@ -221,11 +222,8 @@ def test_padding_goes_through_the_chain(place: str, fuse: Any) -> None:
 
 
 def test_no_picture_of_full_size_is_made(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, ...]] = []
+    on_allocation(monkeypatch, lambda allocate, shape, dtype: [allocate(shape, dtype), made.append(shape)][0])
     with Augmented(reader(place, "h264"), TRAIN) as dataset:
-        engine, made = dataset.reader._engine.get(), []
-        allocate = engine.allocate
-        monkeypatch.setattr(
-            engine, "allocate", lambda shape, dtype: made.append(shape) or allocate(shape, dtype)
-        )
         given = next(dataset.batches(3))
     assert set(made) == {given.shape} == {(3, 4, 3, 40, 48)}

@@ -10,10 +10,9 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
-from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline.external import BatchInfo, Feed, SampleInfo, StarvedError
+from seqpipe.pipeline import BatchInfo, Pipeline, SampleInfo, external_source
+from seqpipe.pipeline.external import ExternalSpec, Feed, StarvedError
 from seqpipe.pipeline.nodes import nodes_of
-from seqpipe.pipeline.pipeline import external_spec
 
 
 def made(source, batch_size=3, **options):
@@ -315,7 +314,7 @@ def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
 @pytest.mark.parametrize("repeat", [False, True])
 def test_fed_batches_that_were_read_ahead_stay_in_the_queue(repeat):
     """They were lost where another epoch began, a state was loaded, or the pipeline was closed."""
-    spec = external_spec("fed", None, None, None, None)
+    spec = ExternalSpec(("0",), ("",), (None,), (None,), False)
     (node,) = nodes_of(Feed(spec, 2, name="fed", repeat_last=repeat))
     with Pipeline(node, prefetch=3) as pipe:
         for number in range(4):

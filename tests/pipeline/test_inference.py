@@ -11,40 +11,47 @@ import pytest
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, OneOf, Type, result_type, types_after
-from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read
-from seqpipe.pipeline.source import BatchSource, Fetched
+from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read, read_items
 from tests.support.augmented import reader
 
 CLIP = Type("images", "FHWC", "uint8", "cpu", (4, 20, 24, 3))
 
 
-class Declared(BatchSource):
-    """A source that says what it gives, and gives nothing."""
+class Declared:
+    """A data set that says what it gives, and gives nothing."""
+
+    name, limit_bytes, fingerprint = "declared", None, {}
 
     def __init__(self, *types: Type) -> None:
-        self.types, self.parts, self.name = types, tuple(f"{n}" for n in range(len(types))), "declared"
+        self.types, self.parts = types, tuple(f"{n}" for n in range(len(types)))
+
+    def length(self, _: int) -> int:
+        return 0
+
+    def lockstep(self) -> tuple[int, int]:
+        return 0, 0
 
     def type_of(self, part: int) -> Type:
         return self.types[part]
 
-    def begin(self) -> None:
+    def size(self, _: int, __: object) -> int:
+        return 0
+
+    def begin(self, _: int, __: object) -> None:
         return None
 
-    def finish(self, ticket: object) -> Fetched:
-        raise AssertionError(ticket)
+    def finish(self, work: object) -> object:
+        raise AssertionError(work)
 
-    def go_to(self, epoch: int, position: int, state: object = None) -> None:
+    def cancel(self, work: object) -> None:
         pass
 
-    @property
-    def fingerprint(self) -> dict[str, object]:
-        return {}
+    def close(self) -> None:
+        pass
 
 
 def node_of(kind: Type) -> ops.DataNode:
-    from seqpipe.pipeline.nodes import nodes_of
-
-    return nodes_of(Declared(kind))[0]
+    return read_items(Declared(kind), 1)[0]
 
 
 # ---------------------------------------------------------------------- types

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from seqpipe.ops import Type
-from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline.nodes import nodes_of
-from seqpipe.pipeline.source import Indexed
-from seqpipe.pipeline.value import Value
+from seqpipe.pipeline import Pipeline, external_source, read_items
 
 
 class Numbers:
@@ -45,7 +42,7 @@ class Numbers:
         pair = int(positions[0]) // 2
         if pair in self.bad:
             raise KeyError(pair)
-        return (Value(np.full((len(positions), 1), 100 * epoch + pair)),), positions, ()
+        return (np.full((len(positions), 1), 100 * epoch + pair),), positions, ()
 
     def cancel(self, work):
         pass
@@ -93,7 +90,7 @@ class Calls(RuleBasedStateMachine):
 
         if self.reads:
             dataset = Numbers(self.length, self.bad if self.broken == "batches" else ())
-            (one,) = nodes_of(Indexed(dataset, 2))
+            (one,) = read_items(dataset, 2)
         else:
             one = external_source(batches, batch_size=2, batch_info=True, name="batches")
         other = external_source(samples, batch_size=2, batch=False, name="samples")

@@ -17,6 +17,7 @@ from seqpipe.ops import DataNode, Flip, Type
 from seqpipe.pipeline import Input, Pipeline, external_source, read
 from seqpipe.readers import Video
 from tests.support.datasets import files, gist
+from tests.support.under_way import UnderWay
 
 
 def clips(batch_size=3, *, prefetch=2, last_batch="partial", **options):
@@ -229,23 +230,21 @@ def test_a_forked_process_goes_on_by_itself():
         assert next(pipe)[0].tolist() == [[1]]
 
 
-def test_the_size_of_the_next_batch_and_the_type_of_labels_are_known():
+def test_the_type_of_labels_is_known_before_anything_is_read():
     with clips(2) as pipe:
-        (source,) = pipe._executor.sources
-        assert source.next_size() == source.dataset.size(0, np.arange(2)) > 0
-        assert str(source.type_of(source.parts.index("label"))) == "numbers int64 on cpu"
+        assert str(pipe.types[1]) == "numbers int64 on cpu"
     with clips(2, labels=[0.5, 1.0], label_type="number") as pipe:
-        (source,) = pipe._executor.sources
-        assert source.type_of(source.parts.index("label")) == Type()
+        assert pipe.types[1] == Type()
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches):
-    with clips(2) as pipe:
-        size = pipe._executor.sources[0].next_size()
-    with clips(2, prefetch=3, prefetch_gib=(batches + 0.5) * size / (1 << 30)) as pipe:
-        next(pipe)
-        assert len(pipe._executor._queue) == batches
+def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches, monkeypatch):
+    under_way, size = UnderWay(monkeypatch), 2 * 4 * 64 * 48 * 3
+    for gib, ahead in (((batches + 0.5) * size / (1 << 30), batches), (batches * size / (1 << 30), batches)):
+        under_way.clear()
+        with clips(2, prefetch=3, prefetch_gib=gib) as pipe:
+            next(pipe)
+            assert len(under_way.begun) == 1 + ahead
 
 
 def test_an_operator_with_a_call_of_its_own_is_called_by_it():

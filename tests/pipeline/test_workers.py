@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from seqpipe import fn
-from seqpipe.errors import BackendError, ParameterError, StateError
+from seqpipe.errors import BackendError, ParameterError, StateError, WorkerError
 from seqpipe.pipeline import Pipeline, external_source
 
 BIG = (64, 64, 3)  # goes through shared memory
@@ -210,3 +210,95 @@ def test_sources_that_are_pickled():
 def test_what_is_refused(options, said):
     with pytest.raises(ParameterError, match=said):
         made(**{"source": pictures, "batch": False} | options)
+
+
+class Locked(Exception):  # noqa: N818  a user's name
+    """Holds what cannot be pickled."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class TwoArguments(Exception):  # noqa: N818
+    """Is pickled, and cannot be unpickled."""
+
+    def __init__(self, path, line):
+        super().__init__(f"{path}, line {line}")
+
+
+class Lengthening(Exception):  # noqa: N818
+    """Is another one after it was pickled."""
+
+    def __init__(self, path):
+        super().__init__(f"cannot read {path}")
+
+
+class Whole(Exception):  # noqa: N818
+    """Comes as it is."""
+
+
+def an_error(kind):
+    class Local(Exception):  # noqa: N818
+        pass
+
+    return {
+        "Locked": lambda: Locked("file 5 is bad"),
+        "TwoArguments": lambda: TwoArguments("file 5 is bad", 3),
+        "Lengthening": lambda: Lengthening("file 5 is bad"),
+        "Local": lambda: Local("file 5 is bad"),
+        "Whole": lambda: Whole("file 5 is bad"),
+        "SystemExit": lambda: SystemExit("file 5 is bad"),
+    }[kind]()
+
+
+class Failing:
+    """A source that fails at its second batch, as a callable or as an iterable with a state."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __call__(self, info):
+        if info == 1:
+            raise an_error(self.kind)
+        return np.zeros((2, 3), np.uint8)
+
+
+class FailingIterable(Failing):
+    __call__ = None
+
+    def __iter__(self):
+        yield np.zeros((2, 3), np.uint8)
+        raise an_error(self.kind)
+
+
+class FailingState(FailingIterable):
+    def state_dict(self):
+        raise an_error(self.kind)
+
+    def load_state_dict(self, state):  # noqa: ARG002
+        raise an_error(self.kind)
+
+
+@pytest.mark.parametrize("kind", ["Locked", "TwoArguments", "Lengthening", "Local", "Whole", "SystemExit"])
+@pytest.mark.parametrize("source", [Failing, FailingIterable])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_users_error_arrives_whatever_its_type(source, kind):
+    """It was replaced by that of pickle, or ended the process pool."""
+    pipe = made(source(kind), batch_size=2)
+    next(pipe)
+    with pytest.raises(BaseException, match="file 5 is bad") as caught:
+        next(pipe)
+    passes = kind in ("Whole", "SystemExit")
+    assert type(caught.value).__name__ == (kind if passes else "WorkerError")
+    assert kind in str(caught.value) or passes
+    assert "an_error" in "".join(traceback.format_exception(caught.value))
+    pipe.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_users_error_in_a_state_arrives():
+    pipe = made(FailingState("TwoArguments"), batch_size=2)
+    with pytest.raises(WorkerError, match="TwoArguments: file 5 is bad, line 3"):
+        next(pipe)
+    pipe.close()

@@ -7,10 +7,6 @@ import pytest
 
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.readers import Video
-from seqpipe.readers.collate import collate
-from seqpipe.readers.fetch import FetchedSamples
-from seqpipe.readers.selection import SampleRequest
-from seqpipe.sequence import Sequence
 from tests.support.datasets import assert_true_frames, files, shown
 
 SIZES = {"h264": (96, 128), "odd_vp9": (65, 97), "rotated_90": (128, 96), "wide_h264": (100, 176)}
@@ -67,20 +63,28 @@ def test_sizes_that_differ_are_padded_and_masked():
 
 
 def test_padding_goes_by_the_letters_of_the_layout():
-    rng = np.random.default_rng(0)
-    pairs = []
-    for place, (rows, columns) in enumerate([(5, 9), (7, 4)]):
-        sample = SampleRequest(place, place, "made", -1, np.arange(3), np.array([False, False, True]))
-        pairs.append((sample, Sequence(rng.random((3, 2, rows, columns), np.float32), "FCHW")))
-    batch = collate(FetchedSamples(tuple(pairs)), ragged="pad", fill=-1.5)
-    assert (batch.layout, batch.shape, batch.mask.shape) == ("NFCHW", (2, 3, 2, 7, 9), (2, 3, 7, 9))
-    for place, (_, sequence) in enumerate(pairs):
+    options = {
+        "sequence_length": 20,
+        "step": 40,
+        "pad_mode": "constant",
+        "dtype": "float32",
+        "fill_value": -1.5,
+    }
+    with Video(files=files("odd_vp9", "wide_h264"), layout="FCHW", **options) as dataset:
+        plain = next(dataset.batches(4))
+        batch = next(dataset.batches(4, ragged="pad"))
+    rows, columns = (max(SIZES[name][axis] for name in ("odd_vp9", "wide_h264")) for axis in (0, 1))
+    assert (batch.layout, batch.shape) == ("NFCHW", (4, 20, 3, rows, columns))
+    assert batch.mask.shape == (4, 20, rows, columns)
+    for place, sequence in enumerate(plain):
         rows, columns = sequence.shape[2:]
+        real = int(np.count_nonzero(sequence.frames >= 0))
         assert np.array_equal(batch.data[place][..., :rows, :columns], sequence.data)
         assert (batch.data[place][..., rows:, :] == -1.5).all()
         assert (batch.data[place][..., columns:] == -1.5).all()
-        assert batch.mask[place, :2, :rows, :columns].all()
-        assert batch.mask[place].sum() == 2 * rows * columns
+        assert batch.mask[place, :real, :rows, :columns].all()
+        assert batch.mask[place].sum() == real * rows * columns
+    assert plain.frames[1].min() == -1
 
 
 def test_a_mask_is_there_whenever_it_is_asked_for_and_leaves_padding_out():

@@ -231,7 +231,7 @@ def test_ten_thousand_indexed_files(tmp_path):
         save_index(cache, open_source(str(path)).stamp(), index)
     program = """
 import sys
-import seqpipe.readers.video
+import seqpipe.readers
 from tests.support.memory import peak_kib
 dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
 print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import math
 import os
-import weakref
 
-import numpy as np
 import pytest
 
 from seqpipe.core import limits
-from seqpipe.errors import DeviceMemoryError, ParameterError
+from seqpipe.errors import DamagedSourceError, DeviceMemoryError, ParameterError
 from seqpipe.readers import Video
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
+from seqpipe.video.engine.engine import PendingRead
 from seqpipe.video.memory import device_bytes
 from tests.support.datasets import assert_true_frames, files, gist
+from tests.support.under_way import SmallDevice, UnderWay
 
 GIB = 2**30
 # pictures of 96×128, 65×97, 128×96 and 100×176
@@ -37,9 +37,9 @@ def make(**options):
     )
 
 
-def ahead(batches):
-    """What a pass has under way: the bytes of each batch."""
-    return [pending.size for _, pending in batches._queue]
+@pytest.fixture
+def under_way(monkeypatch):
+    return UnderWay(monkeypatch)
 
 
 def expected_gists():
@@ -50,41 +50,32 @@ def expected_gists():
 @pytest.mark.parametrize(
     "options", [{}, {"dtype": "float32"}, {"size": (64, 48)}, {"size": (33, 21), "layout": "FCHW"}]
 )
-def test_the_size_of_a_batch_is_known_before_it_is_decoded(options):
-    with Video(files=files(*NAMES), sequence_length=5, shuffle=True, **options) as dataset:
-        fetcher = dataset._feed.fetcher
-        batches = dataset.batches(3)
-        sizes = [
-            fetcher.size(0, np.arange(begin, min(begin + 3, len(dataset))))
-            for begin in range(0, len(dataset), 3)
-        ]
-        found = [sum(sequence.data.nbytes for sequence in batch) for batch in batches]
-        largest = max(sequence.data.nbytes for sequence in dataset)
-    assert found == sizes
-    assert fetcher.largest == largest
+def test_the_size_of_a_batch_is_known_before_it_is_decoded(under_way, options):
+    options = {"files": files(*NAMES), "sequence_length": 5, "shuffle": True, **options}
+    with Video(**options, prefetch=0) as dataset:
+        sizes = [sum(sequence.data.nbytes for sequence in batch) for batch in dataset.batches(3)]
+    several = sum(sizes[1:4])
+    for bound, ahead in ((several, 3), (several - 1, 2)):
+        under_way.clear()
+        with Video(**options, prefetch=3, prefetch_gib=bound / GIB) as dataset:
+            next(dataset.batches(3))
+        assert len(under_way.begun) == 1 + ahead
 
 
 @pytest.mark.parametrize(
     ("room", "waited_for", "after"),
     [(100, 4, 3), (4, 4, 3), (3.99, 3, 3), (2, 2, 2), (1.5, 1, 1), (1, 1, 1), (0.5, 1, 1), (0, 1, 0)],
 )
-def test_batches_ahead_stay_within_the_bound_but_one_is_always_under_way(
-    monkeypatch, room, waited_for, after
-):
-    seen = []
+def test_batches_ahead_stay_within_the_bound_but_one_is_always_under_way(under_way, room, waited_for, after):
+    expected = expected_gists()[0]
+    under_way.clear()
     with make(prefetch=3, prefetch_gib=room * BATCH / GIB) as dataset:
         batches = dataset.batches(4)
-        finish = type(dataset._feed.fetcher).finish
-        monkeypatch.setattr(
-            "seqpipe.readers.fetch.Fetcher.finish",
-            lambda self, pending: (seen.append(ahead(batches)), finish(self, pending))[1],
-        )
-        assert gist(next(batches)) == expected_gists()[0]
-        assert ahead(batches) == [BATCH] * after
-        seen.clear()
+        assert gist(next(batches)) == expected
+        assert under_way.seen[0] == [BATCH] * waited_for
+        assert under_way.bytes == [BATCH] * after
         assert len(list(batches)) == len(batches) - 1
-    assert seen[0] == [BATCH] * waited_for
-    assert max(map(sum, seen)) <= max(room, 1) * BATCH
+    assert max(map(sum, under_way.seen)) <= max(room, 1) * BATCH
 
 
 @pytest.mark.parametrize("gib", [0, 1.7 * BATCH / GIB, 2.5 * BATCH / GIB, 100])
@@ -93,17 +84,17 @@ def test_the_bound_changes_no_batch(gib):
         assert [gist(batch) for batch in dataset.batches(4)] == expected_gists()
 
 
-def test_files_of_different_sizes_count_by_theirs():
+def test_files_of_different_sizes_count_by_theirs(under_way):
     small, large = 65 * 97 * 3, 100 * 176 * 3
     options = {"files": files("odd_vp9", "wide_h264"), "sequence_length": 1, "prefetch": 9}
     with Video(**options, prefetch_gib=2.5 * large / GIB) as dataset:
         batches = dataset.batches(1)
         count = len(dataset) // 2
         assert next(batches).shape[2:4] == (65, 97)
-        assert ahead(batches) == [small] * math.floor(2.5 * large / small)
+        assert under_way.bytes == [small] * math.floor(2.5 * large / small)
         batches.load_state_dict({**batches.state_dict(), "position": count})
         assert next(batches).shape[2:4] == (100, 176)
-        assert ahead(batches) == [large] * 2
+        assert under_way.bytes == [large] * 2
 
 
 def test_batches_larger_than_the_bound_are_told_once(caplog):
@@ -119,53 +110,36 @@ def test_batches_larger_than_the_bound_are_told_once(caplog):
     assert not caplog.records
 
 
-def test_groups_of_sequences_are_cut_to_the_bound():
+def test_groups_of_sequences_are_cut_to_the_bound(under_way):
     one = BATCH // 4
     with make(threads=4) as dataset:
         expected = [sequence.frames.tolist() for sequence in dataset]
     for room, group in ((0, 1), (3, 1), (4, 2), (7.9, 3), (8, 4), (99, 4)):
+        under_way.clear()
         with make(threads=4, prefetch_gib=room * one / GIB) as dataset:
             sequences = dataset.sequences()
             assert [next(sequences).frames.tolist() for _ in range(len(expected))] == expected
-            assert sequences._batch_size == group
-
-
-class SmallDevice:
-    """Main memory that has room for some batches only; memory comes back with its last reader."""
-
-    def __init__(self, monkeypatch, dataset, room):
-        self.room, self.held, self.refused = room, [], 0
-        engine = dataset._engine.get()
-        monkeypatch.setattr(engine, "allocate", self.allocate)
-
-    def allocate(self, shape, dtype):
-        self.held = [one for one in self.held if one() is not None]
-        if len(self.held) >= self.room:
-            self.refused += 1
-            raise DeviceMemoryError("no room", advice="End other programs")
-        array = np.empty(shape, dtype)
-        self.held.append(weakref.ref(array))
-        return array
+        assert set(under_way.begun[:-1]) == {group}
 
 
 @pytest.mark.parametrize("room", [2, 3, 4])
 def test_where_there_is_less_room_less_is_read_ahead(monkeypatch, caplog, room):
+    expected, device = expected_gists(), SmallDevice(monkeypatch, room)
     with caplog.at_level(logging.WARNING), make(prefetch=5) as dataset:
-        device = SmallDevice(monkeypatch, dataset, room)
         found = []
         batch = None
         batches = dataset.batches(4)
         for batch in batches:
             found.append(gist(batch))
-    assert found == expected_gists()
+    assert found == expected
     assert 1 <= device.refused <= room + 1
     assert all("less is read ahead from now on: no room" in record.message for record in caplog.records)
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
 def test_a_full_device_is_no_samples_fault(monkeypatch, on_error):
+    expected, device = expected_gists(), SmallDevice(monkeypatch, 1)
     with make(on_error=on_error, prefetch_gib=2 * BATCH / GIB) as dataset:
-        device = SmallDevice(monkeypatch, dataset, 1)
         batches = dataset.batches(4)
         found = [next(batches)]  # as long as it is held, there is no room
         for _ in range(2):
@@ -178,7 +152,7 @@ def test_a_full_device_is_no_samples_fault(monkeypatch, on_error):
         assert batches.position == 4
         device.room = 99
         found += batches
-    assert [gist(batch) for batch in found] == expected_gists()
+    assert [gist(batch) for batch in found] == expected
     assert dataset.report().losses == ()
 
 
@@ -189,7 +163,7 @@ def test_a_device_that_is_full_while_it_decodes_loses_nothing(monkeypatch, on_er
         expected = [sequence.frames.tolist() for sequence in dataset]
     with make(on_error=on_error) as dataset:
         sequences = dataset.sequences()
-        result, left = type(dataset._engine.get().submit([])).result, [times]
+        result, left = PendingRead.result, [times]
 
         def full(self):
             found = result(self)
@@ -198,7 +172,7 @@ def test_a_device_that_is_full_while_it_decodes_loses_nothing(monkeypatch, on_er
                 found[-1] = DeviceMemoryError("no room", advice="End other programs")
             return found
 
-        monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", full)
+        monkeypatch.setattr(PendingRead, "result", full)
         if times == 2:  # the first time it is tried once more, with nothing read ahead
             with pytest.raises(DeviceMemoryError, match="prefetch_gib"):
                 next(sequences)
@@ -211,14 +185,23 @@ def test_a_device_that_is_full_while_it_decodes_loses_nothing(monkeypatch, on_er
 
 
 def test_nothing_is_substituted_by_a_device_that_is_full(monkeypatch):
-    with make(on_error="substitute", files=files("h264", "vp9"), prefetch=0) as dataset:
-        fetcher = dataset._feed.fetcher
-        full = DeviceMemoryError("no room")
-        engine = dataset._engine.get()
-        monkeypatch.setattr(engine, "read", lambda _requests: [full])
-        lost = fetcher.selection.sample(0, 0)
+    expected = expected_gists()
+    result, answers = PendingRead.result, [DamagedSourceError("lost"), DeviceMemoryError("no room")]
+
+    def failing(self):
+        found = result(self)
+        if answers:  # the first sample is lost, and then its substitute finds no room
+            found[0] = answers.pop(0)
+        return found
+
+    monkeypatch.setattr(PendingRead, "result", failing)
+    with make(on_error="substitute", prefetch_gib=0) as dataset:
+        batches = dataset.batches(4)
         with pytest.raises(DeviceMemoryError, match="no room"):
-            fetcher._substitute(0, 0, lost)
+            next(batches)
+        assert not answers
+        assert [gist(batch) for batch in batches] == expected
+        assert dataset.report().losses == ()
 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), "2", True])
@@ -239,9 +222,9 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
     limit.write_text(f"{1 << 20}\n")
     assert device_bytes(Device("cpu")) == 1 << 20
     with make() as dataset:
-        assert dataset._feed.limit_bytes == 1 << 18
+        assert dataset.limit_bytes == 1 << 18
     with make(prefetch_gib=0.5, output=OutputSpec(size=(32, 32))) as dataset:
-        assert dataset._feed.limit_bytes == GIB // 2
+        assert dataset.limit_bytes == GIB // 2
 
 
 @pytest.mark.parametrize(

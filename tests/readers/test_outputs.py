@@ -10,10 +10,10 @@ import pytest
 
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.readers import SampleRequest, Video
-from seqpipe.readers.outputs import fill_in
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files, gist
+from tests.support.under_way import UnderWay
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -131,7 +131,13 @@ def test_padding_is_the_same_color_in_other_outputs(layout):
     ],
 )
 def test_a_fill_value_in_another_output(value, plain, output, wanted):
-    assert fill_in(value, OutputSpec(**plain), OutputSpec(**output)) == pytest.approx(wanted)
+    options = {"sequence_length": 2, "step": 47, "pad_mode": "constant", "fill_value": value, **plain}
+    with Video(files=files("h264"), **options) as dataset:
+        batch = next(dataset.batches(2, outputs=lambda samples, _: [OutputSpec(**output)] * len(samples)))
+    assert batch.frames[1].tolist() == [47, -1]
+    colors = batch.numpy()[1, 1].reshape(-1, 3)
+    assert (colors == colors[0]).all()
+    assert colors[0].tolist() == pytest.approx(np.broadcast_to(wanted, 3).tolist(), rel=1e-3)
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
@@ -203,15 +209,22 @@ def test_samples_that_cannot_be_read_are_left_out_or_substituted():
             np.testing.assert_array_equal(sequence.numpy(), cut(whole, sample, 0))
 
 
-def test_what_batches_hold_is_known_beforehand():
+def test_what_batches_hold_is_known_beforehand(monkeypatch):
     def small(samples, epoch):
         return [OutputSpec(size=(10 + sample.index, 8), dtype="float16") for sample in samples]
 
-    with Video(files=files("h264", "wide_h264"), sequence_length=4) as dataset:
-        fetcher = dataset._feed.fetcher_for(small)
-        positions = np.arange(5)
-        batch = next(dataset.batches(5, outputs=small))
-        assert fetcher.size(0, positions) == sum(sequence.data.nbytes for sequence in batch)
-        assert dataset._feed.group(8, small) == 8
-        dataset._feed.limit_bytes = 2 * fetcher.size(0, np.arange(8)) // 8 * 3
-        assert dataset._feed.group(8, small) == 3
+    under_way, options = UnderWay(monkeypatch), {"files": files("h264", "wide_h264"), "sequence_length": 4}
+    with Video(**options) as dataset:
+        sizes = [sequence.data.nbytes for sequence in dataset.sequences(outputs=small)]
+    assert sizes[0] != sizes[-1]
+    several = sum(sizes[2:6])  # two batches of two that follow the first
+    for bound, ahead in ((several, 2), (several - 1, 1)):
+        under_way.clear()
+        with Video(**options, prefetch=2, prefetch_gib=bound / 2**30) as dataset:
+            next(dataset.batches(2, outputs=small))
+        assert len(under_way.begun) == 1 + ahead
+    for bound, group in ((100 * sum(sizes[:8]), 8), (2 * sum(sizes[:8]) // 8 * 3, 3)):
+        under_way.clear()
+        with Video(**options, threads=8, prefetch_gib=bound / 2**30) as dataset:
+            next(dataset.sequences(outputs=small))
+        assert under_way.begun[0] == group

@@ -77,10 +77,10 @@ def test_a_state_of_something_else_is_refused_by_the_name_of_what_differs(change
         ([1, 2], "a list is not a state"),
         (
             {"epoch": -1, "position": 0, "fingerprint": "x"},
-            "epoch=-1, position=0, fingerprint='x' is not a state",
+            "epoch=-1 is not valid in a state",
         ),
-        ({"epoch": 0, "position": 1.5, "fingerprint": "x"}, "position=1.5, "),
-        ({"epoch": 0, "position": 0, "fingerprint": 7}, "fingerprint=7 is not a state"),
+        ({"epoch": 0, "position": 1.5, "fingerprint": "x"}, "position=1.5 is not valid"),
+        ({"epoch": 0, "position": 0, "fingerprint": 7}, "fingerprint=7 is not valid in a state"),
         ({"epoch": True, "position": 1, "fingerprint": "x"}, "epoch=True"),
         ({"epoch": 0, "position": 0, "fingerprint": ""}, "seed differs"),
     ],

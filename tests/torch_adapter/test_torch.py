@@ -19,10 +19,11 @@ from data_scripts.frame_code import read as shown
 from seqpipe import fn, ops
 from seqpipe.errors import BackendError, ParameterError, SourceError, StateError
 from seqpipe.pipeline import Augmented, Pipeline, read
-from seqpipe.pipeline.datasets import Clips
 from seqpipe.readers import Video
+from seqpipe.video.engine.engine import Engine, PendingRead
 from tests.support.datasets import files
 from tests.support.media import made
+from tests.support.under_way import UnderWay
 
 
 def reader(**options):
@@ -293,19 +294,22 @@ def test_the_epoch_of_a_copy_is_its_own():
 
 
 def test_the_rest_of_a_chain_runs_ahead_on_a_thread_of_its_own():
-    seen, third = [], threading.Event()
-    with Augmented(reader(), [ops.Flip(p=0.5), ops.GaussianBlur(sigma=1.0)]) as augmented:
-        dataset = augmented.as_torch(batch_size=3)
-        tail = dataset._tail
+    seen, third, calls = [], threading.Event(), []
 
-        def noted(*given, **options):
+    class Noted(ops.Op, register=False):
+        """Note the thread, and when a third batch is made."""
+
+        def reference(self, x, _):
             seen.append(threading.current_thread().name)
-            if len(seen) == 3:
+            if calls and len(seen) > 2 * calls[0]:
                 third.set()
-            return tail(*given, **options)
+            return x + 1
 
-        dataset._tail = noted
-        batches = iter(dataset)
+    with Augmented(reader(), [ops.Flip(p=0.5), Noted()]) as augmented:
+        Noted()(next(augmented.reader.batches(3)))
+        calls.append(len(seen))  # for each batch
+        seen.clear()
+        batches = iter(augmented.as_torch(batch_size=3))
         next(batches)
         assert third.wait(20), "three batches are made while the consumer is busy with the first"
         assert threading.current_thread().name not in seen
@@ -313,14 +317,12 @@ def test_the_rest_of_a_chain_runs_ahead_on_a_thread_of_its_own():
 
 
 def test_batches_are_read_ahead_within_the_limit(monkeypatch):
-    begun = []
-    begin = Clips.begin
-    monkeypatch.setattr(Clips, "begin", lambda self, *given: (begun.append(given), begin(self, *given))[1])
+    under_way = UnderWay(monkeypatch)
     for gib, ahead in ((None, 3), (0, 1)):
-        begun.clear()
+        under_way.clear()
         with reader(prefetch_gib=gib) as videos:
             next(iter(videos.as_torch(batch_size=3)))
-        assert len(begun) == ahead
+        assert len(under_way.begun) == ahead
 
 
 def test_an_interrupt_loses_no_batch(monkeypatch):
@@ -329,7 +331,7 @@ def test_an_interrupt_loses_no_batch(monkeypatch):
         batches = iter(dataset)
         next(batches)
         with monkeypatch.context() as patch:
-            patch.setattr(Clips, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(PendingRead, "result", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 next(batches)
         assert dataset.state_dict()["position"] == 1
@@ -354,10 +356,15 @@ def test_a_forked_process_and_a_closed_reader_go_on(chain):
 
 @pytest.mark.parametrize(("given", "threads"), [(None, 2), (5, 5)])
 def test_workers_divide_the_cores(monkeypatch, given, threads):
-    monkeypatch.setattr("seqpipe.readers.lazy_engine.available_cores", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    engines, submit = [], Engine.submit
+    monkeypatch.setattr(
+        Engine, "submit", lambda engine, requests: (engines.append(engine), submit(engine, requests))[1]
+    )
     with reader(threads=given) as videos:
         dataset = videos.as_torch(batch_size=3)
         worker = SimpleNamespace(id=1, num_workers=4, seed=1)
         monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: worker)
+        videos.close()  # a worker process begins without threads
         assert [batch["index"].tolist() for batch in dataset] == [[3, 4, 5]]
-        assert videos.fetcher.engine.get().threads == threads
+        assert {engine.threads for engine in engines} == {threads}

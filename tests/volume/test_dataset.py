@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
 import shutil
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -501,10 +503,17 @@ def test_lines_of_a_manifest_are_counted_as_editors_do(folder, tmp_path):
         Volume(manifest=path)
 
 
-def test_a_fork_does_not_wait_for_locks_that_another_thread_held(folder):
+def test_a_fork_does_not_wait_for_locks_that_another_thread_held(folder, monkeypatch):
     """The child waited for ever if the threads had not been started yet."""
-    with make(folder) as dataset:
-        with dataset._fetcher.engine._lock, dataset._fetcher.cache._lock:
+    locks, lock_of = [], threading.Lock
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", lambda: (locks.append(lock_of()), locks[-1])[1])
+        dataset = make(folder)
+    with dataset:
+        assert len(locks) >= 2, "of the threads, and of the volumes that are kept"
+        with contextlib.ExitStack() as held:
+            for lock in locks:
+                held.enter_context(lock)
             child = os.fork()
             if not child:
                 signal.alarm(20)

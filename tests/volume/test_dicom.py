@@ -136,8 +136,9 @@ def test_frames_have_their_own_scale_or_share_one(tmp_path):
         one.SharedFunctionalGroupsSequence[0].PixelValueTransformationSequence = _scaled(2, -5)
 
     with seqpipe.open(_frames(tmp_path / "shared.dcm", shared)) as volume:
-        assert volume.info.scale == (2.0, -5.0)
-        assert np.array_equal(volume.sequence().data[..., 0], phantom())
+        assert volume.info.scale == volume.sequence(stored=True).scale == (2.0, -5.0)
+        assert np.array_equal(volume.sequence(stored=True).data[..., 0], phantom())
+        assert np.array_equal(volume.sequence().data[..., 0], phantom() * 2.0 - 5)
     with seqpipe.open(_frames(tmp_path / "own.dcm", own)) as volume:
         number = np.arange(len(phantom()))[:, None, None]
         assert np.array_equal(volume.sequence().data[..., 0], phantom() * (number + 1.0) + number)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...core.json_text import parse_json
 from ..input.files import output_errors, write_whole
 from ..plan.request import ExportRequest
 from .lock import WAIT_S, locked
@@ -99,7 +100,7 @@ def source_key(source: str) -> str:
 def read_entries(folder: Path) -> dict[str, RecordEntry]:
     """The entries by source; none if the record is missing or unreadable."""
     try:
-        entries = json.loads(internal_path(folder, RECORD).read_bytes())
+        entries = parse_json(internal_path(folder, RECORD).read_bytes())
         return {source: RecordEntry(**values) for source, values in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
+from ...core.json_text import parse_json
 from ...errors import BackendError, ManifestError, ParameterError
 from ..input.files import output_errors, write_whole
 
@@ -195,7 +196,7 @@ def _read_jsonl(path: Path) -> list[ManifestRow]:
 
 def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
     except ValueError as error:
         raise _unreadable(path, number, f"is not JSON ({error})") from error
     if not isinstance(values, dict):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
-from ...video.device import Decode, Device, parse_devices
+from ...video.device import DecodeChoice, Device, parse_devices
 from ...volume.axes import SliceAxis
 from ..output.images import Encode, Encoder, check_ending, encoder
 from ..output.manifest import manifest_format
@@ -48,7 +48,7 @@ class Options:
     pattern: str | None
     jobs: int | None
     device: str
-    decode: Decode
+    decode: DecodeChoice
     stream: int | None
     encode: Encode
     manifest: str | None

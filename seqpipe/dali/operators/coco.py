@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...core.json_text import parse_json
 from ...errors import ManifestError, SourceNotFoundError
 from ...pipeline.datasets import Items
 from ...pipeline.value import Value
@@ -119,7 +119,7 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
     except OSError as error:
         raise SourceNotFoundError(f"it cannot be read: {error.strerror}", source=table) from error
     try:
-        whole = json.loads(text)
+        whole = parse_json(text)
         classes = {entry["id"]: n for n, entry in enumerate(whole["categories"], 1)}
         objects: dict[Any, list[Any]] = {entry["id"]: [] for entry in whole["images"]}
         for entry in whole["annotations"]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ...array import on_gpu
+from ...core.json_text import parse_json
+from ...core.turns import TakesTurns
 from ...core.whole_file import replacing
 from ...errors import ParameterError, SeqpipeError, StateError
 from ...ops import DataNode as NativeNode
@@ -36,7 +38,7 @@ class NotBuiltError(SeqpipeError, RuntimeError):
     """A method was called that the pipeline's state does not allow, such as before ``build()``."""
 
 
-class Pipeline(PipelineDescription):
+class Pipeline(TakesTurns, PipelineDescription):
     """A graph of operators with its readers and sources; see ``nvidia.dali.Pipeline``.
 
     ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
@@ -63,6 +65,8 @@ class Pipeline(PipelineDescription):
     Raises:
         ParameterError: an argument is not valid.
     """
+
+    in_turn = ("build", "run", "schedule_run", "outputs", "next_batch", "checkpoint")
 
     def __init__(
         self,
@@ -221,7 +225,7 @@ class Pipeline(PipelineDescription):
         self._executor = Executor(sources, nodes, graph, self._prefetch_count, setup, self._device_context())
         if self._checkpoint:
             try:
-                state = json.loads(self._checkpoint)
+                state = parse_json(self._checkpoint)
             except ValueError as error:
                 raise StateError(
                     f"the checkpoint is not JSON ({error})",

@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from enum import Enum
+from reprlib import repr as short
 from typing import Any, Final
 
+from ...core.turns import TakesTurns
 from ...errors import ParameterError, StateError
 from ...pipeline.executor import BatchResult
 from ...pipeline.source import PipelineLastBatch
 from ...pipeline.value import Value, value_of
+from ...sampling import check_count
 from ..pipeline import Pipeline
 
 __all__ = ["DALIIterator", "LastBatchPolicy"]
@@ -36,7 +39,7 @@ _LAST_BATCH: Final[dict[LastBatchPolicy, PipelineLastBatch]] = {
 _RESETS: Final = {False: False, "no": False, None: False, True: True, "yes": True}
 
 
-class DALIIterator(ABC, Iterator[list[Any]]):
+class DALIIterator(TakesTurns, ABC, Iterator[list[Any]]):
     """Batches of one or several pipelines, as a list with an entry for each pipeline.
 
     Each epoch returns every sample of the reader once, in the same number of batches, for every policy. ``iter()``
@@ -58,6 +61,8 @@ class DALIIterator(ABC, Iterator[list[Any]]):
         ParameterError: names do not match the outputs, or arguments exclude each other.
         KeyError: the reader does not exist.
     """
+
+    in_turn = ("checkpoints",)
 
     def __init__(
         self,
@@ -247,9 +252,15 @@ class DALIIterator(ABC, Iterator[list[Any]]):
                 source=type(self).__name__,
                 allowed="what state_dict() of an iterator over as many pipelines returns",
             )
+        bound = () if self._reader is not None or self._size < 0 else (self._batch_count(),)
+        returned = check_count("given", state.get("given"), *bound, source=type(self).__name__)
+        if not isinstance(ended := state.get("ended"), bool):
+            raise StateError(
+                f"ended={short(ended)} is not valid in a state", source=type(self).__name__, allowed="a bool"
+            )
         for pipe, pipe_state in zip(self._pipes, states, strict=True):
             pipe.load_state_dict(pipe_state)
-        self._returned, self._ended = int(state["given"]), bool(state["ended"])
+        self._returned, self._ended = returned, ended
 
     def checkpoints(self) -> list[str]:
         """Return the state of each pipeline as text."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...parts import Image, Labels, Part, Sample, as_part
+from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -22,6 +22,7 @@ from ..call.inputs import CallInput, as_array, as_input, check_value_type, like_
 from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.deferred import or_node
+from ..core.marked import check_marked
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
 from ..core.rounding import put
@@ -132,6 +133,13 @@ class Mixing(Declaration, register=False):
         """
         check_backend(backend, self.name)
         options: dict[str, Any] = {"epoch": epoch, "backend": backend, "device": device}
+        if is_labels(x):
+            raise ParameterError(
+                "labels of voxels without their images",
+                source=self.name,
+                allowed="a list of samples, each of images and labels",
+                advice="Pass labels.of_kind('image') to mix them as an image",
+            )
         if isinstance(x, Batch):
             return self._batch(x, labels, layout, index, options)
         if isinstance(x, (list, tuple)):
@@ -253,6 +261,7 @@ class Mixing(Declaration, register=False):
         Raises:
             ParameterError: they do not.
         """
+        check_marked(self, unmarked_labels(x[0]))
         first = {name: type(as_part(value)) for name, value in x[0].items()}
         for sample in x:
             kinds = {name: type(as_part(value)) for name, value in sample.items()}

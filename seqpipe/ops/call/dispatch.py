@@ -14,6 +14,7 @@ import numpy as np
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
+from ...parts import is_labels
 from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
@@ -27,11 +28,12 @@ from .inputs import CallInput, as_input, check, check_memory, check_not_empty, c
 __all__ = ["BoundCall", "apply", "as_list", "handles_samples", "indices_of"]
 
 _CHECKED_FROM_PIXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
+_NO_ARRAYS: Final = (Sequence, Batch, list, tuple, Mapping)
 _sample_handlers: list[Callable[..., Any]] = []
 
 
 def handles_samples(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register the function that :func:`apply` calls for samples that are mappings of names to parts.
+    """Register the function that :func:`apply` calls for mappings of names to parts, and for labels alone.
 
     It needs geometry and flow, which import this module.
     """
@@ -172,15 +174,17 @@ def apply(
     if type(x) is np.ndarray and backend is None:
         return _apply_to_array(op, as_input(op, x, layout), epoch, index)
     check_backend(backend, op.name)
-    if isinstance(x, Mapping):
-        (handler,) = _sample_handlers
-        return handler(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
-    if isinstance(x, Batch):
-        indices = x.indices if index is None else index
-        return _batch(op, x, layout, epoch, indices, backend, device, allow_view=allow_view)
-    many = isinstance(x, (list, tuple))
-    if many:
-        check_not_empty(op, x)
+    many = False
+    if isinstance(x, _NO_ARRAYS):
+        if isinstance(x, Mapping) or is_labels(x):
+            (handler,) = _sample_handlers
+            return handler(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        if isinstance(x, Batch):
+            indices = x.indices if index is None else index
+            return _batch(op, x, layout, epoch, indices, backend, device, allow_view=allow_view)
+        many = isinstance(x, (list, tuple))
+        if many:
+            check_not_empty(op, x)
     call = BoundCall.of(op, x if many else (x,), layout, epoch, index)
     results = call.wrap_results(call.results(backend, device, allow_view=allow_view))
     return like_container(x, results) if many else results[0]

@@ -20,6 +20,7 @@ from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, described_type
 from ...layout import DEFAULT_LAYOUTS
+from ...parts import is_labels
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
@@ -262,7 +263,7 @@ class Chain(Deferrable):
         if len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain):
             volume: X = self._segments[0](x, **execution, **options)
             return volume
-        if type(x) is not np.ndarray and isinstance(x, Mapping):
+        if type(x) is not np.ndarray and (isinstance(x, Mapping) or is_labels(x)):
             if labels is not None:
                 raise ParameterError(
                     "labels for a sample of several parts",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from reprlib import repr as short
 from typing import Any, Final, NoReturn, TypeAlias
 
+from ...core.json_text import field_of, parse_json, reading_json
 from ...errors import ParameterError
 from ..core.declaration import Declaration
 
@@ -37,7 +39,7 @@ def member_of_state(state: State, operator: Callable[[State], Any]) -> Any:
         state: what its ``state()`` returned, as JSON types.
         operator: creates an operator from its state.
     """
-    reader = _READERS.get(state["op"])
+    reader = _READERS.get(field_of(state, "op", str, "member"))
     return operator(state) if reader is None else reader(state, lambda one: member_of_state(one, operator))
 
 
@@ -62,16 +64,10 @@ def chain_of_json(text: str) -> Any:
     Raises:
         ParameterError: the text is not such JSON, or an operator in it is not valid.
     """
-    try:
-        state = json.loads(text)
-        if state["op"] == "chain":
-            return member_of_state(state, lambda one: Declaration.from_json(json.dumps(one)))
-    except ParameterError:  # of an operator; its message states what is wrong
-        raise
-    except (ValueError, TypeError, KeyError) as error:
-        raise _no_chain(text) from error
-    raise _no_chain(text)
-
-
-def _no_chain(text: str) -> ParameterError:
-    return ParameterError(f"{text[:80]!r} is no chain", source="Chain", allowed="the result of to_json()")
+    with reading_json(f"chain: {short(text)}", "Chain"):
+        state = parse_json(text)
+        if field_of(state, "op", str, "") != "chain":
+            raise ParameterError(
+                f"op={state['op']!r} is no chain", source="Chain", allowed="what to_json() gives"
+            )
+        return member_of_state(state, lambda one: Declaration.from_json(json.dumps(one)))

@@ -15,14 +15,26 @@ from ...array import Array, FloatArray, device_of, namespace, to_numpy
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
-from ...parts import Boxes, Flow, Image, Labels, Metadata, Part, Points, Sample, as_part
+from ...parts import (
+    Boxes,
+    Flow,
+    Image,
+    Labels,
+    Metadata,
+    Part,
+    Points,
+    Sample,
+    as_part,
+    unmarked_labels,
+)
 from ...sequence import Batch, Sequence
-from ..call.dispatch import BoundCall, apply, handles_samples
+from ..call.dispatch import BoundCall, apply, handles_samples, indices_of
 from ..call.inputs import CallInput, as_array, error_source, like_container, like_library
 from ..core.blocks import Block
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
+from ..core.marked import check_marked
 from ..core.nodes import DataNode, parts_of
 from ..core.rounding import cast_coordinates
 from ..core.spec import MOVED_DTYPES, Backend, Spec
@@ -34,7 +46,7 @@ from ..geometry.mapping import Mapping as Map
 from ..geometry.vote import voted
 from ..motion.moved import moved_flow
 from .composed import Composed
-from .samples import layout_of
+from .samples import affine_of, layout_of, zeros_like
 
 __all__ = ["Sampled", "apply_to_sample"]
 
@@ -111,7 +123,7 @@ class Sampled(Deferrable):
 @handles_samples
 def apply_to_sample(
     target: Any,
-    sample: Mapping[str, Any],
+    sample: Any,
     *,
     layout: str | None = None,
     epoch: int = 0,
@@ -127,7 +139,8 @@ def apply_to_sample(
 
     Args:
         target: the operator or chain.
-        sample: parts by name; a bare array or sequence is an image.
+        sample: parts by name; a bare array or sequence is an image, if it is not marked as labels. Or labels alone: a
+            sequence, a batch, or a list of sequences that is marked so.
         layout: layout of arrays of images.
         epoch: epoch that parameters are sampled for.
         index: indices of the samples, or the index of the first.
@@ -141,6 +154,9 @@ def apply_to_sample(
     Raises:
         ParameterError: there is no image, a part does not fit the images, or parts have different grids.
     """
+    if not isinstance(sample, Mapping):
+        alone = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
+        return _labels_alone(target, sample, index, alone)
     values = [one.data if isinstance(one, Part) else one for one in sample.values()]
     if target.pending or any(isinstance(one, DataNode) for one in values):
         arguments = {
@@ -154,7 +170,10 @@ def apply_to_sample(
         return Sampled(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
     _check_has_image(parts, target.title)
-    context = _Context(epoch, index, {"backend": backend, "device": device})
+    context, unmarked = (
+        _Context(epoch, index, {"backend": backend, "device": device}),
+        unmarked_labels(sample),
+    )
     result = sample if isinstance(sample, Sample) else Sample({})
     for step in target.passes() if hasattr(target, "passes") else (target,):
         op = (
@@ -162,6 +181,8 @@ def apply_to_sample(
             if isinstance(step, Composed)
             else step
         )
+        if unmarked:
+            check_marked(op, unmarked)
         if isinstance(op, Declaration):
             call = _SampleCall.of(op, parts, layout, context)
             result = result.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
@@ -171,6 +192,17 @@ def apply_to_sample(
             parts, result = dict(moved), result.with_parts({}, *moved.history)
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     return result.with_parts({name: one.data if name in bare else one for name, one in parts.items()})
+
+
+def _labels_alone(target: Any, x: Any, index: Any, options: dict[str, Any]) -> Any:
+    """Apply an operator or a chain to a sequence, a batch or a list of sequences that is marked as labels."""
+    is_batch = isinstance(x, Batch)
+    if isinstance(x, Sequence) or (is_batch and x.stacked is not None):
+        sample = {"image": zeros_like(x), "labels": x}  # parameters are sampled for an image
+        return apply_to_sample(target, sample, index=index, **options)["labels"]
+    numbers = indices_of(target.operators[0], x.indices if is_batch and index is None else index, len(x))
+    moved = [_labels_alone(target, one, n, options) for one, n in zip(x, numbers, strict=True)]
+    return Batch.of(moved, labels=x.labels, indices=x.indices) if is_batch else like_container(x, moved)
 
 
 def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
@@ -312,7 +344,7 @@ class _SampleCall(NamedTuple):
         Raises:
             ParameterError: it has another one; the message shows both.
         """
-        own, wanted = data.affine, _affine_of(self.image.value)
+        own, wanted = data.affine, affine_of(self.image.value)
         if own is None or wanted is None:
             return
         spec = self.call.specs[0]
@@ -484,7 +516,7 @@ class _SampleCall(NamedTuple):
     def _in_volume(self, name: str, part: Boxes | Points, array: Array, sample: int) -> Array:
         """Return coordinates ``(K, 3)`` or ``(K, 6)`` in a volume, moved within their slices."""
         if isinstance(part, Points) and part.unit == "mm":
-            if _affine_of(self.image.value, sample) is None:
+            if affine_of(self.image.value, sample) is None:
                 raise ParameterError(
                     f"{name} in mm, for a volume whose affine is not known",
                     source=self.op.name,
@@ -550,12 +582,6 @@ def _with_own_noise(call: BoundCall, number: int) -> BoundCall:
     rows = rows.copy()
     rows["key"][:, 0] ^= number * 0x3C6EF372
     return call._replace(block=call.block._replace(rows=rows))
-
-
-def _affine_of(value: Any, sample: int = 0) -> FloatArray | None:
-    """Return the affine of a sample of an image."""
-    one = value[sample] if isinstance(value, Batch) else value
-    return one.affine if isinstance(one, Sequence) else None
 
 
 def _transformed(affine: FloatArray, points: FloatArray) -> FloatArray:

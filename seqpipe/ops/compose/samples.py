@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any
 
-from ...array import Array, namespace
+import numpy as np
+
+from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...parts import Image, Metadata, Part, Sample, as_part
 from ...sequence import Batch, Sequence
 from ..call.inputs import like_container
 
-__all__ = ["count_of", "layout_of", "merged", "reference_of", "selected"]
+__all__ = ["affine_of", "count_of", "layout_of", "merged", "reference_of", "selected", "zeros_like"]
 
 
 def reference_of(x: Any) -> Any:
@@ -136,3 +139,19 @@ def _batch(whole: Batch, pairs: Seq[tuple[Seq[int], Batch]]) -> Batch:
     if masks:
         return Batch(tuple(sequences), **known)
     return Batch.of(sequences, **known)
+
+
+def zeros_like(labels: Sequence | Batch) -> Image:
+    """Return an image of zeros, of the shape and with the metadata of labels."""
+    zeros = namespace(labels.data).zeros(labels.data.shape, np.uint8)
+    if isinstance(labels, Sequence):
+        return Image(labels.with_pixels(zeros, labels.layout))
+    pairs = zip(labels.sequences, zeros, strict=True)
+    sequences = tuple(one.with_pixels(data, one.layout) for one, data in pairs)
+    return Image(replace(labels, sequences=sequences, stacked=zeros))
+
+
+def affine_of(value: Any, sample: int = 0) -> FloatArray | None:
+    """Return the affine of a sample of an image."""
+    one = value[sample] if isinstance(value, Batch) else value
+    return one.affine if isinstance(one, Sequence) else None

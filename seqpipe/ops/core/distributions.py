@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from numbers import Real
+from reprlib import repr as short
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 from ...core.cached import cached_property
+from ...core.json_text import parse_json
 from ...errors import ParameterError
 from .percentiles import Percentiles
 
@@ -342,11 +343,11 @@ def settings_of(text: str) -> dict[str, Any]:
     """
     allowed = "the result of to_json()"
     try:
-        result = json.loads(text)
+        result = parse_json(text)
     except ValueError as error:
-        raise ParameterError(f"{text!r} is no JSON ({error})", allowed=allowed) from error
+        raise ParameterError(f"{short(text)} is no JSON ({error})", allowed=allowed) from error
     if not isinstance(result, dict):
-        raise ParameterError(f"{text!r} is no operator", allowed=allowed)
+        raise ParameterError(f"{short(text)} is no operator", allowed=allowed)
     return {name: _decoded(value) for name, value in result.items()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...core.cached import cached_property
+from ...core.json_text import reading_json
 from ...errors import ParameterError
 from .deferred import Deferrable, written
 from .distributions import encoded, settings_of, unframed
@@ -143,15 +144,20 @@ class Settings(Deferrable):
         Raises:
             ParameterError: the text is not such JSON, the operator is unknown, or a parameter is not valid.
         """
-        settings = settings_of(text)
-        name = settings.pop("op", None)
-        if name not in REGISTRY:
-            raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
-        occurrence = settings.pop("occurrence", 0)
-        if type(occurrence) is not int or occurrence < 0:
-            allowed = "a whole number of at least 0"
-            raise ParameterError(f"occurrence={occurrence!r} is not valid", source=name, allowed=allowed)
-        return REGISTRY[name](**settings, **more).with_occurrence(occurrence)
+        with reading_json("operator", "from_json"):
+            settings = settings_of(text)
+            name = settings.pop("op", None)
+            if not isinstance(name, str) or name not in REGISTRY:
+                raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
+            return _of_settings(name, settings, more)
+
+
+def _of_settings(name: str, settings: dict[str, Any], more: dict[str, Any]) -> Any:
+    occurrence = settings.pop("occurrence", 0)
+    if type(occurrence) is not int or occurrence < 0:
+        allowed = "a whole number of at least 0"
+        raise ParameterError(f"occurrence={occurrence!r} is not valid", source=name, allowed=allowed)
+    return REGISTRY[name](**settings, **more).with_occurrence(occurrence)
 
 
 def _rebuild(cls: type[Any], settings: dict[str, Any], occurrence: int = 0) -> Any:

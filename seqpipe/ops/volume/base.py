@@ -30,7 +30,7 @@ from .gather import Interpolation, reference_gather
 from .mapping import Extent, Mapping3
 from .run import run
 from .stages import Call, Stage
-from .state import Grid, name_of
+from .state import VoxelGrid, name_of
 
 __all__ = [
     "Exact",
@@ -147,7 +147,7 @@ class Exact(Volumetric, register=False):
     warps: ClassVar[bool] = False
 
     @abstractmethod
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """Append this operator to a mapping.
 
         Args:
@@ -159,7 +159,7 @@ class Exact(Volumetric, register=False):
             ParameterError: the grid does not allow it.
         """
 
-    def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
+    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
         """Return the operator that smooths images before they are gathered, and its parameters; None without smoothing.
 
         Args:
@@ -189,12 +189,12 @@ class Exact(Volumetric, register=False):
     def reference(self, x: Array, p: Any) -> Array:
         """The volume ``(D, H, W, C)``, read by the mapping in NumPy."""
         size: Extent = x.shape[:3]
-        if before := self.smoothing(p, Grid(size)):
+        if before := self.smoothing(p, VoxelGrid(size)):
             x = before[0].apply_to_image(x, before[1], 0, {"spacing": None})
         interpolation: Interpolation = getattr(self, "interp", "nearest")
         return reference_gather(
             x,
-            self.moved(Mapping3(size), p, Grid(size)),
+            self.moved(Mapping3(size), p, VoxelGrid(size)),
             interpolation,
             self.gather_settings.get("fill_value"),
         )
@@ -219,7 +219,7 @@ class Spatial(Exact, register=False):
     label_fill: int = param(0, "label outside of the volume", drawn=False)
 
 
-def spacing_of(op: Volumetric, grid: Grid, what: str) -> FloatArray:
+def spacing_of(op: Volumetric, grid: VoxelGrid, what: str) -> FloatArray:
     """Return the distance between slices, rows and columns in mm.
 
     Args:

@@ -22,7 +22,7 @@ from .gather import Gather, gather, gather_coefficients
 from .lattice import Lattice
 from .mapping import Extent, Mapping3, transformed
 from .run import SINGLE, RunSettings, apply_to_samples, plain
-from .state import Grid, state_of
+from .state import VoxelGrid, state_of
 
 __all__ = ["invert", "replay"]
 
@@ -103,11 +103,13 @@ def invert(
     if not moves:
         return x
     first = moves[0][2]
-    grid = Grid(tuple(first["size"]), None if first["affine"] is None else np.array(first["affine"]))
+    grid = VoxelGrid(tuple(first["size"]), None if first["affine"] is None else np.array(first["affine"]))
     mappings = [Mapping3(grid.size)]
     before = grid
     for op, p, entry in moves:
-        before = Grid(tuple(entry["size"]), None if entry["affine"] is None else np.array(entry["affine"]))
+        before = VoxelGrid(
+            tuple(entry["size"]), None if entry["affine"] is None else np.array(entry["affine"])
+        )
         if op.warps and mappings[-1].lattice is not None:
             mappings.append(Mapping3(before.size))
         mappings[-1] = op.moved(mappings[-1], p, before)

@@ -15,7 +15,7 @@ from ..call.inputs import check_memory
 from ..core.spec import Spec
 from .drawn import Drawn, drawn_for
 from .mapping import Mapping3
-from .state import Grid, PartState, SampleState, name_of
+from .state import PartState, SampleState, VoxelGrid, name_of
 
 __all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of", "settings_agree"]
 
@@ -39,9 +39,9 @@ class Move:
         names: names of the operators.
     """
 
-    before: Grid
+    before: VoxelGrid
     mapping: Mapping3
-    grid: Grid
+    grid: VoxelGrid
     gather_settings: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
@@ -201,7 +201,7 @@ class Plan:
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn, Grid]] = []
+        self.drawn: list[tuple[Any, Drawn, VoxelGrid]] = []
 
     @property
     def spec(self) -> Spec:

@@ -11,13 +11,14 @@ from typing import Any, Final
 from ...array import Array, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...parts import Image, Labels, Part, Sample, as_part
+from ...parts import Image, Labels, Part, Sample, as_part, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
 from ..call.inputs import as_array, like_container, like_library
 from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
+from ..core.marked import check_marked
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
 from .cpu import run_on_cpu
@@ -74,6 +75,10 @@ def run(
         ParameterError: the operators do not accept ``x``.
     """
     check_backend(options.backend, ops[0].name)
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
+        for op in ops:
+            check_marked(op, unmarked)
     layout, index = options.layout, options.index
 
     def results_of(

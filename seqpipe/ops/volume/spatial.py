@@ -18,7 +18,7 @@ from .base import Intensity, Spatial, Volumetric, spacing_of
 from .drawn import Drawn
 from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
 from .mapping import IDENTITY, Mapping3, rotation_matrix
-from .state import Grid
+from .state import VoxelGrid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
 
@@ -85,7 +85,7 @@ class RandomAffine3d(Spatial):
         ({"rotate": (1.0, 2.0, 3.0, 4.0)}, r"random_affine3d: rotate .*; allowed: 3 values, each a number"),
     )
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         # plain numbers: NumPy takes ten times as long for so few of them
         shift = p.translate_mm.tolist()
@@ -143,14 +143,14 @@ class Elastic3d(Spatial):
         ({"spacing": 1}, "elastic3d: spacing=1 is not valid; allowed: a whole number from 2 to 1024"),
     )
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         distance, most = self._distances(p, grid)
         a, b = p.key.tolist()
         points = DrawnControl((int(a), int(b)), nodes_for(grid.size, distance), most, self.in_plane)
         return mapping.warped(Lattice(points, distance))
 
-    def _distances(self, p: Any, grid: Grid) -> tuple[_Three, _Three]:
+    def _distances(self, p: Any, grid: VoxelGrid) -> tuple[_Three, _Three]:
         """Return the distance between control points and the maximum displacement, in voxels along each axis.
 
         Raises:
@@ -204,7 +204,7 @@ class _Resized(Spatial, register=False):
         return {"interp": self.interp} if self.fill_value is None else super().settings_of_gather()
 
     @abstractmethod
-    def step(self, p: Any, grid: Grid) -> FloatArray:
+    def step(self, p: Any, grid: VoxelGrid) -> FloatArray:
         """Distance between voxels of the result, in voxels of the input, along each axis."""
 
     @property
@@ -212,7 +212,7 @@ class _Resized(Spatial, register=False):
         """See :attr:`Exact.smooths`."""
         return self.antialias and self.interp != "nearest"
 
-    def smoothing(self, p: Any, grid: Grid) -> tuple[Intensity, Drawn] | None:
+    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, Drawn] | None:
         """See :meth:`Exact.smoothing`."""
         step = self.step(p, grid) if self.smooths else np.ones(3)
         if (step <= 1 + _ROUND).all():
@@ -252,12 +252,12 @@ class Zoom3d(_Resized):
         super().__post_init__()
         at_most_one(self, "factor", "size")
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         step = self.step(p, grid)
         return _resized(mapping, np.rint(np.array(grid.size) / step), grid, step)
 
-    def step(self, p: Any, grid: Grid) -> FloatArray:
+    def step(self, p: Any, grid: VoxelGrid) -> FloatArray:
         """The input's number of voxels over the result's; see :meth:`_Resized.step`."""
         extent = np.array(grid.size)
         size = extent if self.factor is None else np.maximum(1, np.rint(extent * p.factor))
@@ -288,18 +288,18 @@ class Resample3d(_Resized):
         ),
     )
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         step = self.step(p, grid)
         return _resized(mapping, np.maximum(1, np.rint(np.array(grid.size) / step)), grid, step)
 
-    def step(self, p: Any, grid: Grid) -> FloatArray:
+    def step(self, p: Any, grid: VoxelGrid) -> FloatArray:
         """The new spacing relative to the old one."""
         wanted: FloatArray = np.asarray(p.spacing_mm, np.float64)
         return wanted / spacing_of(self, grid, "spacing_mm")
 
 
-def _resized(mapping: Mapping3, size: FloatArray, grid: Grid, step: FloatArray) -> Mapping3:
+def _resized(mapping: Mapping3, size: FloatArray, grid: VoxelGrid, step: FloatArray) -> Mapping3:
     """Return a mapping with another number of voxels about the same center.
 
     Args:

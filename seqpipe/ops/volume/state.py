@@ -17,7 +17,7 @@ from ..call.inputs import like_library
 from ..core.spec import MOVED_DTYPES, Spec
 from .mapping import Extent, transformed
 
-__all__ = ["LAYOUTS", "Grid", "PartState", "SampleState", "name_of", "state_of"]
+__all__ = ["LAYOUTS", "PartState", "SampleState", "VoxelGrid", "name_of", "state_of"]
 
 _OF_SAMPLE: Final = ("DHW", "DHWC", "CDHW", "FDHWC")
 LAYOUTS: Final = (*_OF_SAMPLE, *(f"N{layout}" for layout in _OF_SAMPLE))
@@ -29,7 +29,7 @@ _SAME_GRID: Final = 0.01  # voxels that corners may be apart
 
 
 @dataclass(eq=False)
-class Grid:
+class VoxelGrid:
     """The size and the position of a sample's voxels.
 
     Attributes:
@@ -45,9 +45,9 @@ class Grid:
         """Distance between slices, rows and columns."""
         return None if self.affine is None else np.linalg.norm(self.affine[:3, :3], axis=0)
 
-    def moved(self, matrix: FloatArray, size: Extent) -> Grid:
+    def moved(self, matrix: FloatArray, size: Extent) -> VoxelGrid:
         """Return the grid of a result that a matrix maps to this one."""
-        return Grid(size, None if self.affine is None else self.affine @ matrix)
+        return VoxelGrid(size, None if self.affine is None else self.affine @ matrix)
 
     def corners(self) -> FloatArray:
         """Return the first voxel and the ends of the three axes and of the diagonal, in mm if there is an affine."""
@@ -120,7 +120,7 @@ class SampleState:
     """
 
     parts: Mapping[str, PartState]
-    grid: Grid
+    grid: VoxelGrid
     op: str
 
     @property
@@ -182,11 +182,11 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
     """
     parts = {name: _scaled(as_part(value)) for name, value in sample.items()}
     items: dict[str, PartState] = {}
-    grid: Grid | None = None
+    grid: VoxelGrid | None = None
     for name, part in parts.items():
         if isinstance(part, (Image, Labels)):
             items[name] = _voxels(op, name, part, layout)
-            own = Grid(items[name].values.shape[:3], items[name].affine)
+            own = VoxelGrid(items[name].values.shape[:3], items[name].affine)
             grid = _common_grid(op, name, grid, own) if grid else own
     if grid is None:
         raise ParameterError(
@@ -260,7 +260,7 @@ def _whole_numbers(op: str, name: str, labels: Array) -> Array:
     return whole
 
 
-def _coordinates(op: str, name: str, part: Part, grid: Grid) -> PartState:
+def _coordinates(op: str, name: str, part: Part, grid: VoxelGrid) -> PartState:
     values = to_numpy(part.array).astype(np.float64)
     columns = 3 if isinstance(part, Points) else 6
     if values.shape[-1] != columns:
@@ -276,7 +276,7 @@ def _coordinates(op: str, name: str, part: Part, grid: Grid) -> PartState:
     return PartState(part, values, "", grid.affine)
 
 
-def _common_grid(op: str, name: str, grid: Grid, own: Grid) -> Grid:
+def _common_grid(op: str, name: str, grid: VoxelGrid, own: VoxelGrid) -> VoxelGrid:
     """The grid of a sample to which a part is added.
 
     Raises:
@@ -292,7 +292,9 @@ def _common_grid(op: str, name: str, grid: Grid, own: Grid) -> Grid:
         )
     if grid.affine is None or own.affine is None:
         return grid if own.affine is None else own
-    apart = np.abs(transformed(np.linalg.inv(grid.affine), own.corners()) - Grid(grid.size).corners()).max()
+    apart = np.abs(
+        transformed(np.linalg.inv(grid.affine), own.corners()) - VoxelGrid(grid.size).corners()
+    ).max()
     if apart > _SAME_GRID:
         raise ParameterError(
             f"{name} is shifted by up to {apart:.3g} voxels against the part before it: its affine is\n"

@@ -12,7 +12,7 @@ from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
 from .base import Exact
 from .mapping import IDENTITY, Mapping3
-from .state import Grid
+from .state import VoxelGrid
 
 __all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
 
@@ -30,7 +30,7 @@ class Flip3d(Exact):
     examples = ({"width": True}, {"depth": Choice((0, 1)), "height": Choice((0, 1)), "p": 0.5, "seed": 1})
     errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         matrix = IDENTITY.copy()
         for axis, name in enumerate(_AXES):
@@ -54,7 +54,7 @@ class Rot90(Exact):
     examples = ({"turns": 1}, {"turns": (0, 3), "plane": "dh", "seed": 1})
     errors = (({"turns": 4}, "rot90: turns=4 is not valid; allowed: a whole number from -3 to 3"),)
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         first, second = _PLANES[self.plane]
         size = list(grid.size)
@@ -98,7 +98,7 @@ class Crop3d(Exact):
         ),
     )
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`Exact.moved`."""
         # plain numbers, as in RandomAffine3d.moved
         spare = [n - wanted for n, wanted in zip(grid.size, self.size, strict=True)]
@@ -151,7 +151,7 @@ class Pad3d(Exact):
     )
     errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
 
-    def moved(self, mapping: Mapping3, p: Any, grid: Grid) -> Mapping3:  # noqa: ARG002  nothing is drawn
+    def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:  # noqa: ARG002  nothing is drawn
         """See :meth:`Exact.moved`."""
         before, after = np.array(self.before), np.array(self.after)
         if self.size is not None:

@@ -37,6 +37,7 @@ __all__ = [
     "PatchRule",
     "PatchSampling",
     "Preparation",
+    "cut_at",
     "cut_patches",
     "load_case",
     "read_info",
@@ -235,7 +236,8 @@ def load_case(
                 is_label=name in preparation.labels,
                 as_channels=preparation.series_as_channels,
             )
-            parts[name] = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
+            part = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
+            parts[name] = part.of_kind("labels") if name in preparation.labels else part
     dtype = preparation.dtype
     dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
     first = next(iter(parts))
@@ -335,7 +337,7 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
 
 def _read_part(reader: VolumeReader, *, is_label: bool, as_channels: bool) -> Sequence:
     """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested."""
-    part = reader.sequence()
+    part = reader.sequence(stored=True)
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
         part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")
@@ -375,12 +377,26 @@ def cut_patches(
         }
         return {n: replace(part, data=own[n]) for n, part in whole.items()}, ""
     start, note = _start(case, rule, draws.tolist())
-    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, rule.patch, case.grid, strict=True)]
+    return cut_at(case, start, rule.patch, rule, labels), note
+
+
+def cut_at(
+    case: LoadedCase, start: Seq[int], patch: Seq[int], rule: PatchRule, labels: frozenset[str]
+) -> dict[str, Sequence]:
+    """Cut the patch that begins at a voxel of every part.
+
+    Args:
+        case: the volumes in memory.
+        start: first voxel; below 0 to pad a volume that is smaller than the patch.
+        patch: slices, rows and columns.
+        rule: padding of patches.
+        labels: names of the parts that hold labels, which are padded with 0.
+    """
+    spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
     inner = [s - b for s, b in zip(start, box.start, strict=True)]
     fills = {name: 0.0 if name in labels else rule.fill for name in case.parts}
-    patches = {n: cut_patch(case.window(n, box), inner, rule.patch, rule.pad, fills[n]) for n in case.parts}
-    return patches, note
+    return {n: cut_patch(case.window(n, box), inner, patch, rule.pad, fills[n]) for n in case.parts}
 
 
 def _start(case: LoadedCase, rule: PatchRule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:

@@ -155,6 +155,7 @@ class Volume(EpochDataset[PatchSample]):
     def __init__(
         self,
         *,
+        cases: Seq[Case] | None = None,
         files: Iterable[_Path | Mapping[str, _Path]] | None = None,
         file_root: _Path | None = None,
         manifest: _Path | None = None,
@@ -208,8 +209,8 @@ class Volume(EpochDataset[PatchSample]):
             "stick_to_shard": stick_to_shard,
         }
         EpochOrder(size=0, **order)  # checks the arguments before any file is read
-        cases = list_cases(files, file_root, manifest, labels, subjects)
-        cases = _of_fold(cases, fold, validation=validation)
+        listed = list_cases(files, file_root, manifest, labels, subjects) if cases is None else list(cases)
+        cases = _of_fold(listed, fold, validation=validation)
         names = _label_parts(label_names, cases[0])
         rule = PatchRule(
             patch=None if patch_size is None else check_patch_size(patch_size),
@@ -238,13 +239,15 @@ class Volume(EpochDataset[PatchSample]):
         selection = PatchSelection(
             tuple(used),
             tuple(info.shape for info in infos),
-            BlockOrder(
-                volumes=EpochOrder(size=len(used), even=even_shards, **order), per_volume=many, block=block
-            ),
+            many,
+            block,
+            seed,
             preparation,
             rule,
         )
-        self._book.finished(listed=len(cases), used=len(used), samples=selection.order.size)
+        volumes = EpochOrder(size=len(used), even=even_shards, **order)
+        blocks = BlockOrder(volumes=volumes, per_volume=many, block=block)
+        self._book.finished(listed=len(cases), used=len(used), samples=selection.total)
         cache_bytes, on_gpu = _memory(cache_gib, cache_device, self._device)
         disk_bytes = int(_DISK.check(cache_dir_gib) * 2**30)
         compression = CACHE_COMPRESSION.check(cache_compression)
@@ -254,7 +257,12 @@ class Volume(EpochDataset[PatchSample]):
             selection, threads, self._device, self._on_error, self._book, cache_bytes, disk, on_gpu=on_gpu
         )
         fetcher: Any = self._fetcher  # it has the methods of Fetcher that PassContext calls
-        self._feed = PassContext(fetcher, bytes_ahead(ahead, self._device))
+        self._feed = PassContext(fetcher, blocks, bytes_ahead(ahead, self._device))
+
+    @property
+    def fetcher(self) -> VolumeFetcher:
+        """The fetcher of samples by index."""
+        return self._fetcher
 
     @property
     def infos(self) -> tuple[VolumeInfo, ...]:
@@ -267,7 +275,7 @@ class Volume(EpochDataset[PatchSample]):
         return self._selection.cases
 
     def __repr__(self) -> str:
-        order, rule = self._selection.order.volumes, self._selection.rule
+        rule, order = self._selection.rule, self._feed.order.volumes  # type: ignore[attr-defined]  # blocks
         size = (
             "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}, {rule.sampler}"
         )

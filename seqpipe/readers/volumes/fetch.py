@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,8 +19,8 @@ from ...core.cached import cached_property
 from ...core.forks import reset_after_fork
 from ...core.workers import Workers
 from ...errors import ParameterError, SeqpipeError
-from ...sampling import fingerprint
-from ...sampling.blocks import BlockOrder, patch_draws
+from ...sampling.blocks import patch_draws
+from ...sampling.dealing import distinct, substitutes
 from ...sampling.params import OnError
 from ...sequence import Sequence
 from ...video.cuda.streams import Streams
@@ -30,13 +30,12 @@ from ...volume.disk import DiskCache
 from ..fetch import FetchedSamples
 from ..lazy_engine import LazyPool
 from ..report import ReportBook
-from .case import LoadedCase, PatchRule, Preparation, cut_patches, load_case
+from .case import LoadedCase, PatchRule, Preparation, cut_at, cut_patches, load_case
 from .listing import Case
 
-__all__ = ["CaseCache", "PatchSample", "PatchSelection", "VolumeFetcher"]
+__all__ = ["CaseCache", "GridSelection", "PatchSample", "PatchSelection", "VolumeFetcher"]
 
 _TRIES: Final = 16
-_CHUNK: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,31 +62,39 @@ class PatchSelection:
     Attributes:
         cases: the volumes.
         shapes: (slices, rows, columns, channels) of each volume's first part.
-        order: order of the patches.
+        per_volume: patches of each volume.
+        open_volumes: number of volumes whose patches are mixed.
+        seed: seed of the patches' positions.
         preparation: orientation, spacing, alignment and dtype of volumes.
         rule: positions and padding of patches.
     """
 
     cases: tuple[Case, ...]
     shapes: tuple[tuple[int, ...], ...]
-    order: BlockOrder
+    per_volume: int
+    open_volumes: int
+    seed: int
     preparation: Preparation
     rule: PatchRule
 
     @property
     def total(self) -> int:
         """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
-        return self.order.size
+        return len(self.cases) * self.per_volume
 
     def sample(self, index: int, epoch: int) -> PatchSample:
         """Return one sample of an epoch by its index within the dataset."""
-        volume = index // self.order.per_volume
+        volume = index // self.per_volume
         source = next(iter(self.cases[volume].parts.values()))
-        return PatchSample(index, volume, source, patch_draws(self.order.volumes.seed, epoch, index))
+        return PatchSample(index, volume, source, patch_draws(self.seed, epoch, index))
 
-    def at(self, epoch: int, positions: IntArray | None = None) -> list[PatchSample]:
-        """Return the samples at positions of the rank's epoch; by default all of them."""
-        return [self.sample(index, epoch) for index in self.order.samples(epoch, positions).tolist()]
+    def volumes_of(self, indices: IntArray) -> IntArray:
+        """Return the position within the dataset of each sample's volume."""
+        return indices // self.per_volume
+
+    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
+        """Return a sample's patch of each part, and a note if it was cut anywhere."""
+        return cut_patches(case, self.rule, self.preparation.labels, sample.draws)
 
     def bytes_of(self, volume: int) -> int:
         """Return the approximate size of a sample in bytes, as if all parts were float32."""
@@ -96,17 +103,60 @@ class PatchSelection:
         return voxels * math.prod(shape[:-4]) * shape[-1] * 4 * len(self.cases[volume].parts)
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Digest of everything that determines samples and their order."""
-        order = self.order
-        return fingerprint(
-            files=[case.key for case in self.cases],
-            shapes=[list(shape) for shape in self.shapes],
-            preparation=[repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
-            sampler=repr(self.rule),
-            patches=[order.per_volume, order.block],
-            **order.volumes.fingerprint_fields(),
-        )
+    def facts(self) -> dict[str, object]:
+        """Everything that determines the samples, as plain values by name."""
+        return {
+            "files": [case.key for case in self.cases],
+            "shapes": [list(shape) for shape in self.shapes],
+            "preparation": [repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
+            "sampler": repr(self.rule),
+            "patches": [self.per_volume, self.open_volumes],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class GridSelection(PatchSelection):
+    """The overlapping patches that cover each volume, in order.
+
+    Attributes:
+        starts: first voxel of each patch of each volume, int64 ``(n, 3)``.
+    """
+
+    starts: tuple[IntArray, ...] = ()
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Cumulative number of patches, beginning with 0."""
+        return np.cumsum([0, *map(len, self.starts)])
+
+    @property
+    def total(self) -> int:
+        """Number of patches."""
+        return int(self.bounds[-1])
+
+    def volumes_of(self, indices: IntArray) -> IntArray:
+        """See :meth:`PatchSelection.volumes_of`."""
+        volumes: IntArray = np.searchsorted(self.bounds, indices, side="right") - 1
+        return volumes
+
+    def sample(self, index: int, epoch: int) -> PatchSample:
+        """See :meth:`PatchSelection.sample`; its draws are the first voxel."""
+        del epoch
+        volume = int(self.volumes_of(np.array([index]))[0])
+        source = next(iter(self.cases[volume].parts.values()))
+        start = self.starts[volume][index - self.bounds[volume]]
+        return PatchSample(index, volume, source, start.astype(np.float64))
+
+    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
+        """See :meth:`PatchSelection.cut`."""
+        start = [int(position) for position in sample.draws]
+        patch = self.rule.patch or case.grid
+        return cut_at(case, start, patch, self.rule, self.preparation.labels), ""
+
+    @cached_property
+    def facts(self) -> dict[str, object]:
+        """See :attr:`PatchSelection.facts`."""
+        return {**super().facts, "grid": [starts.tolist() for starts in self.starts]}
 
 
 class _CacheEntry:
@@ -181,6 +231,10 @@ class CaseCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CaseCache, (self._selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
+
+    def of_selection(self, selection: PatchSelection) -> CaseCache:
+        """Return an empty cache for another selection, with the same limits."""
+        return CaseCache(selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
 
     def clear(self) -> None:
         """Drop all volumes."""
@@ -276,7 +330,6 @@ class _PendingCase:
     """Samples that are being read."""
 
     epoch: int
-    positions: IntArray
     samples: tuple[PatchSample, ...]
     size: int
     read: _PendingCuts
@@ -287,8 +340,7 @@ class _PendingCase:
 class VolumeFetcher:
     """Reads samples; the counterpart of :class:`seqpipe.readers.fetch.Fetcher` for volumes.
 
-    Unreadable samples are raised, left out, or substituted by the epoch's next sample of another, readable volume; up
-    to 16 volumes are tried.
+    Unreadable samples are raised, left out, or substituted; up to 16 samples are tried.
 
     Attributes:
         selection: the patch of each sample.
@@ -333,12 +385,16 @@ class VolumeFetcher:
             on_gpu: whether the memory of the device, a GPU, holds cached volumes.
         """
         gpu = device.number if on_gpu else None
-        cache = CaseCache(selection, 2 * selection.order.block, cache_bytes, disk, gpu)
+        cache = CaseCache(selection, 2 * selection.open_volumes, cache_bytes, disk, gpu)
         return cls(selection, cache, _LazyWorkers(threads), device, on_error, book)
 
-    def size(self, epoch: int, positions: IntArray) -> int:
+    def of_selection(self, selection: PatchSelection) -> VolumeFetcher:
+        """Return a fetcher of other samples of the same volumes, with the same threads and limits."""
+        return replace(self, selection=selection, cache=self.cache.of_selection(selection))
+
+    def size(self, epoch: int, indices: IntArray) -> int:  # noqa: ARG002  the same in all epochs
         """Return the approximate size of samples in bytes."""
-        volumes = self.selection.order.samples(epoch, positions) // self.selection.order.per_volume
+        volumes = self.selection.volumes_of(indices)
         return sum(self.selection.bytes_of(int(volume)) for volume in volumes)
 
     @property
@@ -346,27 +402,27 @@ class VolumeFetcher:
         """Approximate largest size of a sample in bytes."""
         return max(self.selection.bytes_of(volume) for volume in range(len(self.selection.cases)))
 
-    def begin(self, epoch: int, positions: IntArray, *, stack: bool = True) -> _PendingCase:
-        """Start to read the samples at positions of the rank's epoch."""
+    def begin(self, epoch: int, indices: IntArray, *, stack: bool = True) -> _PendingCase:
+        """Start to read samples."""
         del stack
-        samples = tuple(self.selection.at(epoch, positions))
+        samples = tuple(self.selection.sample(index, epoch) for index in indices.tolist())
         workers = self.engine.get()
         # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
         for volume in dict.fromkeys(sample.volume for sample in samples):
             workers.submit(partial(self._preload, volume))
         cuts = _PendingCuts([workers.submit(partial(self._uploaded, sample)) for sample in samples])
-        return _PendingCase(epoch, positions, samples, self.size(epoch, positions), cuts, workers)
+        return _PendingCase(epoch, samples, self.size(epoch, indices), cuts, workers)
 
-    def prepare(self, epoch: int, positions: IntArray) -> None:
+    def prepare(self, epoch: int, indices: IntArray) -> None:
         """Do nothing: choosing patches takes little time."""
 
     def finish(self, pending: _PendingCase) -> FetchedSamples:
         """Wait for samples, and apply ``on_error`` to unreadable ones."""
         outcomes: list[Any] = []
-        for number, (sample, future) in enumerate(zip(pending.samples, pending.read.futures, strict=True)):
+        for sample, future in zip(pending.samples, pending.read.futures, strict=True):
             result = future.result()
             if isinstance(result, SeqpipeError):
-                outcomes.append(self._lost(pending.epoch, int(pending.positions[number]), sample, result))
+                outcomes.append(self._lost(pending.epoch, sample, result))
             else:
                 outcomes.append((sample, self._on_device(result)))
         return FetchedSamples(tuple(outcomes))
@@ -393,7 +449,7 @@ class VolumeFetcher:
         try:
             case = self.cache.get(sample.volume)
             with _finished_on(self.cache.gpu):
-                parts, note = cut_patches(case, selection.rule, selection.preparation.labels, sample.draws)
+                parts, note = selection.cut(case, sample)
         except SeqpipeError as error:
             return error
         if note:
@@ -418,7 +474,7 @@ class VolumeFetcher:
             name: part.with_pixels(to_cupy(part.data, number), part.layout) for name, part in parts.items()
         }
 
-    def _lost(self, epoch: int, position: int, sample: PatchSample, error: SeqpipeError) -> Any:
+    def _lost(self, epoch: int, sample: PatchSample, error: SeqpipeError) -> Any:
         """Return what replaces an unreadable sample: the error to raise, a substitute, or None."""
         if self.on_error == "raise" or isinstance(error, ParameterError):
             self.book.note(sample.source, "sample raised", error)
@@ -426,23 +482,12 @@ class VolumeFetcher:
         if self.on_error == "skip":
             self.book.note(sample.source, "sample left out", error)
             return None
-        bad = {sample.volume}
-        for other in self._following(epoch, position):
-            if other.volume in bad:
-                continue
-            result = self._cut(other)
-            if not isinstance(result, SeqpipeError):
+        selection = self.selection
+        candidates = substitutes(selection.seed, epoch, sample.index, selection.total)
+        for index in distinct(candidates, selection.volumes_of(candidates), sample.volume)[:_TRIES].tolist():
+            other = selection.sample(index, epoch)
+            if not isinstance(result := self._cut(other), SeqpipeError):
                 self.book.note(sample.source, "sample substituted", error)
                 return other, self._on_device(result)
-            bad.add(other.volume)
-            if len(bad) > _TRIES:
-                break
         self.book.note(sample.source, "sample left out", error)
         return None
-
-    def _following(self, epoch: int, position: int) -> Iterator[PatchSample]:
-        """Yield the samples of the rank's epoch after a position, cyclically."""
-        length = self.selection.order.length(epoch)
-        for first in range(1, length, _CHUNK):
-            positions = (position + np.arange(first, min(first + _CHUNK, length))) % length
-            yield from self.selection.at(epoch, positions)

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...array import IntArray
-from ...errors import SeqpipeError
+from ...core.passed_errors import as_passed
 from ..convert.surface import Surface
 from ..decode.packets import open_packets
 from ..decode.pool import DecoderPool
@@ -120,7 +120,7 @@ class ChildResult(NamedTuple):
 class Failed(NamedTuple):
     """Error that ended a request."""
 
-    error: SeqpipeError
+    error: BaseException
 
 
 Answer: TypeAlias = ChildResult | Failed
@@ -138,8 +138,8 @@ class _Server:
         self.buffers.release(request.released)
         try:
             yield from self._results(self._video(request), request.frames)
-        except SeqpipeError as error:
-            yield Failed(error)
+        except Exception as error:  # the parent process raises it, whatever it is
+            yield Failed(as_passed(error))
 
     def _video(self, request: DecodeRequest) -> PlannedVideo:
         if request.file is not None:

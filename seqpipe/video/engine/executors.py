@@ -7,7 +7,7 @@ import os
 
 from ..convert.paint import HostPainter
 from ..decode.pool import DecoderPool
-from ..device import Decode, Device
+from ..device import DecodeChoice, Device
 from .backend import DecodeBackend, ReaderContext
 from .engine import Engine, available_cores
 
@@ -17,7 +17,7 @@ __all__ = ["engine_for", "reader_context"]
 def engine_for(
     device: Device,
     *,
-    decode: Decode,
+    decode: DecodeChoice,
     threads: int | None,
     cache_dir: str | os.PathLike[str] | None,
     stream: int | None = None,
@@ -48,7 +48,7 @@ def engine_for(
     )
 
 
-def reader_context(device: Device, *, decode: Decode) -> ReaderContext:
+def reader_context(device: Device, *, decode: DecodeChoice) -> ReaderContext:
     """Create the decoders and painter of a single reader, which decodes in the calling thread.
 
     Args:

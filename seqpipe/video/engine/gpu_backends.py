@@ -18,7 +18,7 @@ from ..cuda.painter import DevicePainter
 from ..cuda.streams import Streams
 from ..cuda.upload import free_uploads
 from ..decode.pool import DecoderPool
-from ..device import Decode
+from ..device import DecodeChoice
 from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
 from ..plan.jobs import Job
@@ -54,7 +54,7 @@ _MOST_AT_EXIT_S = 2.0
 
 
 def gpu_decode_backends(
-    device: int, decode: Decode, cores: int
+    device: int, decode: DecodeChoice, cores: int
 ) -> tuple[list[DecodeBackend], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
     """Create the decode backends of one GPU.
 
@@ -150,7 +150,7 @@ def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
     return refusal
 
 
-def gpu_reader_context(device: int, decode: Decode) -> ReaderContext:
+def gpu_reader_context(device: int, decode: DecodeChoice) -> ReaderContext:
     """Create the decoders and painter of a single reader.
 
     Raises:

@@ -19,7 +19,7 @@ from ...array import BoolArray, IntArray
 from ..source.blocks import Blocks
 from ..source.source import Source
 from .gate import Distrusted, Tables
-from .mp4 import Movie, Samples, Track, boxes_in, edits_of, number, samples_of
+from .mp4 import Movie, SampleTable, Track, boxes_in, edits_of, number, samples_of
 from .read_at import ReadAt, reading
 
 __all__ = ["read_fragments"]
@@ -69,7 +69,7 @@ class _Packets:
             raise Distrusted("it has too many packets")
         return dts + int(times[-1]), offset + int(sizes[-1])
 
-    def add_samples(self, samples: Samples) -> None:
+    def add_samples(self, samples: SampleTable) -> None:
         """Append the packets listed in ``moov``."""
         self.dts.append(samples.dts)
         self.duration.append(samples.duration)

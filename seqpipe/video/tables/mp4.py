@@ -25,7 +25,7 @@ __all__ = [
     "FIRST_BOXES",
     "InterpretedError",
     "Movie",
-    "Samples",
+    "SampleTable",
     "Track",
     "as_interpreted",
     "boxes_in",
@@ -112,7 +112,7 @@ class Movie:
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class SampleTable:
     """Packets of a sample table in decode order, one array entry per packet.
 
     Attributes:
@@ -202,7 +202,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     )
 
 
-def samples_of(track: Track) -> Samples:
+def samples_of(track: Track) -> SampleTable:
     """Return the packets listed in ``moov``.
 
     Raises:
@@ -219,7 +219,7 @@ def samples_of(track: Track) -> Samples:
     deltas = _runs(boxes, b"stts", count)
     if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
         raise Distrusted("times do not ascend")
-    return Samples(
+    return SampleTable(
         dts=np.cumsum(deltas) - deltas,
         duration=deltas,
         moved=_runs(boxes, b"ctts", count),

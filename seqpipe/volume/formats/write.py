@@ -39,8 +39,9 @@ def save(
     """Write a volume to a file in the format of its extension.
 
     ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
-    qform if it has no shear; slope and intercept are kept. ``.npz`` contains ``image`` and ``affine``; ``.npy`` the
-    array alone. The file appears under its name only when it is complete.
+    qform if it has no shear; values are written as they are, those stored with a scale with their slope and intercept.
+    ``.npz`` contains ``image`` and ``affine``, ``.npy`` the array alone; both have no place for a scale, so it is
+    applied. The file appears under its name only when it is complete.
 
     Args:
         sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device; or a part of a sample, such as
@@ -87,7 +88,7 @@ def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None
         return _gzip(data) if ending == ".nii.gz" else data
     file = io.BytesIO()
     if ending == ".npy":
-        np.save(file, to_numpy(sequence.data))
+        np.save(file, to_numpy(sequence.scaled().data))
     else:
         arrays: dict[str, Any] = {"image": to_numpy(sequence.scaled().data)}
         arrays |= {} if sequence.affine is None else {"affine": sequence.affine}

@@ -10,7 +10,7 @@ import ctypes
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -127,7 +127,7 @@ def cut_patch(
         for axis, (s, p, n) in enumerate(zip(start, patch, grid, strict=True), first_axis):
             data = data.take(xp.asarray(source_indices(s, p, n, pad_mode)), axis)
     affine = None if sequence.affine is None else moved(sequence.affine, start)
-    return Sequence(data, sequence.layout, sequence.source, affine=affine, scale=sequence.scale)
+    return replace(sequence, data=data, affine=affine, frames=None, timestamps=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ...array import Array, IntArray, as_native, namespace
 from ...core.padding import PadMode
 from ...core.param import Param, choice
+from ...core.turns import InTurn
 from ...errors import FrameRangeError, ParameterError
 from ...sampling.params import BATCH_SIZE
 from ...sequence import Batch, Sequence
@@ -20,7 +22,7 @@ from ..source import AnyArray, Box
 from ..space import moved
 from .cutting import PATCH_PAD, check_patch_size, cut_patch
 
-__all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "window_weights"]
+__all__ = ["GridAggregator", "GridSampler", "Weighting", "grid_starts", "starts_of", "window_weights"]
 
 Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
 
@@ -46,6 +48,39 @@ def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
     count = math.ceil((size - patch) / step) + 1
     starts: IntArray = np.rint(np.linspace(0, size - patch, count)).astype(np.int64)
     return starts
+
+
+def starts_of(
+    grid: Seq[int], patch: Seq[int], overlap: float | Seq[float], pad: PadMode, source: str
+) -> IntArray:
+    """Return the first voxel of each patch that covers a volume, int64 ``(n, 3)``; below 0 where it is smaller.
+
+    Args:
+        grid: slices, rows and columns of the volume.
+        patch: those of a patch.
+        overlap: fraction of a patch that it shares with its neighbor; one, or one for each axis.
+        pad: padding of a volume that is smaller than a patch; "none" refuses it.
+        source: name of the volume, for messages.
+
+    Raises:
+        ParameterError: the patch is larger than the volume and ``pad`` is "none", or ``overlap`` is out of bounds.
+    """
+    shares = overlap if isinstance(overlap, (list, tuple)) else (overlap,) * 3
+    shares = [_OVERLAP.check(share) for share in shares]
+    if len(shares) != 3:
+        raise ParameterError(f"overlap={overlap!r} is not valid", allowed="one number, or one for each axis")
+    if PATCH_PAD.check(pad) == "none" and any(p > n for p, n in zip(patch, grid, strict=True)):
+        raise ParameterError(
+            f"patch_size={tuple(patch)} is larger than the volume of {'×'.join(map(str, grid))} voxels",
+            source=source,
+            advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
+        )
+    axes = [
+        grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
+        for n, p, share in zip(grid, patch, shares, strict=True)
+    ]
+    result: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    return result
 
 
 def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
@@ -104,17 +139,7 @@ class GridSampler:
         self.volume = volume
         depth, height, width = volume.shape[-4:-1]
         self.grid = (depth, height, width)
-        if self._pad == "none" and any(p > n for p, n in zip(self.patch_size, self.grid, strict=True)):
-            raise ParameterError(
-                f"patch_size={self.patch_size} is larger than the volume of {'×'.join(map(str, self.grid))} voxels",
-                source=self._name,
-                advice="Choose a pad_mode such as 'constant' or 'edge', or a smaller patch",
-            )
-        axes = [
-            grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
-            for n, p in zip(self.grid, self.patch_size, strict=True)
-        ]
-        self.starts: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        self.starts: IntArray = starts_of(self.grid, self.patch_size, share, self._pad, self._name)
 
     @property
     def _name(self) -> str:
@@ -149,20 +174,22 @@ class GridSampler:
         else:
             affine = None if whole.affine is None else moved(whole.affine, box.start)
             data = whole.data[(..., *box.slices, slice(None))]
-            part = Sequence(data, whole.layout, whole.source, affine=affine, scale=whole.scale)
+            part = replace(whole, data=data, affine=affine, frames=None, timestamps=None)
         inner = [s - b for s, b in zip(start, box.start, strict=True)]
         return cut_patch(part, inner, self.patch_size, self._pad)
 
     def __iter__(self) -> Iterator[Sequence]:
-        return (self[number] for number in range(len(self)))
+        return InTurn(self[number] for number in range(len(self)))
 
     def batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
-        """Yield the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller.
+        """Iterate over the numbers of ``batch_size`` patches and the patches ``NDHWC``; the last batch may be smaller.
 
         Raises:
             ParameterError: ``batch_size`` is below 1.
         """
-        batch_size = BATCH_SIZE.check(batch_size)
+        return InTurn(self._batches(BATCH_SIZE.check(batch_size)))
+
+    def _batches(self, batch_size: int) -> Iterator[tuple[IntArray, Batch]]:
         for first in range(0, len(self), batch_size):
             numbers = np.arange(first, min(first + batch_size, len(self)))
             yield numbers, Batch.of([self[int(number)] for number in numbers], indices=numbers)
@@ -183,11 +210,54 @@ class GridAggregator:
     """
 
     def __init__(self, sampler: GridSampler, weights: Weighting = "gaussian") -> None:
-        self._sampler = sampler
-        self._weights = window_weights(sampler.patch_size, _WEIGHTS.check(weights))
+        volume = sampler.volume
+        source = volume.source if isinstance(volume, Sequence) else volume.info.source
+        self._place(sampler.grid, sampler.patch_size, sampler.starts, weights, volume.affine, source)
+
+    def _place(
+        self,
+        grid: Seq[int],
+        patch: Seq[int],
+        starts: IntArray,
+        weights: Weighting,
+        affine: Any,
+        source: str,
+    ) -> None:
+        self._grid, self._patch, self._starts = tuple(grid), tuple(patch), starts
+        self._affine, self._source = affine, source
+        self._weights = window_weights(patch, _WEIGHTS.check(weights))
         self._sum: Array | None = None
         self._total: Array | None = None
-        self._added = np.zeros(len(sampler), dtype=np.bool_)
+        self._added = np.zeros(len(starts), dtype=np.bool_)
+
+    @classmethod
+    def of(
+        cls,
+        grid: Seq[int],
+        patch: Seq[int],
+        starts: IntArray,
+        weights: Weighting,
+        affine: Any,
+        source: str,
+    ) -> GridAggregator:
+        """Return an aggregator without a sampler.
+
+        Args:
+            grid: slices, rows and columns of the volume.
+            patch: those of a patch.
+            starts: first voxel of each patch.
+            weights: weight of a voxel by its position in the patch.
+            affine: the volume's affine, or None.
+            source: name of the volume.
+        """
+        result = cls.__new__(cls)
+        result._place(grid, patch, starts, weights, affine, source)
+        return result
+
+    @property
+    def complete(self) -> bool:
+        """Whether the output for every patch was added."""
+        return bool(self._added.all())
 
     def add(self, numbers: int | Iterable[int], output: Any) -> None:
         """Add the output for patches.
@@ -206,27 +276,29 @@ class GridAggregator:
             [int(numbers)] if isinstance(numbers, (int, np.integer)) else [int(number) for number in numbers]
         )
         data = data[None] if data.ndim == 4 else data
-        if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._sampler.patch_size):
+        if data.ndim != 5 or data.shape[:4] != (len(chosen), *self._patch):
             raise ParameterError(
                 f"the output for {len(chosen)} patches has the shape {tuple(data.shape)}",
-                allowed=f"({len(chosen)}, {', '.join(map(str, self._sampler.patch_size))}, channels)",
+                allowed=f"({len(chosen)}, {', '.join(map(str, self._patch))}, channels)",
             )
-        if wrong := [number for number in chosen if not 0 <= number < len(self._sampler)]:
-            raise self._sampler.out_of_range(wrong[0])
+        if wrong := [number for number in chosen if not 0 <= number < len(self._starts)]:
+            raise FrameRangeError(
+                f"there is no patch {wrong[0]!r}",
+                source=self._source,
+                allowed=f"0 to {len(self._starts) - 1}",
+            )
         if self._sum is not None and self._sum.shape[3] != data.shape[4]:
             raise ParameterError(
                 f"the output has {data.shape[4]} channels, and that for patches before it {self._sum.shape[3]}"
             )
         xp = namespace(data)
         if self._sum is None or self._total is None:
-            self._sum = xp.zeros((*self._sampler.grid, data.shape[4]), dtype=xp.float32)
-            self._total = xp.zeros((*self._sampler.grid, 1), dtype=xp.float32)
+            self._sum = xp.zeros((*self._grid, data.shape[4]), dtype=xp.float32)
+            self._total = xp.zeros((*self._grid, 1), dtype=xp.float32)
         weights = xp.asarray(self._weights)[..., None]
         for number, patch in zip(chosen, data, strict=True):
             target, inner = [], []
-            for s, p, n in zip(
-                self._sampler.starts[number], self._sampler.patch_size, self._sampler.grid, strict=True
-            ):
+            for s, p, n in zip(self._starts[number], self._patch, self._grid, strict=True):
                 first, end = max(0, int(s)), min(n, int(s) + p)
                 target.append(slice(first, end))
                 inner.append(slice(first - int(s), end - int(s)))
@@ -256,6 +328,4 @@ class GridAggregator:
         if kind.kind in "iu":
             limits = np.iinfo(kind)
             mean = xp.clip(xp.rint(mean), limits.min, limits.max)
-        volume = self._sampler.volume
-        source = volume.source if isinstance(volume, Sequence) else volume.info.source
-        return Sequence(mean.astype(kind), "DHWC", source, affine=volume.affine)
+        return Sequence(mean.astype(kind), "DHWC", self._source, affine=self._affine)

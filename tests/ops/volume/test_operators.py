@@ -21,7 +21,7 @@ from seqpipe.ops.volume import history
 from seqpipe.ops.volume.drawn import Drawn, drawn_for
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
-from seqpipe.ops.volume.state import Grid, state_of
+from seqpipe.ops.volume.state import VoxelGrid, state_of
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
@@ -95,7 +95,7 @@ def test_an_affine_map_is_the_product_of_its_parts_in_mm(rotate, scale, shear, s
         rotate=tuple(rotate), scale=tuple(scale), shear=tuple(shear), translate_mm=tuple(shift)
     )
     p = drawn_for(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
-    grid = Grid((5, 6, 7), np.diag([*spacing, 1.0]))
+    grid = VoxelGrid((5, 6, 7), np.diag([*spacing, 1.0]))
     made = op.moved(Mapping3(grid.size), p, grid).matrix
     a, b, c = (float(x) for x in np.float32(rotate))
     turn = Rotation.from_euler("xyz", [-c, b, -a], degrees=True).as_matrix()[::-1, ::-1]

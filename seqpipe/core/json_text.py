@@ -1,0 +1,101 @@
+"""JSON of unknown origin: an error names the field that is not what it should be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from reprlib import repr as short
+from typing import Any, Final, TypeVar
+
+from ..errors import ParameterError, SeqpipeError
+
+__all__ = ["field_of", "parse_json", "reading_json"]
+
+KindT = TypeVar("KindT")
+
+_DEEPEST: Final = 200
+"""Nesting from which text is refused: what is read is walked by recursion."""
+_NAMES: Final = {
+    bool: "true or false",
+    dict: "an object",
+    int: "a whole number",
+    list: "a list",
+    str: "a text",
+}
+
+
+def parse_json(text: object) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deep.
+    """
+    if not isinstance(text, (str, bytes)):
+        raise ValueError(f"{short(text)} is no text")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    level, depth = [value], 0
+    while level := [
+        one
+        for whole in level
+        if isinstance(whole, (dict, list))
+        for one in (whole.values() if isinstance(whole, dict) else whole)
+    ]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise _too_deep()
+    return value
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"it is nested more than {_DEEPEST} levels deep")
+
+
+@contextmanager
+def reading_json(what: str, source: str) -> Iterator[None]:
+    """Turn whatever the block raises at a value that nobody has checked into an error that names its kind.
+
+    Args:
+        what: description of the result, such as "graph".
+        source: name of the class, for the message.
+
+    Raises:
+        ParameterError: the block has raised an exception; a SeqpipeError is left as it is.
+    """
+    try:
+        yield
+    except SeqpipeError:  # its message names the parameter
+        raise
+    # constructors of all operators run on the values, so no list of exceptions is complete
+    except Exception as error:
+        raise ParameterError(
+            f"this is no {what} ({type(error).__name__}: {error})",
+            source=source,
+            allowed="what to_json() gives",
+        ) from error
+
+
+def field_of(entry: object, name: str, kind: type[KindT], where: str) -> KindT:
+    """Return a field of a JSON object.
+
+    Args:
+        entry: the object.
+        name: name of the field.
+        kind: type of its value.
+        where: path of the object, such as ``nodes[1].call``, for the message.
+
+    Raises:
+        ParameterError: the entry is no object, or it has no such field of that type; the message names its path.
+    """
+    if not isinstance(entry, Mapping):
+        raise ParameterError(f"{where}={short(entry)} is not valid", allowed="an object")
+    path = f"{where}.{name}" if where else name
+    if name not in entry:
+        raise ParameterError(f"{path} is missing", allowed=_NAMES.get(kind, "a value"))
+    value = entry[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ParameterError(f"{path}={short(value)} is not valid", allowed=_NAMES.get(kind, "another value"))
+    return value

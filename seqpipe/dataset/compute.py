@@ -1,0 +1,76 @@
+"""Computation: the stages of a data set on what its source has read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import SeqpipeError
+from .samples import Samples, collated, first_error
+from .source import ReadResult, SampleOutcome
+from .stages import DatasetStage, Function
+
+__all__ = ["Computation"]
+
+_DERIVED: Final = frozenset(("index",))  # parts that batches know themselves
+
+
+@dataclass(frozen=True, eq=False)
+class Computation:
+    """The stages between reading and the consumer.
+
+    Attributes:
+        by_sample: stages that run sample by sample.
+        by_batch: stages that run on whole batches, after these.
+        finished: returns parts as samples, from parts, epoch and index.
+        is_single: whether samples are returned one by one.
+        pad_fill: value that pads samples of different sizes to one; None leaves them a list.
+    """
+
+    by_sample: tuple[DatasetStage, ...]
+    by_batch: tuple[DatasetStage, ...]
+    finished: Callable[[Mapping[str, Any], int, Any], Samples]
+    is_single: bool
+    pad_fill: float | None
+
+    def __call__(self, *, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
+        """Return the samples of a batch; or a tuple of samples and errors."""
+        (value,) = values.values()
+        if isinstance(value, ReadResult):
+            outcomes = tuple(self._sample(outcome, epoch) for outcome in value.outcomes)
+            if self.is_single:
+                return (outcomes,)
+            parts, lost = self._joined(outcomes)
+        else:
+            parts, lost = value
+        for stage in self.by_batch:
+            parts = stage(parts, epoch, index)
+        result = self.finished(parts, epoch, index)
+        result.lost = lost
+        return (result,)
+
+    def _joined(self, outcomes: tuple[Any, ...]) -> tuple[dict[str, Any], int]:
+        """Return samples as one batch, and the number of those that are left out."""
+        if (error := first_error(outcomes)) is not None:
+            raise error
+        samples = [(one.index, dict(one)) for one in outcomes if isinstance(one, Samples)]
+        parts = collated(samples, {}, pad_fill=self.pad_fill).parts
+        kept = {name: part for name, part in parts.items() if name not in _DERIVED}
+        return kept, len(outcomes) - len(samples)
+
+    def _sample(self, outcome: SampleOutcome, epoch: int) -> Any:
+        """Return one sample after its stages; an error, or None, is handed on."""
+        if not isinstance(outcome, tuple):
+            return outcome
+        index, parts = outcome
+        try:
+            if any(isinstance(stage, Function) for stage in self.by_sample):
+                parts = self.finished(parts, epoch, index)  # the user's code sees labels and times, too
+            for stage in self.by_sample:
+                parts = stage(parts, epoch, index)
+        except SeqpipeError as error:
+            if not self.is_single:
+                raise
+            return error
+        return self.finished(parts, epoch, index)

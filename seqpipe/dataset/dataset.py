@@ -1,0 +1,575 @@
+"""Dataset: an immutable description of source, order, operators and batches; see :mod:`seqpipe.dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, get_args
+from weakref import WeakSet
+
+import numpy as np
+
+from ..array import IntArray
+from ..core.cached import cached_property
+from ..core.closing import Closing
+from ..errors import ParameterError, SeqpipeError, StateError, described_type
+from ..ops import Type
+from ..pipeline.executor import Executor
+from ..pipeline.fusion import Fuse, Split, split
+from ..readers.collate import Ragged
+from ..readers.params import PREFETCH, PREFETCH_GIB, TORCH_ADAPTER, bytes_ahead, check_index
+from ..readers.report import Report
+from ..sampling import fingerprint
+from ..sampling.dealing import History, SampleOrder
+from ..sampling.params import BATCH_SIZE, EPOCH, EVEN_SHARDS, STICK_TO_SHARD, check_shard
+from ..video.device import parse_device
+from .compute import Computation
+from .dealt import Dealt, Last
+from .epoch import Epoch, finished
+from .samples import Samples, collated, first_error
+from .source import ReadResult, SampleSource
+from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of
+from .state import loaded
+
+if TYPE_CHECKING:
+    from ..ops import DataNode
+
+__all__ = ["Dataset"]
+
+_GROUP = 8  # samples that are read together without batch()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Closing):
+    """Samples of a source, operators on them, and their batches: an immutable description, without position or threads.
+
+    Every method returns another data set, which shares the source. Samples and draws depend on (seed, epoch, index)
+    only: not on ranks, batch size, workers, threads or interruptions.
+
+    Attributes:
+        source: the source.
+        steps: operators, graphs and functions, in order.
+        batched_at: number of steps before ``batch``; None without.
+        batch_size: samples in a batch; None without ``batch``.
+        last: policy for an incomplete last batch.
+        ragged: samples of different shapes: a "list", or "pad" to one size with a mask.
+        rank: number of this process.
+        world: number of processes that share every epoch.
+        even: whether all ranks get equally many samples.
+        stick: whether a rank reads the same samples in every epoch.
+        read_ahead: number of batches that are read ahead.
+        gib: memory limit of batches that are read ahead; None for a quarter of the device's memory.
+        fusing: how far operators may be fused with decoding.
+    """
+
+    source: SampleSource
+    steps: tuple[DatasetStage, ...] = ()
+    batched_at: int | None = None
+    batch_size: int | None = None
+    last: Last = "partial"
+    ragged: Ragged = "list"
+    rank: int = 0
+    world: int = 1
+    even: bool = False
+    stick: bool = False
+    read_ahead: int = 2
+    gib: float | None = None
+    fusing: Fuse = "surface"
+    _open: WeakSet[Executor] = field(default_factory=WeakSet, init=False, repr=False)
+
+    # ---------------------------------------------------------------- description
+
+    def map(self, *ops: Any) -> Dataset:
+        """Apply operators, a chain, or a policy to every sample; after :meth:`batch`, to every batch.
+
+        The parts decide what is done: geometry moves images, labels, boxes, points and flow together, and labels get no
+        new classes; intensities of images alone change. Mixup and CutMix follow :meth:`batch`.
+
+        Args:
+            *ops: operators, chains, choices, and lists of these.
+
+        Raises:
+            ParameterError: an operator is not allowed here; the message says why.
+        """
+        if not ops:
+            raise self._wrong("map() of no operators", allowed="one operator or more")
+        chain = chain_of(ops)
+        for op in chain.operators:
+            self._check_op(op)
+        return self._with_step(OperatorStage(chain))
+
+    def _check_op(self, op: Any) -> None:
+        """Raise if an operator cannot act on the parts."""
+        takes = getattr(getattr(op, "traits", None), "takes", "images")
+        if takes == "batches" and self.batch_size is None:
+            raise self._wrong(
+                f"{op.name} mixes the samples of a batch, and there is no batch yet",
+                advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
+            )
+        layouts = {one.layout for one in self.source.parts.values() if one.layout and one.kind == "images"}
+        if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
+            raise self._wrong(
+                f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",
+                allowed="operators on images, which process every frame alike",
+            )
+
+    def graph(self, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]]) -> Dataset:
+        """Apply a graph of operators, whose parameters may be computed from pixels, and that may have several outputs.
+
+        Args:
+            build: takes nodes of the parts by name, and returns nodes by name, which replace or join the parts.
+
+        Raises:
+            ParameterError: it uses a part that does not exist, or returns no nodes.
+        """
+        return self._with_step(GraphStage.built(build, self.types))
+
+    def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Dataset:
+        """Apply the user's own function to every sample, a dictionary of parts; before :meth:`batch`.
+
+        Raises:
+            ParameterError: it is not callable, or :meth:`batch` was called before.
+        """
+        if not callable(function):
+            raise self._wrong(
+                f"apply() of {described_type(function)}", allowed="a function of a sample's parts"
+            )
+        if self.batch_size is not None:
+            raise self._wrong(
+                "apply() after batch()", allowed="apply() before batch()", advice="It takes single samples"
+            )
+        return self._with_step(Function(function))
+
+    def batch(self, size: int, *, last: Last = "partial", ragged: Ragged = "list") -> Dataset:
+        """Join samples to batches, parts by name with the axis N in front.
+
+        Args:
+            size: samples in a batch.
+            last: incomplete last batch: "partial" returns it short, "drop" leaves it out (on all ranks alike), "fill"
+                completes it with the first samples of the rank's epoch, "pad" repeats its last sample.
+            ragged: samples of different shapes: a "list", or "pad" to one size with a part ``mask``.
+
+        Raises:
+            ParameterError: an argument is out of bounds, or :meth:`batch` was called before.
+        """
+        if self.batch_size is not None:
+            raise self._wrong(
+                f"a second batch() after batch({self.batch_size})",
+                allowed="one batch()",
+                advice="Choose one size: the samples are batched once",
+            )
+        for name, value, kinds in (("last", last, Last), ("ragged", ragged, Ragged)):
+            if value not in get_args(kinds):
+                raise self._wrong(
+                    f"{name}={value!r} is not valid", allowed=", ".join(map(repr, get_args(kinds)))
+                )
+        return self._replaced(
+            batch_size=BATCH_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+        )
+
+    def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
+        """Read one of ``world`` disjoint parts of every epoch.
+
+        Args:
+            rank: number of this process.
+            world: number of processes.
+            even: whether all ranks get equally many samples, as training in lockstep needs: a rank with fewer repeats
+                its first.
+            stick: whether the rank reads the same samples in every epoch, so that it can cache their files; a state
+                within an epoch then loads on the same number of ranks only.
+
+        Raises:
+            ParameterError: the rank is beyond the world.
+        """
+        rank, world = check_shard((rank, world))
+        return self._replaced(
+            rank=rank, world=world, even=EVEN_SHARDS.check(even), stick=STICK_TO_SHARD.check(stick)
+        )
+
+    def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
+        """Read ahead.
+
+        Args:
+            batches: number of batches; 0 does everything in the thread that iterates.
+            gib: memory limit of batches that are being read or wait to be returned; by default a quarter of the
+                device's memory. Larger batches are read one at a time.
+
+        Raises:
+            ParameterError: an argument is out of bounds.
+        """
+        return self._replaced(read_ahead=PREFETCH.check(batches), gib=PREFETCH_GIB.check(gib))
+
+    def fuse(self, how: Fuse) -> Dataset:
+        """Bound the difference of pixel values that fusing operators with decoding may make.
+
+        Args:
+            how: "exact": no value differs; crops and mirrors are part of the conversion, resampling is not. "surface",
+                the default: by at most one of 255. "planes": the decoder's planes are resampled before they are
+                converted, which is fastest; colors that are saturated may differ by several steps. "none": operators
+                run after the conversion.
+
+        Raises:
+            ParameterError: ``how`` is none of these.
+        """
+        if how not in get_args(Fuse):
+            raise self._wrong(f"fuse({how!r}) is not valid", allowed=", ".join(map(repr, get_args(Fuse))))
+        return self._replaced(fusing=how)
+
+    def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
+        """Cut windows that are spread evenly along the longer side, for evaluation.
+
+        Every sample becomes ``count`` consecutive samples, which are decoded once where they are read together.
+
+        Args:
+            size: (height, width) of a window.
+            count: windows of each sample; a single one is centered.
+
+        Raises:
+            ParameterError: an argument is not valid, or operators or :meth:`batch` come before.
+        """
+        from .views import Views
+
+        if self.steps or self.batch_size is not None:
+            raise self._wrong("views() after map() or batch()", allowed="views() first")
+        return self._replaced(source=Views(self.source, tuple(size), count))  # type: ignore[arg-type]  # two numbers
+
+    def _with_step(self, step: DatasetStage) -> Dataset:
+        return self._replaced(steps=(*self.steps, step))
+
+    def _replaced(self, **fields: Any) -> Dataset:
+        result = replace(self, **fields)
+        object.__setattr__(
+            result, "_open", self._open
+        )  # closing any of them stops all iterators of the source
+        return result
+
+    # ---------------------------------------------------------------- facts
+
+    @property
+    def title(self) -> str:
+        """Name of the source."""
+        return self.source.name
+
+    @property
+    def size(self) -> int:
+        """Number of samples of an epoch over all ranks; indices are 0 to ``size - 1``."""
+        return self.source.size
+
+    @property
+    def device(self) -> str:
+        """Device of the samples' arrays."""
+        return self.source.device
+
+    @property
+    def is_single(self) -> bool:
+        """Whether iteration gives single samples, as there is no ``batch``."""
+        return self.batch_size is None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes of videos; a name's position is its label."""
+        return tuple(getattr(self.source, "classes", ()))
+
+    @property
+    def types(self) -> dict[str, Type]:
+        """Type of each part of a sample before operators: kind, layout, dtype, device and shape, as far as known."""
+        return dict(self.source.parts)
+
+    def __len__(self) -> int:
+        """Number of batches of this rank in an epoch; of samples without ``batch``."""
+        dealt = self.dealt()
+        count: int | None = dealt.length(0) if self.is_single else dealt.batches(0)
+        if count is None:
+            raise TypeError(f"the length of {self.title} is unknown")
+        return count
+
+    @cached_property
+    def order(self) -> SampleOrder:
+        """The order of the samples."""
+        source = self.source
+        return SampleOrder(
+            size=source.size,
+            seed=source.seed,
+            shuffle=source.shuffle,
+            unit=source.unit,
+            mix=max(1, source.mix),
+            mixes=source.mix > 0,
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of everything that determines the samples; rank, world, batch size, device and workers do not."""
+        order = self.order
+        chain = [stage.facts for stage in self.stages]
+        return fingerprint(
+            **self.source.facts,
+            seed=order.seed,
+            shuffle=order.shuffle,
+            unit=[order.unit, order.mix, order.mixes],
+            **({"chain": chain} if chain else {}),
+        )
+
+    @cached_property
+    def stages(self) -> tuple[DatasetStage, ...]:
+        """The steps, with neighboring chains as one."""
+        return stages_of(self.steps)
+
+    @cached_property
+    def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
+        """The first chain, split into what the source applies and the rest; and the stages that remain."""
+        stages, output = self.stages, getattr(self.source, "output", None)
+        first = stages[0] if stages else None
+        if output is None or not isinstance(first, OperatorStage) or self.ragged == "pad":
+            return None, stages
+        parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
+        rest = () if parts.tail is None else (OperatorStage(parts.tail),)
+        return parts, (*rest, *stages[1:])
+
+    def explain(self) -> str:
+        """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
+        parts, rest = self.fused
+        lines = [parts.head.explain()] if parts is not None and parts.head is not None else []
+        lines += [line for stage in rest for line in stage.explain()]
+        numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+        if parts is not None and parts.tail is not None:
+            numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")
+        changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
+        if rest or numbered:
+            numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
+        return "\n".join(numbered)
+
+    def report(self) -> Report:
+        """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
+        return self.source.report()
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of the source, such as decoded frames by backend."""
+        return self.source.stats()
+
+    def __repr__(self) -> str:
+        lines = [repr(self.source)]
+        for number, step in enumerate(self.steps):
+            if self.batched_at == number:
+                lines.append(self._batch_text())
+            lines.append(repr(step))
+        if self.batched_at == len(self.steps):
+            lines.append(self._batch_text())
+        if self.world > 1:
+            lines.append(f".shard({self.rank}, {self.world})")
+        if self.fusing != "surface":
+            lines.append(f".fuse({self.fusing!r})")
+        return "\n    ".join(lines)
+
+    def _batch_text(self) -> str:
+        last = "" if self.last == "partial" else f", last={self.last!r}"
+        ragged = "" if self.ragged == "list" else f", ragged={self.ragged!r}"
+        return f".batch({self.batch_size}{last}{ragged})"
+
+    def _wrong(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
+        return ParameterError(fact, source="Dataset", allowed=allowed, advice=advice)
+
+    # ---------------------------------------------------------------- iteration
+
+    def epoch(self, number: int) -> Epoch:
+        """Return an iterator over an epoch.
+
+        Raises:
+            ParameterError: ``number`` is not an integer of at least 0.
+        """
+        return Epoch(self, EPOCH.check(number))
+
+    def __iter__(self) -> Epoch:
+        """Iterate over epoch 0."""
+        return self.epoch(0)
+
+    def epochs(self, stop: int, *, resume: Any = None, allow: Collection[str] = ()) -> Iterator[Epoch]:
+        """Yield the epochs 0 to ``stop - 1``; with a state, the rest of its epoch first.
+
+        Args:
+            stop: number of epochs.
+            resume: ``batch.state``, or ``state_dict()`` of an epoch, or its JSON text; None begins at epoch 0.
+            allow: parts of the data set that may differ from the state's, such as "chain" for other operators.
+
+        Raises:
+            StateError: the state belongs to another data set, or is not one.
+        """
+        first = None if resume is None else self.resume(resume, allow=allow)
+        return self._epochs(EPOCH.check(stop), first)
+
+    def _epochs(self, stop: int, first: Epoch | None) -> Iterator[Epoch]:
+        number = 0
+        if first is not None:
+            number = first.number + 1
+            yield first
+        for later in range(number, stop):
+            yield self.epoch(later)
+
+    def resume(self, state: Any, *, allow: Collection[str] = ()) -> Epoch:
+        """Return an iterator over what remains of a state's epoch: each remaining sample comes once.
+
+        Args:
+            state: ``batch.state``, or ``state_dict()`` of an epoch, or its JSON text.
+            allow: parts of the data set that may differ from the state's, such as "chain" for other operators.
+
+        Raises:
+            StateError: the state belongs to another data set, or is not one.
+        """
+        number, history, own = loaded(state, self.fingerprint, allow)
+        if self.stick and any(world != self.world for world, _ in history):
+            raise StateError(
+                f"the state is of {history[-1][0]} ranks that keep their samples, and there are {self.world}",
+                source="Dataset",
+                allowed=f"shard(rank, {history[-1][0]}, stick=True)",
+                advice="Or begin the next epoch, which is dealt anew",
+            )
+        return Epoch(self, number, history, own)
+
+    def dealt(self, done: History = (), turn: tuple[int, int] = (0, 1)) -> Any:
+        """Return the source of batches for an executor.
+
+        Args:
+            done: what earlier numbers of ranks have read of the epoch.
+            turn: (number, count) of workers that share the rank's batches in turns.
+        """
+        parts, _ = self.fused
+        limit = bytes_ahead(self.gib, parse_device(self.device))
+        own = getattr(self.source, "dealt", None)  # a source that is read from front to back
+        if own is not None:
+            return own(self.batch_size or 1, self.rank, self.world, limit)
+        sized: dict[str, Any] = {"batch_size": self.batch_size or _GROUP, "last": self.last}
+        fill = getattr(self.source, "fill", 0)
+        return Dealt(
+            self.source,
+            self.order,
+            None if parts is None else parts.head,
+            self.rank,
+            self.world,
+            **sized,
+            even=self.even,
+            stick=self.stick,
+            pad_fill=fill if self.ragged == "pad" else None,
+            single=self.is_single or bool(self._by_sample),
+            limit_bytes=limit,
+            done=done,
+            turn=turn,
+        )
+
+    @property
+    def _by_sample(self) -> tuple[DatasetStage, ...]:
+        """The stages up to the last function of the user's, which run sample by sample."""
+        _, rest = self.fused
+        last = max((number for number, stage in enumerate(rest, 1) if isinstance(stage, Function)), default=0)
+        return rest[:last]
+
+    def transform(self) -> Callable[..., tuple[Any, ...]] | None:
+        """Return the function that applies the stages to what the source has read; None if there are none."""
+        _, rest = self.fused
+        if not rest:
+            return None
+        by_sample = rest if self.is_single else self._by_sample
+        pad_fill = getattr(self.source, "fill", 0) if self.ragged == "pad" else None
+        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single, pad_fill)
+
+    def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
+        """Return parts after operators as samples, with what their batch knows and what follows from the index."""
+        known = self.source.metadata(np.atleast_1d(np.asarray(index, np.int64)))
+        if not np.ndim(index):
+            known = {name: value[0] for name, value in known.items()}
+        return finished(parts, known, epoch, index)
+
+    def opened(self, executor: Executor) -> None:
+        """Register an executor, which :meth:`close` stops even if its iterator was dropped while it works."""
+        self._open.add(executor)
+
+    # ---------------------------------------------------------------- by index
+
+    def sample(self, index: int, epoch: int = 0) -> Samples:
+        """Read one sample by its index, which does not depend on rank and order.
+
+        Args:
+            index: 0 to ``size - 1``.
+            epoch: selects random frames, patches and draws.
+
+        Raises:
+            ParameterError: ``index`` is out of range, or an operator does not accept the sample.
+            SourceError: the sample cannot be read.
+        """
+        index, epoch = check_index(index, self.size), EPOCH.check(epoch)
+        (outcome,) = self._read(np.array([index], np.int64), epoch, stack=False).outcomes
+        if isinstance(outcome, SeqpipeError):
+            raise outcome
+        if outcome is None:
+            raise ParameterError(
+                f"sample {index} cannot be read", source=self.title, advice="See the data set's report()"
+            )
+        number, parts = outcome
+        for stage in self.fused[1]:
+            parts = stage(parts, epoch, number)
+        return self.finished(parts, epoch, number)
+
+    def read(self, indices: Any, epoch: int = 0) -> Samples:
+        """Read samples by their indices as one batch, whatever rank, order and batch size are.
+
+        Args:
+            indices: 0 to ``size - 1``, such as ``range(a, b)``.
+            epoch: selects random frames, patches and draws.
+
+        Raises:
+            ParameterError: an index is out of range, there is none, or an operator does not accept the samples.
+            SourceError: a sample cannot be read.
+        """
+        wanted = np.array([check_index(index, self.size) for index in indices], np.int64)
+        epoch = EPOCH.check(epoch)
+        if not wanted.size:
+            raise self._wrong("read() of no indices", allowed="one index or more")
+        read = self._read(wanted, epoch, stack=True)
+        if (error := first_error(read.outcomes)) is not None:
+            raise error
+        whole = replace(self, batch_size=len(wanted), batched_at=0) if self.is_single else self
+        done = [one for one in read.outcomes if isinstance(one, tuple)]
+        if not done:
+            raise self._wrong("none of the samples can be read", advice="See the data set's report()")
+        stacked = read.stacked if len(done) == len(read.outcomes) else {}
+        batch = collated(done, stacked)
+        compute = whole.transform()
+        if compute is None:
+            result = self.finished(batch.parts, epoch, batch.index)
+        else:
+            value: Any = read if whole._by_sample else (batch.parts, len(read.outcomes) - len(done))
+            (result,) = compute(epoch=epoch, index=batch.index, value=value)
+        result.sources = batch.sources
+        return result
+
+    def _read(self, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
+        parts, _ = self.fused
+        plan = self.source.plan(epoch, indices, None if parts is None else parts.head)
+        return self.source.finish(self.source.begin(plan, stack=stack))
+
+    # ---------------------------------------------------------------- adapters
+
+    def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> Any:
+        """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.TensorBatches`.
+
+        Args:
+            layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps them.
+            device: device of the tensors; None keeps the data set's. Not supported in workers.
+            pin_memory: whether to pin tensors in main memory. Not supported in workers.
+
+        Raises:
+            ImportError: torch is not installed.
+            ParameterError: an argument is not valid.
+        """
+        return import_module(TORCH_ADAPTER).TensorBatches(self, layout, device, pin_memory=pin_memory)
+
+    def close(self) -> None:
+        """Stop the threads of all iterators and of the source; the next read starts them again."""
+        for executor in list(self._open):
+            executor.stop()
+        self.source.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_open"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _open=WeakSet())  # executors belong to their process

@@ -1,0 +1,213 @@
+"""Samples: a batch of samples, parts by name, and how samples become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, IntArray
+from ..errors import SeqpipeError
+from ..parts import Metadata, Part, Sample
+from ..readers.params import TORCH_ADAPTER
+from ..sequence import Batch, Sequence
+
+__all__ = ["Collated", "Samples", "collated", "described", "first_error", "spatial"]
+
+
+class Samples(Sample):
+    """Samples of a data set, parts by name: a batch, or one sample without the axis N.
+
+    Attributes:
+        index: indices of the samples in their data set.
+        epoch: their epoch.
+        sources: path or URL of each sample, as far as known.
+        lost: number of samples of the batch that could not be read and are left out.
+        state: state of the iteration after this batch, for :meth:`seqpipe.dataset.Dataset.epochs`; None for samples
+            that were read by their indices.
+    """
+
+    index: Any = None
+    epoch: int = 0
+    sources: tuple[str, ...] = ()
+    lost: int = 0
+    state: dict[str, Any] | None = None
+
+    def replaced(self, parts: Mapping[str, Any]) -> Samples:
+        """Return the same samples with other parts."""
+        result = Samples(parts, getattr(parts, "_history", self._history))
+        result.__dict__.update({**self.__dict__, "_history": result.__dict__["_history"]})
+        return result
+
+    def torch(
+        self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False
+    ) -> dict[str, Any]:
+        """Return the parts as tensors; texts and arrays of different shapes become lists.
+
+        Args:
+            layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps them.
+            device: device of the tensors; None keeps the current one.
+            pin_memory: whether to pin tensors that stay in main memory.
+
+        Raises:
+            ImportError: torch is not installed.
+        """
+        tensors = import_module(TORCH_ADAPTER)
+        result: dict[str, Any] = tensors.tensors_of(self, layout, device, pinned=pin_memory)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: value for name, value in self.__dict__.items() if name != "_history"}
+        return _rebuilt, (dict(self), self.history, fields)
+
+
+def _rebuilt(parts: dict[str, Any], history: Any, fields: dict[str, Any]) -> Samples:
+    result = Samples(parts, history)
+    result.__dict__.update(fields)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Collated:
+    """Parts of a batch before operators.
+
+    Attributes:
+        parts: values by name.
+        index: indices of the samples.
+        sources: path or URL of each.
+    """
+
+    parts: dict[str, Any]
+    index: IntArray
+    sources: tuple[str, ...]
+
+
+def collated(
+    samples: Seq[tuple[int, dict[str, Any]]],
+    stacked: Mapping[str, Array],
+    *,
+    pad_fill: float | None = None,
+) -> Collated:
+    """Return samples as one batch.
+
+    Args:
+        samples: index and parts of each, at least one.
+        stacked: arrays that hold a part of all samples.
+        pad_fill: value that pads sequences of different sizes to one; None leaves them a list.
+    """
+    index = np.array([number for number, _ in samples], dtype=np.int64)
+    rows = [parts for _, parts in samples]
+    parts = {
+        name: _column([row[name] for row in rows], index, stacked.get(name), pad_fill) for name in rows[0]
+    }
+    return Collated(parts, index, tuple(_source_of(row) for row in rows))
+
+
+def _source_of(parts: Mapping[str, Any]) -> str:
+    for value in parts.values():
+        data = value.data if isinstance(value, Part) else value
+        if isinstance(data, Sequence) and data.source:
+            return data.source
+    return ""
+
+
+def _column(values: list[Any], index: IntArray, stacked: Array | None, pad_fill: float | None) -> Any:
+    """Return the values of one part of all samples."""
+    first = values[0]
+    if isinstance(first, Part) and not isinstance(first, Metadata):
+        data = [value.data for value in values]
+        return first.with_data(
+            _column(data, index, stacked, pad_fill) if isinstance(data[0], Sequence) else data
+        )
+    if isinstance(first, Metadata):
+        values = [value.data for value in values]
+    if isinstance(first, Sequence):
+        return _batch(values, index, stacked, pad_fill)
+    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values):
+        return np.array(values)
+    alike = all(isinstance(value, np.ndarray) for value in values) and len({v.shape for v in values}) == 1
+    return np.stack(values) if alike else list(values)
+
+
+def _batch(
+    sequences: Iterable[Sequence], index: IntArray, stacked: Array | None, pad_fill: float | None
+) -> Batch:
+    sequences = tuple(sequences)
+    labels = [sequence.label for sequence in sequences]
+    known: dict[str, Any] = {"labels": np.array(labels), "indices": index}
+    if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
+        known.pop("labels")  # volumes and single images have none
+    if stacked is None and pad_fill is not None:
+        return _padded(sequences, pad_fill, known)
+    if stacked is None:
+        return Batch.of(sequences, **known)
+    return Batch(sequences, stacked=stacked, **known)
+
+
+def _padded(sequences: tuple[Sequence, ...], fill: float, known: dict[str, Any]) -> Batch:
+    """Return sequences padded at the bottom and right to one size, with a mask that is True for their pixels."""
+    from ..array import namespace
+
+    shapes = [
+        tuple(s.shape[s.layout.index(axis)] for axis in s.layout[:-1] if axis in "FDHW") for s in sequences
+    ]
+    largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
+    mask = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
+    stacked = namespace(sequences[0].data).full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
+    padded = []
+    for target, real, sequence, shape in zip(stacked, mask, sequences, shapes, strict=True):
+        target[tuple(slice(length) for length in sequence.shape)] = sequence.data
+        rows = slice(None) if sequence.frames is None else np.flatnonzero(sequence.frames >= 0)
+        real[(rows, *(slice(length) for length in shape[1:]))] = True
+        padded.append(replace(sequence, data=target))
+    return Batch(tuple(padded), stacked=stacked, mask=mask, **known)
+
+
+def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:
+    """Return parts with what their batch knows: label, timestamps, frames, further columns, and the index.
+
+    Args:
+        parts: values by name, after operators.
+        metadata: parts that follow from the index alone.
+        index: indices of the samples, or one index.
+    """
+    result = dict(parts)
+    shown = [value for value in parts.values() if isinstance(value, (Batch, Sequence))]
+    lead = next((value for value in shown if value.kind == "image"), shown[0] if shown else None)
+    known: dict[str, Any] = {}
+    if isinstance(lead, Batch):
+        labels = lead.labels
+        known = {} if labels is None else {"label": np.asarray(labels)}
+        if lead.sequences[0].frames is not None:
+            known |= {"timestamps": lead.timestamps, "frames": lead.frames}
+        known |= lead.columns
+        if lead.mask is not None:
+            known["mask"] = lead.mask
+    elif isinstance(lead, Sequence):
+        is_clip = lead.frames is not None
+        known = {"label": lead.label} if is_clip or lead.label != -1 else {}
+        known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
+        known |= lead.fields
+    for name, value in {**known, **metadata, "index": index}.items():
+        if isinstance(result.get(name), (Batch, Sequence, Part)):
+            name = f"column_{name}"
+        result[name] = value
+    return result
+
+
+def spatial(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that operators act on."""
+    return {
+        name: value
+        for name, value in parts.items()
+        if isinstance(value, (Batch, Sequence, Part)) and not isinstance(value, Metadata)
+    }
+
+
+def first_error(outcomes: Iterable[Any]) -> SeqpipeError | None:
+    """Return the first error to raise, or None."""
+    return next((outcome for outcome in outcomes if isinstance(outcome, SeqpipeError)), None)

@@ -1,0 +1,205 @@
+"""Stages: the operators and functions of a data set, applied to a sample or a batch of samples in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import ParameterError, described_type
+from ..ops import Chain, DataNode, Op, Type
+from ..pipeline.graph import Graph
+from ..pipeline.inputs import Input
+from ..sequence import Batch, Sequence
+from .samples import spatial
+
+__all__ = ["DatasetStage", "Function", "GraphStage", "OperatorStage", "chain_of", "joined", "stages_of"]
+
+
+class DatasetStage(Protocol):
+    """A step between reading and the consumer."""
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """Return the parts after the step; ``index`` is an array for a batch, a number for one sample."""
+
+    @property
+    def facts(self) -> object:
+        """Everything that determines the result, as plain values."""
+
+    def explain(self) -> list[str]:
+        """Describe the passes over the pixels, a line for each."""
+
+
+@dataclass(frozen=True)
+class OperatorStage:
+    """A chain of operators on all spatial parts.
+
+    Attributes:
+        chain: the chain.
+    """
+
+    chain: Chain
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`DatasetStage`."""
+        moving = spatial(parts)
+        if not moving:
+            raise ParameterError(
+                f"{self.chain.title} needs images, and the parts are {', '.join(parts) or 'none'}",
+                allowed="a part of images",
+                advice="Give parts={'name': …} to items(), or arrays with a layout of images",
+            )
+        (name, only), *others = moving.items()
+        if others or not isinstance(only, (Batch, Sequence)):
+            return {**parts, **self.chain(moving, epoch=epoch, index=index)}
+        target: Any = self.chain
+        result: Any = target(only, epoch=epoch, index=index)
+        if isinstance(result, tuple):
+            names = [name, *(f"{name}_{number}" for number in range(1, len(result)))]
+            return {**parts, **dict(zip(names, result, strict=True))}
+        return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
+
+    def __repr__(self) -> str:
+        return f".map({', '.join(map(repr, self.chain.ops))})"
+
+    @property
+    def facts(self) -> object:
+        """The operators as JSON."""
+        return [self.chain.fuse, *(op.to_json() if isinstance(op, Op) else repr(op) for op in self.chain.ops)]
+
+    def explain(self) -> list[str]:
+        """See :class:`DatasetStage`."""
+        return [line.partition(". ")[2] for line in self.chain.explain().splitlines()]
+
+
+@dataclass(frozen=True)
+class Function:
+    """The user's own function of one sample, a dictionary of parts.
+
+    Attributes:
+        function: takes and returns a dictionary of parts.
+    """
+
+    function: Callable[[dict[str, Any]], Mapping[str, Any]]
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`DatasetStage`."""
+        if np.ndim(index):
+            raise ParameterError(
+                "apply() is called with samples", advice="Call apply() before batch(), or map() after it"
+            )
+        del epoch
+        result = self.function(dict(parts))
+        if not isinstance(result, Mapping):
+            raise ParameterError(
+                f"{self.name} returned {described_type(result)}", allowed="a dictionary of parts"
+            )
+        return dict(result)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(getattr(self.function, "__qualname__", repr(self.function)))
+
+    def __repr__(self) -> str:
+        return f".apply({self.name})"
+
+    @property
+    def facts(self) -> object:
+        """The name: the code of a function is not known."""
+        return self.name
+
+    def explain(self) -> list[str]:
+        """See :class:`DatasetStage`."""
+        return [f"{self.name}: the user's function, sample by sample"]
+
+
+@dataclass(frozen=True)
+class GraphStage:
+    """A graph of operators, whose parameters may be computed from pixels.
+
+    Attributes:
+        graph: the graph, whose inputs are names of parts.
+        names: names of its outputs.
+        keeps: whether parts that are no output of it remain.
+    """
+
+    graph: Graph
+    names: tuple[str, ...]
+    keeps: bool = True
+
+    @classmethod
+    def built(
+        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Mapping[str, Type]
+    ) -> GraphStage:
+        """Return the graph that a function builds of nodes.
+
+        Raises:
+            ParameterError: the function does not return nodes by name, or uses a part that does not exist.
+        """
+        nodes = build(_Nodes({name: Input(name) for name in names}))
+        if not isinstance(nodes, Mapping) or not nodes:
+            raise ParameterError(
+                f"the function returned {described_type(nodes)}",
+                source="Dataset.graph",
+                allowed="a dictionary of names to nodes",
+            )
+        return cls(Graph(*nodes.values()), tuple(nodes))
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`DatasetStage`."""
+        inputs = {name: parts[name] for name in self.graph.inputs}
+        outputs = self.graph(epoch=epoch, index=index if np.ndim(index) else np.array([index]), **inputs)
+        values = outputs if isinstance(outputs, tuple) else (outputs,)
+        return {**parts, **dict(zip(self.names, values, strict=True))}
+
+    def __repr__(self) -> str:
+        return f".graph({', '.join(self.graph.inputs)} → {', '.join(self.names)})"
+
+    @property
+    def facts(self) -> object:
+        """The graph as JSON."""
+        return self.graph.to_json()
+
+    def explain(self) -> list[str]:
+        """See :class:`DatasetStage`."""
+        return self.graph.explain().splitlines()
+
+
+class _Nodes(dict[str, DataNode]):
+    """Nodes by name; a name that is missing is an error that lists the parts."""
+
+    def __missing__(self, name: str) -> DataNode:
+        raise ParameterError(f"there is no part {name!r}", source="Dataset.graph", allowed=", ".join(self))
+
+
+def chain_of(ops: tuple[Any, ...]) -> Chain:
+    """Return operators as one chain.
+
+    Raises:
+        ParameterError: there are none, or one is not allowed in a chain.
+    """
+    flat = [one for op in ops for one in (op if isinstance(op, (list, tuple)) else [op])]
+    return flat[0] if len(flat) == 1 and isinstance(flat[0], Chain) else Chain(*flat)
+
+
+def joined(first: Chain, second: Chain) -> Chain | None:
+    """Return two chains as one whose occurrences are counted over both; None if they fuse differently."""
+    return Chain(*first.ops, *second.ops, fuse=first.fuse) if first.fuse == second.fuse else None
+
+
+def stages_of(steps: tuple[Any, ...]) -> tuple[DatasetStage, ...]:
+    """Return the stages of steps: neighboring chains are joined, so that no draw depends on the number of ``map``."""
+    stages = list[Any]()
+    for step in steps:
+        before = stages[-1] if stages else None
+        whole = None
+        if isinstance(step, OperatorStage) and isinstance(before, OperatorStage):
+            whole = joined(before.chain, step.chain)
+        if whole is None:
+            stages.append(step)
+        else:
+            stages[-1] = OperatorStage(whole)
+    return tuple(stages)

@@ -1,0 +1,196 @@
+"""What a data set takes of each video or volume: the second argument of ``videos`` and ``volumes``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from ..core.padding import PadMode
+from ..sampling.params import ClipMode, SegmentMode
+
+__all__ = ["At", "Clip", "Every", "Grid", "Patch", "Segments", "VideoTake", "VolumeTake", "Whole"]
+
+Around: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Sequences of frames at equal distances.
+
+    Attributes:
+        length: frames in a sequence.
+        stride: distance between its frames, in source frames; with ``fps``, in frames of that rate.
+        step: distance between the starts of neighboring sequences; ``length * stride`` by default.
+        per_video: sequences from each video in every epoch, instead of one every ``step`` frames.
+        starts: starts of these sequences: "random", or "even", spread evenly over the video, for evaluation.
+        together: whether the sequences of a video follow one another in every epoch, so that those in one batch share
+            its decoding.
+        fps: target frame rate in Hz, by timestamps.
+        min_motion: sequences with less mean motion are left out, in percent of the longer side per second.
+        repeats: number of times that each sample occurs in an epoch, in direct succession, each with other draws.
+        pad: padding of sequences that reach past the end; "none" leaves them out.
+        fill: pixel value of frames padded by "constant".
+        min_frames: shorter videos are left out without a warning.
+    """
+
+    length: int
+    stride: int = 1
+    step: int | None = None
+    per_video: int | None = None
+    starts: ClipMode = "random"
+    together: bool = False
+    fps: float | None = None
+    min_motion: float | None = None
+    repeats: int = 1
+    pad: PadMode = "none"
+    fill: float = 0
+    min_frames: int | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of videos."""
+        return {
+            "sequence_length": self.length,
+            "stride": self.stride,
+            "step": self.step,
+            "clips_per_video": self.per_video,
+            "clip_mode": self.starts,
+            "clips_together": self.together,
+            "fps": self.fps,
+            "min_motion": self.min_motion,
+            "repeats": self.repeats,
+            "pad_mode": self.pad,
+            "fill_value": self.fill,
+            "min_frames": self.min_frames,
+        }
+
+
+@dataclass(frozen=True)
+class Segments:
+    """One frame of each of several equal parts of a video.
+
+    Attributes:
+        count: number of parts.
+        where: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first to the
+            last of the video.
+        repeats: number of times that each sample occurs in an epoch.
+        min_frames: shorter videos are left out without a warning.
+    """
+
+    count: int
+    where: SegmentMode = "random"
+    repeats: int = 1
+    min_frames: int | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of videos."""
+        return {
+            "segments": self.count,
+            "segment_mode": self.where,
+            "repeats": self.repeats,
+            "min_frames": self.min_frames,
+        }
+
+
+@dataclass(frozen=True)
+class Every:
+    """Single frames at equal distances: every ``frames``-th, or ``fps`` in a second.
+
+    Attributes:
+        frames: distance in source frames; with ``fps``, in frames of that rate.
+        fps: rate in Hz, by timestamps.
+    """
+
+    frames: int = 1
+    fps: float | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of videos."""
+        return {"sequence_length": 1, "step": self.frames, "fps": self.fps}
+
+
+@dataclass(frozen=True)
+class At:
+    """The frames on screen at given times of each video, as one sequence.
+
+    Attributes:
+        times_s: times in seconds, on the stream's own clock.
+    """
+
+    times_s: Seq[float]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of videos."""
+        return {"times_s": tuple(self.times_s)}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All of each volume."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of volumes."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Patches of each volume.
+
+    Attributes:
+        size: (slices, rows, columns), or one number for all axes.
+        per_volume: patches of each volume in every epoch.
+        around: where patches are cut: "uniform"; "balanced", a share of them around foreground; "classes", around
+            voxels of classes by ``class_weights``; "weighted", by the part ``weights``.
+        foreground: for "balanced": share of patches that are centered on foreground.
+        class_weights: for "classes": weight of each class; all classes alike by default.
+        weights: for "weighted": name of the part that holds weights of voxels.
+        pad: padding of volumes that are smaller than a patch; "none" refuses them.
+        fill: value of padded voxels.
+        mix: number of volumes in memory whose patches are shuffled among each other.
+    """
+
+    size: int | Seq[int]
+    per_volume: int = 1
+    around: Around = "uniform"
+    foreground: float = 1 / 3
+    class_weights: Mapping[int, float] | None = field(default=None)
+    weights: str | None = None
+    pad: PadMode = "none"
+    fill: float = 0
+    mix: int = 4
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a reader of volumes."""
+        return {
+            "patch_size": self.size,
+            "patches_per_volume": self.per_volume,
+            "sampler": self.around,
+            "foreground": self.foreground,
+            "class_weights": self.class_weights,
+            "weights": self.weights,
+            "pad_mode": self.pad,
+            "fill_value": self.fill,
+            "open_volumes": self.mix,
+        }
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Overlapping patches that cover each volume, for inference; see :class:`seqpipe.volume.Aggregate`.
+
+    Attributes:
+        size: (slices, rows, columns), or one number for all axes.
+        overlap: share of a patch that neighbors have in common, below 1; one for all axes, or one for each.
+        pad: padding of volumes that are smaller than a patch; "none" refuses them.
+    """
+
+    ordered: ClassVar[bool] = True
+    size: int | Seq[int]
+    overlap: float | Seq[float] = 0.25
+    pad: PadMode = "none"
+
+
+VideoTake: TypeAlias = Clip | Segments | Every | At
+VolumeTake: TypeAlias = Whole | Patch | Grid

@@ -1,0 +1,368 @@
+"""Videos, and folders of frames, as a source of clips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError, described_type
+from ..ops import Type
+from ..pipeline.fusion import Head
+from ..readers.entry import Listing
+from ..readers.fetch import FetchedSamples, Fetcher, Pending
+from ..readers.frame_folders import FrameFolders
+from ..readers.labels import LabelType
+from ..readers.listing import list_videos
+from ..readers.ranges import Range
+from ..readers.report import Report
+from ..readers.video import Video
+from ..sampling.params import OnError
+from ..video.convert.output import OutputSpec
+from .dataset import Dataset
+from .options import Decode
+from .source import ReadPlan, ReadResult
+from .takes import Clip, VideoTake
+
+__all__ = ["ClipSource", "folders", "listing", "read_of", "videos"]
+
+_Path: TypeAlias = "str | os.PathLike[str]"
+_MANIFESTS = (".csv", ".tsv", ".jsonl")
+
+
+@dataclass(frozen=True, eq=False)
+class ClipSource:
+    """Sequences of frames of videos; the parts of a sample are ``image`` and what is known of it.
+
+    Attributes:
+        reader: the reader, whose samples are taken by their indices.
+        unit: number of consecutive samples that stay together.
+    """
+
+    reader: Video
+    shuffle: bool
+    unit: int = 1
+    name: str = "videos"
+    mix: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self.reader.total
+
+    @property
+    def seed(self) -> int:
+        """Seed of order and samples."""
+        return self.reader.fetcher.selection.seed
+
+    @property
+    def device(self) -> str:
+        """Device of the samples' arrays."""
+        return self.reader.device
+
+    @property
+    def output(self) -> OutputSpec:
+        """Color, dtype, size and layout of the frames, which operators may be fused with."""
+        return self.reader.output
+
+    @property
+    def layout(self) -> str:
+        """Layout of sequences."""
+        return self.reader.layout
+
+    @property
+    def fill(self) -> float:
+        """Pixel value of padding."""
+        return self.reader.fetcher.fill
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; a name's position is its label."""
+        return self.reader.classes
+
+    @property
+    def parts(self) -> Mapping[str, Type]:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        selection = self.reader.fetcher.selection
+        sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
+        shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
+        numbers = {"label": "", "timestamps": "F", "frames": "F", "index": "", "video": ""}
+        types = {
+            name: Type("numbers", axes, "float64" if name == "timestamps" else "int64", "cpu")
+            for name, axes in numbers.items()
+        }
+        if self.reader.label_type != "class":
+            types["label"] = Type()
+        image = Type("images", self.output.layout, self.output.dtype, self.device, shape)
+        return {"image": image, **types, **{name: Type() for name in self.reader.columns}}
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        return self.reader.fetcher.selection.facts
+
+    def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> ReadPlan:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        fetcher = self._fetcher(head)
+        fetcher.prepare(epoch, indices)
+        return ReadPlan(epoch, indices, fetcher.size(epoch, indices), fetcher)
+
+    def _fetcher(self, head: Head | None) -> Fetcher:
+        return self.reader.fetcher_for(head)
+
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> tuple[Fetcher, Pending]:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        fetcher: Fetcher = plan.work
+        return fetcher, fetcher.begin(plan.epoch, plan.indices, stack=stack)
+
+    def finish(self, work: tuple[Fetcher, Pending]) -> ReadResult:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        fetcher, pending = work
+        if pending.engine is not fetcher.engine.get():
+            # the data set was closed, or this is a forked process: what was begun never finishes
+            indices = np.array([sample.index for sample in pending.group.samples], np.int64)
+            pending = fetcher.begin(pending.epoch, indices, stack=pending.stacked is not None)
+        return read_of(fetcher.finish(pending))
+
+    def cancel(self, work: tuple[Fetcher, Pending]) -> None:
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
+        work[1].read.cancel()
+
+    def metadata(self, indices: IntArray) -> Mapping[str, Any]:
+        """The position of each sample's video in the data set."""
+        return {"video": self.reader.videos(indices)}
+
+    def report(self) -> Report:
+        """Return what was lost."""
+        return self.reader.report()
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts of decoded frames by backend."""
+        return self.reader.stats()
+
+    def share_cores(self, processes: int) -> None:
+        """Let this process use one of ``processes`` parts of the cores."""
+        self.reader.fetcher.engine.share_cores(processes)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self.reader.close()
+
+    def __repr__(self) -> str:
+        reader = self.reader
+        shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
+        sampler = reader.fetcher.selection.sampler
+        files = len(reader.fetcher.selection.catalog)
+        return f"{self.name}({files} {self.name}, {self.size} samples, {sampler!r}{shuffled})"
+
+
+def read_of(fetched: FetchedSamples) -> ReadResult:
+    """Return what a fetcher has read."""
+    outcomes: list[Any] = []
+    for outcome in fetched.outcomes:
+        if isinstance(outcome, tuple):
+            sample, sequence = outcome
+            outcomes.append((sample.index, {"image": sequence}))
+        else:
+            outcomes.append(outcome)
+    return ReadResult(tuple(outcomes), {} if fetched.stacked is None else {"image": fetched.stacked})
+
+
+def listing(
+    source: Any = None,
+    *,
+    files: Iterable[Any] | None = None,
+    file_root: _Path | None = None,
+    manifest: _Path | None = None,
+    labels: Iterable[Any] | None = None,
+    classes: Iterable[str] | None = None,
+    label_type: LabelType = "class",
+    ranges: Iterable[Range | None] | None = None,
+) -> Listing:
+    """List videos, before they are read: for labels, classes, ranges and splits.
+
+    train, held_out = seqpipe.listing("videos").split((0.9, 0.1), seed=0, stratified=True)
+
+    Args:
+        source: a folder, a manifest (.csv, .tsv, .jsonl), a video, or a list of videos; or one of the next three.
+        files: paths and URLs.
+        file_root: a folder whose subfolders, sorted by name, are the classes; or a folder of videos without labels.
+        manifest: a CSV, TSV or JSONL file.
+        labels: for a list: one label for each video, an integer or a name from ``classes``.
+        classes: names of the classes; a name's position is its label.
+        label_type: type of the labels: "class", "classes", "number", "vector" or "text".
+        ranges: for a list: the part of each video to use.
+
+    Raises:
+        ParameterError: not exactly one source is given, or arguments exclude one another.
+        ManifestError: a line of the manifest is not valid.
+    """
+    named: dict[str, Any] = {"files": files, "file_root": file_root, "manifest": manifest}
+    if source is not None:
+        named = {**named, **_kind_of(source)}
+    return list_videos(**named, labels=labels, classes=classes, label_type=label_type, ranges=ranges)
+
+
+def _kind_of(source: Any) -> dict[str, Any]:
+    """Return what a source of videos is: ``file_root``, ``manifest`` or ``files``."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if not isinstance(text, str):
+            raise ParameterError(f"source={text!r} is bytes", allowed="a path as text, or a list")
+        if text.lower().endswith(_MANIFESTS):
+            return {"manifest": text}
+        return {"file_root": text} if Path(text).is_dir() else {"files": [text]}
+    if isinstance(source, Iterable):
+        return {"files": source}
+    raise ParameterError(
+        f"source is {described_type(source)}",
+        allowed="a folder, a manifest (.csv, .tsv, .jsonl), a video, a list of videos, or seqpipe.listing(…)",
+    )
+
+
+def videos(
+    source: Any,
+    take: VideoTake | int,
+    *,
+    output: OutputSpec | None = None,
+    decode: Decode | None = None,
+    device: str = "cpu",
+    shuffle: bool = False,
+    seed: int = 0,
+    on_error: OnError = "raise",
+) -> Dataset:
+    """Return a data set of sequences of frames, cut from many videos.
+
+    ds = seqpipe.videos("train", Clip(16, stride=2, per_video=4), shuffle=True).map(augment).batch(8)
+
+    Nothing is decoded yet; files without an index are indexed on all threads. The parts of a sample are ``image`` (a
+    :class:`seqpipe.Sequence`, in batches a :class:`seqpipe.Batch`), ``label``, ``timestamps`` in seconds, ``frames``
+    (numbers, -1 for padding), ``index``, ``video`` (the position of its video), and the further columns of a manifest.
+
+    Args:
+        source: a folder (its subfolders are the classes), a manifest (.csv, .tsv, .jsonl), a video, a list of videos,
+            or a :func:`listing`.
+        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`; a number is the length of
+            clips.
+        output: color, dtype, size and crop of the frames; by default RGB uint8 at full size.
+        decode: backend, stream, threads and indexes.
+        device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
+        shuffle: whether each epoch has a new random order of all samples.
+        seed: seed of the order and of random samples.
+        on_error: policy for unreadable sources: "raise", "skip", or "substitute" by a random sample of the data set.
+            :meth:`Dataset.report` lists every case.
+
+    Raises:
+        ParameterError: an argument is out of bounds, or all videos are too short.
+        ManifestError: a line of the manifest is not valid.
+        SourceError: a video cannot be opened and ``on_error`` is "raise"; or no video can be opened.
+        BackendError: the device is not available.
+    """
+    taken = _checked_take(take)
+    chosen = decode or Decode()
+    listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
+    reader = Video(
+        **listed,
+        **taken.arguments(),
+        output=output,
+        device=device,
+        shuffle=shuffle,
+        seed=seed,
+        on_error=on_error,
+        decode=chosen.backend,
+        stream=chosen.stream,
+        threads=chosen.threads,
+        cache_dir=chosen.cache_dir,
+        register=chosen.register,
+    )
+    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken)))
+
+
+def folders(
+    source: Any,
+    take: VideoTake | int,
+    *,
+    template: str | None = None,
+    first_number: int = 1,
+    labels: Iterable[Any] | None = None,
+    classes: Iterable[str] | None = None,
+    label_type: LabelType = "class",
+    output: OutputSpec | None = None,
+    threads: int | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    on_error: OnError = "raise",
+) -> Dataset:
+    """Return a data set of sequences, cut from folders of frames: one image for each frame.
+
+    Args:
+        source: a folder of folders (with classes between, or not), a list of folders, or a listing, such as that of
+            :func:`seqpipe.readers.published.rawframes`.
+        take: as for :func:`videos`, without ``fps`` and ``min_motion``, as frames have no times.
+        template: file name of a frame with a field for its number, such as ``img_{:05}.jpg``; None for all images of a
+            folder, sorted by the numbers in their names.
+        first_number: number of the first frame in names by the template.
+        labels: for a list: one label for each folder.
+        classes: names of the classes.
+        label_type: type of the labels.
+        output: color, dtype, size and crop of the frames.
+        threads: threads that decode; by default one for each core that the process may use.
+        shuffle: whether each epoch has a new random order of all samples.
+        seed: seed of the order and of random samples.
+        on_error: policy for unreadable folders and frames.
+
+    Raises:
+        ParameterError: an argument is out of bounds, or all folders have too few frames.
+        SourceError: a folder cannot be read and ``on_error`` is "raise"; or none can be.
+    """
+    taken = _checked_take(take)
+    arguments = taken.arguments()
+    for name in ("fps", "min_motion"):
+        if arguments.pop(name, None) is not None:
+            raise ParameterError(f"{name} needs times, and folders of frames have none", source="folders")
+    together = arguments.pop("clips_together", False)
+    if together:
+        raise ParameterError("together has no meaning for single images", source="folders")
+    if isinstance(source, Listing):
+        listed: dict[str, Any] = {"videos": source}
+    elif isinstance(source, (str, os.PathLike)):
+        listed = {"file_root": source}
+    else:
+        listed = {"folders": source, "labels": labels}
+    reader = FrameFolders(
+        **listed,
+        **arguments,
+        template=template,
+        first_number=first_number,
+        classes=classes,
+        label_type=label_type,
+        output=output,
+        threads=threads,
+        shuffle=shuffle,
+        seed=seed,
+        on_error=on_error,
+    )
+    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken), name="folders"))
+
+
+def _checked_take(take: Any) -> VideoTake:
+    taken = Clip(take) if isinstance(take, int) and not isinstance(take, bool) else take
+    if not hasattr(taken, "arguments") or "patch_size" in taken.arguments():
+        raise ParameterError(
+            f"take is {described_type(take)}",
+            source="videos",
+            allowed="Clip(length, …), Segments(count), Every(frames), or a length",
+        )
+    return taken
+
+
+def _unit(take: VideoTake) -> int:
+    """Return the number of samples that stay together."""
+    if not isinstance(take, Clip):
+        return getattr(take, "repeats", 1)
+    return take.repeats * (take.per_video or 1 if take.together else 1)

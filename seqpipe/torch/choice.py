@@ -1,0 +1,76 @@
+"""Choice: the epoch that a data set's process has chosen, and what has been read of it, for running workers."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Final
+
+import torch
+
+from ..errors import StateError
+from ..sampling.dealing import History
+
+__all__ = ["EpochChoice"]
+
+_BYTES: Final = 1 << 16  # of a history as text; a pair takes some twenty
+
+
+class EpochChoice:
+    """Epoch and history, in memory that worker processes share.
+
+    A worker has a copy of the data set as it was when the worker started. A persistent worker learns here what its data
+    set has chosen since then. Copies in this process, or in another one that is no worker, choose for themselves.
+    """
+
+    def __init__(self) -> None:
+        self._own()
+
+    def _own(self, choice: tuple[int, History] = (0, ())) -> None:
+        # epoch, length of the text, and the pass that has used the history, -1 for none
+        self._cells: Any = torch.tensor([0, 0, -1], dtype=torch.int64).share_memory_()
+        self._text: Any = torch.zeros(_BYTES, dtype=torch.uint8).share_memory_()
+        self._pid = os.getpid()
+        self._write(*choice)
+
+    def publish(self, epoch: int, history: History) -> None:
+        """Store a choice; running workers find it at their next ``iter()``.
+
+        Raises:
+            StateError: the history is too long.
+        """
+        if self._pid != os.getpid():  # forked: the memory is that of the process that this one comes from
+            self._own()
+        self._write(epoch, history)
+
+    def _write(self, epoch: int, history: History) -> None:
+        text = json.dumps(history).encode()
+        if len(text) > _BYTES:
+            raise StateError(f"a history of {len(history)} numbers of ranks", allowed=f"{_BYTES} characters")
+        self._text[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+        self._cells.copy_(torch.tensor([epoch, len(text), -1]))
+
+    def chosen(self, pass_seed: int) -> tuple[int, History]:
+        """Return epoch and history for a pass over the data; later passes of the same choice read the whole epoch.
+
+        Args:
+            pass_seed: a number that the workers of one pass have in common.
+        """
+        epoch, length, used = self._cells.tolist()
+        if used not in (-1, pass_seed):
+            return epoch, ()
+        self._cells[2] = pass_seed
+        pairs = json.loads(bytes(self._text[:length].tolist()))
+        return epoch, tuple((int(world), int(count)) for world, count in pairs)
+
+    @property
+    def epoch(self) -> int:
+        """The chosen epoch."""
+        return int(self._cells[0])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if not self._cells.is_shared():  # copied by pickle or copy, not passed to a worker
+            epoch, length, _ = self._cells.tolist()
+            pairs = json.loads(bytes(self._text[:length].tolist()))
+            self._own((epoch, tuple((int(world), int(count)) for world, count in pairs)))

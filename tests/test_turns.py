@@ -1,0 +1,246 @@
+"""Several threads on one iterator: each item comes once, whatever gives it out."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import fn, ops
+from seqpipe.core.turns import InTurn, TakesTurns
+from seqpipe.dali import fn as dali_fn
+from seqpipe.dali import pipeline_def
+from seqpipe.dali.plugin.base_iterator import LastBatchPolicy
+from seqpipe.pipeline import Augmented, Pipeline, external_source, read
+from seqpipe.readers import Video, Volume
+from seqpipe.volume import GridSampler
+from tests.support.datasets import files
+from tests.support.media import made
+
+THREADS = 4
+
+
+def from_threads(iterator, key):
+    """What some threads get together of one iterator, sorted by a key; errors are raised."""
+    given, errors, start = [], [], threading.Barrier(THREADS)
+
+    def work():
+        start.wait()
+        try:
+            while True:
+                given.append(key(next(iterator)))
+        except StopIteration:
+            return
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors, errors[0]
+    return sorted(given)
+
+
+def video(**options):
+    return Video(files=files("h264", "hevc"), sequence_length=4, step=2, size=(16, 16), **options)
+
+
+def index_of(sequence):
+    return sequence.source, int(sequence.frames[0])
+
+
+def numbered(count=40):
+    """A pipeline over the user's code, one number a batch."""
+
+    def numbers(batch):
+        if batch >= count:
+            raise StopIteration
+        return np.full((1, 2), batch, np.int32)
+
+    return Pipeline(external_source(numbers, batch_size=1))
+
+
+def dali_pipeline(**options):
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def made_of_files():
+        return dali_fn.external_source(source=lambda info: [np.full(2, info, np.int32)], **options)
+
+    return made_of_files()
+
+
+class OfPipeline(seqpipe.dali.plugin.base_iterator.DALIIterator):
+    """The batches of a DALI pipeline as they are."""
+
+    def converted(self, value, name, title):  # noqa: ARG002  the base class'
+        return value
+
+
+def volumes(tmp_path):
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.full((6, 8, 8), number, np.uint8))
+    return Volume(
+        files=[str(tmp_path / f"{n}.npy") for n in range(3)], patch_size=(2, 4, 4), patches_per_volume=8
+    )
+
+
+WAYS = {
+    "batches": lambda _: (video().batches(1), lambda b: int(b.indices[0])),
+    "shuffled batches": lambda _: (video(shuffle=True).batches(1), lambda b: int(b.indices[0])),
+    "sequences": lambda _: (video().sequences(), index_of),
+    "augmented": lambda _: (Augmented(video(), ops.Flip(p=0.5)).batches(1), lambda b: int(b.indices[0])),
+    "augmented with a rest": lambda _: (
+        Augmented(video(), [ops.GaussianBlur(sigma=1.0)], fuse="none").batches(1),
+        lambda b: int(b.indices[0]),
+    ),
+    "pipeline": lambda _: (_pipeline_of_clips(), lambda values: int(values[1][0])),
+    "pipeline of the user's code": lambda _: (numbered(), lambda values: int(values[0][0, 0])),
+    "volume batches": lambda path: (volumes(path).batches(1), lambda b: int(b["image"].indices[0])),
+    "volume samples": lambda path: (volumes(path).samples(), lambda s: s["image"].source[-5:]),
+    "grid batches": lambda _: (_grid().batches(1), lambda pair: int(pair[0][0])),
+    "grid": lambda _: (iter(_grid()), lambda patch: int(patch.numpy()[0, 0, 0, 0])),
+    "video": lambda _: (iter(seqpipe.open(made("h264"))), lambda frame: int(frame.frames[0])),
+    "stream": lambda _: (seqpipe.stream(str(made("h264_ts"))), lambda sequence: int(sequence.frames[0])),
+    "stream with operators": lambda _: (
+        seqpipe.stream(str(made("h264_ts")), operators=ops.Flip(p=0.5)),
+        lambda sequence: int(sequence.frames[0]),
+    ),
+    "frames of a sequence": lambda _: (
+        iter(seqpipe.open(made("h264"))[:]),
+        lambda frame: int(frame.frames[0]),
+    ),
+    "torch dataset": lambda _: (iter(video().as_torch(1)), lambda batch: int(batch["index"][0])),
+    "torch iterator": lambda _: (
+        _torch_iterator(_pipeline_of_clips()),
+        lambda batch: int(batch["index"][0]),
+    ),
+    "DALI iterator": lambda _: (
+        OfPipeline(dali_pipeline(), ["x"], size=40, last_batch_policy=LastBatchPolicy.PARTIAL),
+        lambda batch: int(batch[0]["x"][0][0]),
+    ),
+}
+
+
+def _pipeline_of_clips():
+    clip = read(video(), 1)
+    return Pipeline(fn.flip(clip.pixels, horizontal=True), clip.index)
+
+
+def _torch_iterator(pipeline):
+    import seqpipe.torch
+
+    return seqpipe.torch.Iterator(pipeline, names=("pixels", "index"))
+
+
+def _grid():
+    rows = np.arange(12 * 4 * 4, dtype=np.int32).reshape(12, 4, 4, 1)
+    return GridSampler(seqpipe.Sequence(rows, "DHWC", "made"), (1, 2, 2), overlap=0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_item_comes_once(way, tmp_path):
+    if way.startswith("torch"):
+        pytest.importorskip("torch")
+    iterator, key = WAYS[way](tmp_path)
+    wanted = sorted(map(key, iterator))
+    assert len(wanted) >= 10
+    iterator, key = WAYS[way](tmp_path)
+    assert from_threads(iterator, key) == wanted
+
+
+def test_runs_of_a_dali_pipeline():
+    pipe, given, start = dali_pipeline(), [], threading.Barrier(THREADS)
+
+    def work():
+        start.wait()
+        for _ in range(10):
+            given.append(int(np.asarray(pipe.run()[0].at(0))[0]))
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(given) == list(range(40))
+
+
+class _Counting(TakesTurns):
+    def __init__(self):
+        self.at = 0
+
+    def __next__(self):
+        at = self.at
+        time.sleep(1e-4)
+        self.at = at + 1
+        return at
+
+
+class _Overriding(_Counting):
+    def __next__(self):
+        return -super().__next__()
+
+
+def test_a_class_of_a_class_takes_turns_and_deep_copies_are_free():
+    one = _Overriding()
+    with one._turns.lock:
+        for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+            thread = threading.Thread(target=other.__next__, daemon=True)
+            thread.start()
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_another_thread_has_its_turn():
+    one, held, release = _Counting(), threading.Event(), threading.Event()
+
+    def hold():
+        with one._turns.lock:
+            held.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    pid = os.fork()
+    if not pid:
+        next(one)
+        os._exit(0)
+    deadline = time.monotonic() + 20
+    while (done := os.waitpid(pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    release.set()
+    thread.join()
+    assert done == (pid, 0)
+
+
+def test_a_closed_generator_releases_what_it_holds():
+    closed = []
+
+    def items():
+        try:
+            yield from range(3)
+        finally:
+            closed.append(1)
+
+    iterator = InTurn(items())
+    assert next(iterator) == 0
+    iterator.close()
+    assert closed == [1]
+    assert list(iterator) == []
+    assert list(InTurn(iter([1, 2]))) == [1, 2]
+    InTurn(iter([1])).close()
