@@ -17,7 +17,7 @@ import numpy as np
 from ...array import Array, FloatArray, IntArray, on_gpu, to_cupy
 from ...core.cached import cached_property
 from ...core.forks import reset_after_fork
-from ...errors import ParameterError, SeqpipeError
+from ...errors import ParameterError, SeqpipeError, SourceError, UnreadableSourceError
 from ...sampling import fingerprint
 from ...sampling.blocks import BlockOrder, patch_draws
 from ...sampling.params import OnError
@@ -176,7 +176,13 @@ class CaseCache:
         try:
             loaded = load_case(case, self._selection.preparation, self._selection.rule, self._disk)
             return loaded if self.gpu is None else loaded.on_gpu(self.gpu)
+        except ParameterError as error:  # the arguments were checked before: it is about this file
+            source = error.source or case.key
+            return UnreadableSourceError(
+                error.fact, source=source, allowed=error.allowed, advice=error.advice
+            )
         except SeqpipeError as error:
+            error.source = error.source or case.key
             return error
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -398,6 +404,8 @@ class VolumeFetcher:
             return error
         if note:
             self.book.note(sample.source, "cut anywhere", note)
+        for source, rounded in case.notes:
+            self.book.note(source, "labels rounded", rounded)
         return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
 
     def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
@@ -420,7 +428,7 @@ class VolumeFetcher:
 
     def _lost(self, epoch: int, position: int, sample: PatchSample, error: SeqpipeError) -> Any:
         """Return what replaces an unreadable sample: the error to raise, a substitute, or None."""
-        if self.on_error == "raise" or isinstance(error, ParameterError):
+        if self.on_error == "raise" or not isinstance(error, SourceError):
             self.book.note(sample.source, "sample raised", error)
             return error
         if self.on_error == "skip":
