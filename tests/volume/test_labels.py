@@ -75,7 +75,7 @@ def test_labels_of_different_sizes_move_alone(cases, tmp_path):
     save(Sequence(_classes()[:, :16], "DHWC", affine=AFFINE), tmp_path / "label1.nii.gz")
     batch = next(Volume(files=cases).batches(2))
     assert batch["label"].stacked is None
-    for op in (ops.Rotate(angle=17.0), ops.Affine3d(rotate=(0.0, 0.0, 17.0))):
+    for op in (ops.Rotate(angle=17.0), ops.RandomAffine3d(rotate=(0.0, 0.0, 17.0))):
         found = op(batch["label"])
         assert {value for one in found for value in _values(one)} <= CLASSES
 
