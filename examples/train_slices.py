@@ -56,9 +56,9 @@ def main() -> None:
         for epoch in range(options.epochs):
             stacks.set_epoch(epoch)
             for batch in stacks.batches(8):
-                done = augment({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
+                done: Any = augment(batch, epoch=epoch)
                 image = done["image"].torch()[..., 0].to(options.device)
-                label = done["label"].data.torch()[:, MIDDLE, :, :, 0].long().to(options.device)
+                label = done["label"].torch()[:, MIDDLE, :, :, 0].long().to(options.device)
                 loss = loss_of(model(image)[:, :, None], label[:, None])
                 optimizer.zero_grad()
                 loss.backward()

@@ -269,7 +269,7 @@ def series(tmp_path):
     """A series of 3 volumes of 4 slices, with a scale in its file."""
     path = tmp_path / "in" / "bold.nii.gz"
     path.parent.mkdir()
-    affine = np.diag([2.0, 1, 1, 1])[:, [2, 1, 0, 3]]
+    affine = np.eye(4)
     save(seqpipe.Sequence(SERIES, "FDHWC", affine=affine, scale=(1.0, -1000.0)), path, time_step_s=2.5)
     return path
 
