@@ -18,7 +18,6 @@ from torch import nn  # noqa: TID253  likewise
 from train_segmentation import dice, loss_of, phantom
 
 from seqpipe import ops, recipes
-from seqpipe.parts import Labels
 from seqpipe.readers import Volume
 from seqpipe.volume import save
 
@@ -56,9 +55,9 @@ def main() -> None:
         for epoch in range(options.epochs):
             stacks.set_epoch(epoch)
             for batch in stacks.batches(8):
-                done = augment({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
+                done = augment(batch, epoch=epoch)
                 image = done["image"].torch()[..., 0].to(options.device)
-                label = done["label"].data.torch()[:, MIDDLE, :, :, 0].long().to(options.device)
+                label = done["label"].torch()[:, MIDDLE, :, :, 0].long().to(options.device)
                 loss = loss_of(model(image)[:, :, None], label[:, None])
                 optimizer.zero_grad()
                 loss.backward()

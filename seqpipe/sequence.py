@@ -398,9 +398,15 @@ class Batch(_Exports):
         """The stacked array ``(N, F, H, W, C)``.
 
         Raises:
-            ParameterError: the samples differ in shape.
+            ParameterError: the samples differ in shape or dtype.
         """
         if self.stacked is None:
+            if len({s.shape for s in self.sequences}) == 1:
+                dtypes = ", ".join(dict.fromkeys(str(s.dtype) for s in self.sequences))
+                raise ParameterError(
+                    f"this batch holds sequences of different types or devices ({dtypes})",
+                    advice="Iterate over the batch, or convert the sequences to one type",
+                )
             shapes = ", ".join(str(s.shape) for s in self.sequences[:4]) + (", …" if len(self) > 4 else "")
             raise ParameterError(
                 f"this batch holds sequences of different shapes ({shapes})",

@@ -21,6 +21,7 @@ Fate: TypeAlias = Literal[
     "sample left out",
     "sample substituted",
     "cut anywhere",
+    "labels rounded",
 ]
 
 _SHOWN = 10
@@ -34,7 +35,8 @@ class Loss:
         source: the path or URL.
         fate: the whole video or volume was left out because it is unreadable, too short or too still; or samples of it
             were raised as errors, left out, or substituted by others; or a patch was cut anywhere because the volume
-            has no voxel of the class that it should be cut around.
+            has no voxel of the class that it should be cut around; or labels that are stored as floats close to whole
+            numbers were rounded.
         reason: the error's text, of the first sample.
         frames: requested frames that cannot be decoded, ascending.
         times: number of samples; 1 for a whole video.

@@ -216,7 +216,14 @@ class PanelBuilder:
     def _sequence_panel(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
         title = title or one.source or ("volume" if "D" in one.layout else "clip")
         label = None if label is None else self._sequence(label)
-        more = {"facts": one.describe(), "group": self.group, "history": self.history, "marks": marks}
+        more: dict[str, Any] = {
+            "facts": one.describe(),
+            "group": self.group,
+            "history": self.history,
+            "marks": marks,
+        }
+        if one.layout == "FDHWC" and len(one.data) > 1:
+            more["notes"] = [f"shown is volume {self.time} of {len(one.data)}"]
         if "D" not in one.layout:
             return clip_panel(title, one, label=label, names=self.names, frames=self.frames, **more)
         return volume_panel(

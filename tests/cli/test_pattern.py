@@ -17,6 +17,7 @@ VALUES = {
     "parent": "day/one",
     "index": 3,
     "frame": 90,
+    "volume": 2,
     "pts_ms": 3003,
     "sequence": 2,
     "position": 1,

@@ -259,3 +259,101 @@ def test_a_folder_of_videos_and_volumes_names_one_of_each(run, folder, tmp_path)
     text = " ".join(run("export", folder, "--out", tmp_path / "o", code=2).stderr.split())
     assert f"videos (such as {folder}/clip.mp4) and volumes (such as {folder}/a.nii.gz)" in text
     assert "1 file written" in run("export", f"{folder}/*.mp4", "--out", tmp_path / "o", "--num", 1).stderr
+
+
+SERIES = np.random.default_rng(0).integers(0, 2000, (3, 4, 6, 7, 1)).astype(np.int16)
+
+
+@pytest.fixture
+def series(tmp_path):
+    """A series of 3 volumes of 4 slices, with a scale in its file."""
+    path = tmp_path / "in" / "bold.nii.gz"
+    path.parent.mkdir()
+    affine = np.eye(4)
+    save(seqpipe.Sequence(SERIES, "FDHWC", affine=affine, scale=(1.0, -1000.0)), path, time_step_s=2.5)
+    return path
+
+
+def test_all_volumes_of_a_series_become_pictures_with_their_number(run, series, tmp_path):
+    out, manifest = tmp_path / "out", tmp_path / "all.jsonl"
+    common = ("--axis", "stored", "--format", "png", "--window", "0,2000")
+    run("export", series, "--out", out, *common, "--manifest", manifest)
+    assert names(out) == [f"bold/{v:03d}_{d:06d}.png" for v in range(3) for d in range(4)]
+    for volume in range(3):
+        for depth in range(4):
+            picture = cv2.imread(str(out / f"bold/{volume:03d}_{depth:06d}.png"))[..., 0]
+            meant = np.rint(SERIES[volume, depth, ..., 0] / 2000 * 255)
+            assert np.abs(picture.astype(float) - meant).max() <= 1
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    assert sorted((row["sequence"], row["frame"]) for row in rows) == [
+        (v, d) for v in range(3) for d in range(4)
+    ]
+
+    one = tmp_path / "one"
+    run("export", series, "--out", one, *common, "--time", "-1")
+    assert names(one) == [f"bold/{d:06d}.png" for d in range(4)]
+    assert (one / "bold/000002.png").read_bytes() == (out / "bold/002_000002.png").read_bytes()
+
+    out = tmp_path / "own"
+    run(
+        "export",
+        series,
+        "--out",
+        out,
+        *common,
+        "--pattern",
+        "{index:02d}-{volume}-{frame}.png",
+        "--every",
+        "2",
+    )
+    assert names(out) == ["00-0-0.png", "01-0-2.png", "02-1-0.png", "03-1-2.png", "04-2-0.png", "05-2-2.png"]
+
+
+@pytest.mark.parametrize("kind", [("--mip",), ("--montage", "2x2")])
+def test_a_picture_of_each_volume_of_a_series_is_written(run, series, tmp_path, kind):
+    out = tmp_path / "out"
+    run("export", series, "--out", out, *kind, "--format", "png")
+    assert names(out) == [f"bold_{volume:03d}.png" for volume in range(3)]
+    result = run("export", series, "--out", out, *kind, "--format", "png", "--resume")
+    assert "3 kept" in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "nii.gz"])
+def test_a_series_is_written_whole_with_its_values(run, series, tmp_path, ending):
+    out = tmp_path / "out"
+    run("export", series, "--out", out, "--format", ending)
+    with seqpipe.open(out / f"bold.{ending}") as volume:
+        assert np.array_equal(volume.sequence().data, SERIES.astype(np.int32) - 1000)
+        if ending == "nii.gz":
+            assert (volume.info.scale, volume.info.time_step_s) == ((1.0, -1000.0), 2.5)
+    run("export", series, "--out", out, "--format", ending, "--time", "1", "--overwrite")
+    with seqpipe.open(out / f"bold.{ending}") as volume:
+        assert np.array_equal(volume.sequence().data, SERIES[1].astype(np.int32) - 1000)
+
+
+def test_volumes_of_a_series_share_a_window(run, tmp_path):
+    values = np.ones((2, 3, 8, 8, 1), np.float32) * np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8, 1)
+    save(
+        seqpipe.Sequence(values * np.float32([[[[[1]]]], [[[[2]]]]]), "FDHWC", affine=np.eye(4)),
+        tmp_path / "s.nii",
+    )
+    run("export", tmp_path / "s.nii", "--out", tmp_path / "out", "--format", "png", "--axis", "stored")
+    first, second = (cv2.imread(str(tmp_path / f"out/s/{v:03d}_000000.png")).max() for v in range(2))
+    assert second == 255
+    assert abs(first - 128) < 4
+
+
+@pytest.mark.parametrize(("channels", "said"), [(2, "the first is shown"), (5, "the first three are shown")])
+def test_what_pictures_leave_out_of_a_voxel_is_said(run, tmp_path, channels, said):
+    array = np.zeros((2, 3, 4, channels), np.float32)
+    save(seqpipe.Sequence(array, "DHWC", affine=np.eye(4)), tmp_path / "v.nii")
+    result = run("export", tmp_path / "v.nii", "--out", tmp_path / "out", "--format", "png")
+    assert f"voxels have {channels} values; {said}" in result.stderr
+
+
+def test_a_page_of_a_series_says_which_volume_it_shows(run, series, tmp_path):
+    result = run("view", series, "--out", tmp_path / "page.html", "--time", "1")
+    assert "shown is volume 1 of 3" in result.stderr
+    assert "shown is volume 1 of 3" in (tmp_path / "page.html").read_text()
+    page = seqpipe.view.show(seqpipe.open(series).sequence(), time=2)
+    assert page.panels[0].notes[0] == "shown is volume 2 of 3"

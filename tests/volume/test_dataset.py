@@ -400,10 +400,10 @@ def test_folds_that_are_none(folder, fold):
         Volume(file_root=folder, validation=True)
 
 
-@pytest.mark.parametrize("weights", [{}, {-1: 1.0}, {0: -0.5}, {1: 0.0}, {1: float("nan")}])
+@pytest.mark.parametrize("weights", [{}, {-1: 0.0}, {0: -0.5}, {1: 0.0}, {1: float("nan")}])
 def test_class_weights_that_are_none(folder, weights):
     with pytest.raises(
-        ParameterError, match=r"class_weights=.* is not valid; allowed: classes of at least 0"
+        ParameterError, match=r"class_weights=.* is not valid; allowed: classes → weights of at least 0"
     ):
         make(folder, sampler="classes", class_weights=weights)
 
@@ -538,8 +538,8 @@ def test_labels_that_are_not_whole_numbers_are_refused(folder, tmp_path):
         (0, 40_000, "uint16"),
         (-1, 40_000, "int32"),
         (0, 70_000, "int32"),
-        (0, 2**31, None),
-        (-(2**31) - 1, 0, None),
+        (0, 2**31, "int64"),
+        (-(2**31) - 1, 0, "int64"),
     ],
 )
 @pytest.mark.parametrize("stored", [np.float64, np.int64])
@@ -549,10 +549,6 @@ def test_labels_take_few_bytes_and_keep_their_values(tmp_path, low, high, dtype,
     for name in ("image", "label"):
         np.save(tmp_path / f"{name}.npy", values)
     with Volume(files=[tmp_path / "image.npy"], labels=[tmp_path / "label.npy"]) as dataset:
-        if dtype is None:
-            with pytest.raises(SourceError, match=r"labels go from .* to .*; allowed: 32 bits"):
-                dataset.sample(0)
-            return
         found = dataset.sample(0)["label"].data
     assert found.dtype == dtype
     assert np.array_equal(found[..., 0], values)

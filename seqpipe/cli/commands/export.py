@@ -27,7 +27,7 @@ _VOLUMES: Final = (
     click.option(
         "--montage", type=options.GRID, help="One image of slices in columns and rows, such as 6x4."
     ),
-    click.option("--time", type=int, help="Time step of a 4-D volume, from 0; default 0."),
+    click.option("--time", type=int, help="One volume of a 4-D file, from 0; all of them if not given."),
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...errors import ParameterError, SeqpipeError
+from ...errors import ParameterError, SeqpipeError, printable
 from ...view.params import FRAMES, MAX_VOXELS, TIME
 from ..input.files import InputFile, find_inputs
 from ..terminal import options
@@ -51,6 +51,9 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> No
     for error in errors:
         click.echo(f"Error: {worded(error)}", err=True)
     if page is not None:
+        for panel in page.panels:
+            for note in panel.notes:
+                click.echo(f"{printable(panel.title)}: {note}", err=True)
         size = page.save(out)
         summary = {
             "type": "summary",

@@ -8,8 +8,9 @@ from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import numpy as np
@@ -29,16 +30,19 @@ from ..job.record import OptionDigests, read_entries, record_options, source_key
 from ..output.images import Encoder, check_ending, encoder
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ..plan.pattern import Pattern
-from ..terminal.progress import progress_bar
+from ..terminal.progress import progress_bar, say
 from .report import ExportReport
 
 if TYPE_CHECKING:
     from ...volume.info import VolumeInfo
+    from ...volume.source import AnyArray
     from ..plan.request import Options
 
 __all__ = ["run_volumes"]
 
 _DONE, _FAILED = 0, 1
+_LOOKED_AT = 5
+"""Volumes of a series that determine the window of all."""
 _ARRAYS = ("npy", "npz", "nii.gz")
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 _VIDEOS_ONLY = (
@@ -66,11 +70,17 @@ class _Job:
         input: the source.
         names: its files, relative to the output folder.
         slices: the slice of each file; for projections, montages and whole volumes the first.
+        volumes: for a series, the volume of each file; None for a file of all its volumes, and without a series.
+        time_step_s: interval between the volumes of a series in seconds, if it is known.
+        note: what pictures leave out, as a sentence; "" for nothing.
     """
 
     input: InputFile
     names: tuple[str, ...]
     slices: tuple[int, ...]
+    volumes: tuple[int | None, ...]
+    time_step_s: float | None
+    note: str
 
 
 def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeError]) -> int:
@@ -92,7 +102,9 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
     jobs: list[_Job] = []
     for item in inputs:
         try:
-            jobs.append(_job(item, options, pattern))
+            jobs.append(job := _job(item, options, pattern))
+            if job.note:
+                say(f"{printable(item.path)}: {job.note}")
         except SeqpipeError as error:
             if options.on_error == "raise":
                 raise
@@ -165,20 +177,30 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
         raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
     if options.manifest is not None:
         manifest_format(Path(options.manifest))
-    single = options.format in _ARRAYS or options.mip or options.montage is not None
     writer = encoder(options.format, options.quality, dtype=options.dtype)
-    text = options.pattern or ("{stem}.{ext}" if single else "{stem}/{index:06d}.{ext}")
+    text = options.pattern or ("{stem}.{ext}" if _is_single(options) else "{stem}/{index:06d}.{ext}")
     check_ending(text, writer.name)
     return writer, Pattern(text, sequences=False)
 
 
 def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
     with VolumeReader(item.path) as reader:
-        _check_time(reader.info, options)
+        info = reader.info
+        _check_time(info, options)
         count = len(_reoriented(reader, options))
-    single = options.format in _ARRAYS or options.mip or options.montage is not None
+    volumes: list[int | None] = [None]
+    if info.layout == "FDHWC" and options.time is not None:
+        volumes = [options.time % info.frames]
+    elif info.layout == "FDHWC" and options.format not in _ARRAYS:
+        volumes = [*range(info.frames)]
     chosen = _slices(count, options, item.path)
-    slices = chosen[:1] if single else chosen
+    slices = chosen[:1] if _is_single(options) else chosen
+    if len(volumes) > 1 and options.pattern is None:
+        pattern = Pattern(
+            "{stem}_{volume:03d}.{ext}" if _is_single(options) else "{stem}/{volume:03d}_{frame:06d}.{ext}",
+            sequences=False,
+        )
+    files = [(volume, number) for volume in volumes for number in slices]
     names = tuple(
         pattern.name(
             {
@@ -187,6 +209,7 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
                 "parent": item.parent,
                 "index": index,
                 "frame": number,
+                "volume": volume or 0,
                 "pts_ms": 0,
                 "sequence": 0,
                 "position": 0,
@@ -194,9 +217,24 @@ def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
             },
             item.path,
         )
-        for index, number in enumerate(slices)
+        for index, (volume, number) in enumerate(files)
     )
-    return _Job(item, names, tuple(slices))
+    note = "" if options.format in _ARRAYS else _note_on_channels(info.channels)
+    numbers = tuple(number for _, number in files)
+    return _Job(item, names, numbers, tuple(volume for volume, _ in files), info.time_step_s, note)
+
+
+def _is_single(options: Options) -> bool:
+    """Return whether there is one file for each volume, not for each slice."""
+    return options.format in _ARRAYS or bool(options.mip) or options.montage is not None
+
+
+def _note_on_channels(channels: int) -> str:
+    """Return which of a voxel's values pictures show, if these are not all; else ""."""
+    if channels in (1, 3):
+        return ""
+    shown = "the first is shown" if channels == 2 else "the first three are shown as red, green and blue"
+    return f"voxels have {channels} values; {shown}"
 
 
 def _check_time(info: VolumeInfo, options: Options) -> None:
@@ -248,11 +286,12 @@ def _export(
 
         def export(job: _Job) -> SeqpipeError | None:
             try:
-                for name, number, image in _frames(job, done, options):
+                for file, image in _images(job, done, options):
                     if stop.is_set():
                         return None
-                    size = write_whole(Path(options.out) / name, partial(_write, image, writer))
-                    manifest.add(_row(job, name, number, image, size))
+                    write = partial(_write, image, writer, job.time_step_s)
+                    size = write_whole(Path(options.out) / job.names[file], write)
+                    manifest.add(_row(job, file, image, size))
                     bar.advance(1)
             except OutputError:
                 stop.set()
@@ -273,14 +312,15 @@ def _export(
             stop.set()  # the engine joins its threads at the end of the block
 
 
-def _row(job: _Job, name: str, number: int, image: Sequence, size: int) -> ManifestRow:
+def _row(job: _Job, file: int, image: Sequence, size: int) -> ManifestRow:
     """The manifest's row of a written file."""
     height, width = image.shape[-3:-1]
     return ManifestRow(
         source=job.input.path,
         status="done",
-        output=name,
-        frame=number,
+        output=job.names[file],
+        sequence=job.volumes[file],
+        frame=job.slices[file],
         length=1,
         width=width,
         height=height,
@@ -288,49 +328,84 @@ def _row(job: _Job, name: str, number: int, image: Sequence, size: int) -> Manif
     )
 
 
-def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, int, Sequence]]:
-    """The unfinished files of a volume: name, slice and content."""
-    todo = [(name, number) for name, number in zip(job.names, job.slices, strict=True) if name not in done]
+def _images(job: _Job, done: set[str], options: Options) -> Iterator[tuple[int, Sequence]]:
+    """The unfinished files of a volume or a series: their numbers within the job, and their content."""
+    todo = [number for number, name in enumerate(job.names) if name not in done]
     if not todo:
         return
     with VolumeReader(job.input.path) as reader:
         turned = _reoriented(reader, options)
-        whole = (
-            turned.sequence(times=options.time or 0) if turned.info.layout == "FDHWC" else turned.sequence()
-        )
         if options.format in _ARRAYS:
-            yield (*todo[0], whole)
+            # NIfTI keeps a scale; the values are those of the other formats
+            yield todo[0], turned.sequence(times=job.volumes[0], stored=options.format == "nii.gz")
             return
-        values, info = as_real(whole.scaled().data), turned.info
-        center = options.window
-        window = window_of(values, info)
-        if center is not None:
-            window = center[0] - center[1] / 2, center[0] + center[1] / 2
-        spacing = info.spacing_mm[1:]
-        colors = (
-            info.channels >= 3 and values.dtype == np.uint8 and options.dtype == "uint8" and center is None
-        )
-
-        def shown(levels: Any) -> Sequence:
-            return Sequence(levels, "HWC", job.input.path)
-
-        def level(part: Any) -> Any:
-            return slice_image(part if colors else windowed(part, window, options.dtype), spacing)
-
-        if options.mip:
-            yield (*todo[0], shown(level(values.max(axis=0))))
-        elif options.montage is not None:
-            chosen = _slices(len(values), options, job.input.path)
-            grid = montage([level(values[number]) for number in chosen], *options.montage)
-            yield (*todo[0], shown(grid))
-        else:
-            for name, number in todo:
-                yield name, number, shown(level(values[number]))
+        window: tuple[float, float] | None = None
+        for volume, files in groupby(todo, lambda file: job.volumes[file]):
+            values = as_real(turned.sequence(times=volume).data)
+            window = window or _window(turned, values, job, options)
+            yield from _pictures(values, turned.info, window, job, list(files), options)
 
 
-def _write(frame: Sequence, writer: Encoder, file: BinaryIO) -> None:
+def _window(reader: VolumeReader, values: AnyArray, job: _Job, options: Options) -> tuple[float, float]:
+    """Return the lower and upper end of what pictures show; all volumes of a series share them.
+
+    Args:
+        reader: the volume or series.
+        values: the first volume.
+        job: the files.
+        options: as they were typed.
+    """
+    if options.window is not None:
+        return options.window[0] - options.window[1] / 2, options.window[0] + options.window[1] / 2
+    volumes = list(dict.fromkeys(job.volumes))
+    if len(volumes) == 1 or reader.info.header.get("window"):
+        return window_of(values, reader.info)
+    spread = [volumes[int((n + 0.5) * len(volumes) / _LOOKED_AT)] for n in range(_LOOKED_AT)]
+    step = max(1, _LOOKED_AT * values.size >> 20)
+    samples = [as_real(reader.sequence(times=one).data).ravel()[::step] for one in dict.fromkeys(spread)]
+    return window_of(np.concatenate(samples))
+
+
+def _pictures(
+    values: AnyArray,
+    info: VolumeInfo,
+    window: tuple[float, float],
+    job: _Job,
+    files: Seq[int],
+    options: Options,
+) -> Iterator[tuple[int, Sequence]]:
+    """The pictures of one volume: their numbers within the job, and their pixels.
+
+    Args:
+        values: ``DHWC``.
+        info: facts of the volume.
+        window: lower and upper end of what is shown.
+        job: all files of the source.
+        files: numbers of the volume's files.
+        options: as they were typed.
+    """
+    colors = (
+        info.channels >= 3 and values.dtype == np.uint8 and options.dtype == "uint8" and not options.window
+    )
+
+    def shown(part: AnyArray) -> AnyArray:
+        return slice_image(part if colors else windowed(part, window, options.dtype), info.spacing_mm[1:])
+
+    if options.mip:
+        yield files[0], Sequence(shown(values.max(axis=0)), "HWC", job.input.path)
+    elif options.montage is not None:
+        chosen = _slices(len(values), options, job.input.path)
+        grid = montage([shown(values[number]) for number in chosen], *options.montage)
+        yield files[0], Sequence(grid, "HWC", job.input.path)
+    else:
+        for file in files:
+            yield file, Sequence(shown(values[job.slices[file]]), "HWC", job.input.path)
+
+
+def _write(frame: Sequence, writer: Encoder, time_step_s: float | None, file: BinaryIO) -> None:
     if writer.name in _ARRAYS:
-        file.write(content(frame, f".{writer.name}"))
+        step = time_step_s if frame.layout == "FDHWC" else None
+        file.write(content(frame, f".{writer.name}", time_step_s=step))
         return
     writer.check_size(frame.shape[1], frame.shape[0], frame.source)
     writer(frame, file)

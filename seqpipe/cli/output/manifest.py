@@ -42,7 +42,7 @@ class ManifestRow:
         status: ``done``; ``lost`` where a frame cannot be decoded; ``failed`` where a source, or the rest of it, cannot
             be read.
         output: the file, relative to the output folder; None for a failed source.
-        sequence: number of the sequence, None where frames are exported.
+        sequence: number of the sequence, or of the volume in a 4-D file; None where frames are exported.
         frame: source frame number; of a sequence, the first.
         length: frames in the output.
         pts: presentation time of ``frame`` in ticks of the stream's time base.

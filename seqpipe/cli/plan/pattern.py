@@ -18,6 +18,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "parent": "the source's folder: below the input folder it was found in, else its own name",
     "index": "number of the file among those of its source",
     "frame": "frame number in the source (of a sequence: the first)",
+    "volume": "number of the volume in a 4-D file",
     "pts_ms": "presentation time in milliseconds on the source's clock",
     "sequence": "number of the sequence",
     "position": "number of the frame within its sequence",

@@ -93,6 +93,7 @@ class SourcePlan:
             "pts_ms": round(self.timestamps[file] * 1000),
             "sequence": 0 if self.sequence is None else int(self.sequence[file]),
             "position": int(self.position[file]),
+            "volume": 0,
         }
         return self.pattern.name(values, self.source)
 

@@ -182,8 +182,8 @@ def apply(
         if isinstance(x, Batch):
             indices = x.indices if index is None else index
             return _batch(op, x, layout, epoch, indices, backend, device, allow_view=allow_view)
-        many = isinstance(x, (list, tuple))
-        if many:
+        if isinstance(x, (list, tuple)):
+            many = True
             check_not_empty(op, x)
     call = BoundCall.of(op, x if many else (x,), layout, epoch, index)
     results = call.wrap_results(call.results(backend, device, allow_view=allow_view))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...array import Array, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...parts import Image, Labels, Part, Sample, as_part, unmarked_labels
+from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.dispatch import indices_of
@@ -79,6 +79,10 @@ def run(
     if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
         for op in ops:
             check_marked(op, unmarked)
+    if is_labels(x):  # alone: what changes intensities leaves them alone, too
+        ops = [op for op in ops if op.traits.geometric or op.traits.on_labels]
+        if not ops:
+            return x
     layout, index = options.layout, options.index
 
     def results_of(

@@ -67,7 +67,9 @@ CROP_ABOVE: Final = Param(
 DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
 
 _EDGE: Final = 1e-6
-_INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32)
+_CLOSE: Final = 0.01  # distance from whole numbers at which floats are rounded to classes
+_FARTHEST: Final = 0.25  # the same for files that quantize floats by a slope
+_INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class LoadedCase:
         classes: index of the stored label voxels by class, if the sampler needs it.
         weights: index of the stored map of weights, if the sampler needs it.
         begin: the stored voxel at which ``classes`` or ``weights`` begins.
+        notes: files and what was changed in their values.
     """
 
     parts: Mapping[str, Sequence]
@@ -144,6 +147,7 @@ class LoadedCase:
     classes: ClassIndex | None = None
     weights: WeightIndex | None = None
     begin: tuple[int, int, int] = (0, 0, 0)
+    notes: tuple[tuple[str, str], ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -226,6 +230,7 @@ def load_case(
     """
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
+    notes: list[tuple[str, str]] = []
     with _readers(case, preparation) as readers:
         for name, reader in readers.items():
             if reader.grid is not None:
@@ -233,6 +238,7 @@ def load_case(
             read = partial(
                 _read_part,
                 reader.on_own_grid(),
+                notes,
                 is_label=name in preparation.labels,
                 as_channels=preparation.series_as_channels,
             )
@@ -242,7 +248,7 @@ def load_case(
     dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
     first = next(iter(parts))
     size = grids[first].shape if first in grids else _grid_of(parts[first])
-    loaded = LoadedCase(parts, grids, dtypes, Box.whole(size))
+    loaded = LoadedCase(parts, grids, dtypes, Box.whole(size), notes=tuple(notes))
     if preparation.crop_above is not None:
         loaded = replace(loaded, region=_region(loaded, first, preparation.crop_above, rule.patch))
     return _with_index(loaded, rule)
@@ -253,7 +259,9 @@ def _with_index(case: LoadedCase, rule: PatchRule) -> LoadedCase:
     if rule.sampler in ("balanced", "classes") and rule.label is not None:
         labels = _single(case.parts[rule.label], "labels")
         inside = _stored_region(case, rule.label)
-        return replace(case, classes=ClassIndex.of(labels.data[inside.slices]), begin=inside.start)
+        return replace(
+            case, classes=ClassIndex.of(labels.data[inside.slices], labels.source), begin=inside.start
+        )
     if rule.sampler == "weighted" and rule.weights is not None:
         weights = _single(case.parts[rule.weights], "weights")
         inside = _stored_region(case, rule.weights)
@@ -335,13 +343,27 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
     return start, start + wanted
 
 
-def _read_part(reader: VolumeReader, *, is_label: bool, as_channels: bool) -> Sequence:
-    """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested."""
+def _read_part(
+    reader: VolumeReader, notes: list[tuple[str, str]], *, is_label: bool, as_channels: bool
+) -> Sequence:
+    """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested.
+
+    Args:
+        reader: the file.
+        notes: gets a file and a note if its labels were rounded.
+        is_label: whether the part holds labels.
+        as_channels: whether the volumes of a series become channels.
+    """
     part = reader.sequence(stored=True)
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
         part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")
-    return _as_labels(part.scaled()) if is_label else part
+    if not is_label:
+        return part
+    labels, note = _as_labels(part)
+    if note:
+        notes.append((part.source, note))
+    return labels
 
 
 def _cache_key(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
@@ -411,7 +433,7 @@ def _start(case: LoadedCase, rule: PatchRule, draws: Seq[float]) -> tuple[tuple[
         return uniform, ""
     present = case.classes.present
     if rule.sampler == "balanced":
-        wanted = {number: 1.0 for number in present if number}
+        wanted = {number: 1.0 for number in present if number > 0}
     elif rule.class_weights:
         wanted = {number: weight for number, weight in rule.class_weights if weight > 0 and number in present}
     else:
@@ -470,28 +492,53 @@ def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: V
     )
 
 
-def _as_labels(part: Sequence) -> Sequence:
-    """Cast labels to the smallest integer dtype that holds them."""
-    data = part.data
+def _as_labels(part: Sequence) -> tuple[Sequence, str]:
+    """Return labels in the smallest integer dtype that holds them, and a note if they were rounded.
+
+    Args:
+        part: as stored: a file that quantizes floats holds classes to half a step of its slope.
+    """
+    data, note = part.scaled().data, ""
+    if data.dtype.kind not in "biuf":
+        raise UnreadableSourceError(
+            f"labels are of {data.dtype}",
+            source=part.source,
+            allowed="integers, and floats that are whole numbers",
+        )
     if data.dtype.kind == "f":
         rounded = np.rint(data)
         if not np.array_equal(rounded, data):
-            bad = data[rounded != data].flat[0]
-            raise UnreadableSourceError(
-                f"the label {bad} is not a whole number",
-                source=part.source,
-                advice="Name it as an image, not as a label",
-            )
+            note = _rounding_note(part, data, rounded)
         data = rounded
     if data.dtype.kind == "f" or data.dtype.itemsize > 2:
         low, high = data.min(initial=0), data.max(initial=0)
         kind = next((k for k in _INTEGERS if np.iinfo(k).min <= low and high <= np.iinfo(k).max), None)
         if kind is None:
             raise UnreadableSourceError(
-                f"labels go from {low} to {high}", source=part.source, allowed="32 bits"
+                f"labels go from {low} to {high}", source=part.source, allowed="64 bits"
             )
         data = data.astype(kind)
-    return replace(part, data=data)
+    return replace(part, data=data, scale=None), note
+
+
+def _rounding_note(part: Sequence, data: AnyArray, rounded: AnyArray) -> str:
+    """Return the note on labels that were rounded.
+
+    Raises:
+        UnreadableSourceError: a value is too far from a whole number for a class.
+    """
+    step = 0.0 if part.scale is None else abs(part.scale[0])
+    allowed = max(_CLOSE, min(step / 2, _FARTHEST))
+    apart = np.abs(data - rounded)
+    if not (worst := float(apart.max())) <= allowed:  # NaN is refused, too
+        bad = data[~(apart <= allowed)].flat[0]
+        raise UnreadableSourceError(
+            f"the label {bad} is not a whole number",
+            source=part.source,
+            allowed=f"whole numbers, to {allowed:.3g}",
+            advice="Name it as an image, not as a label",
+        )
+    return f"labels are up to {worst:.2g} from whole numbers, such as {data[apart > 0].flat[0]}: they are rounded"
 
 
 def _cast(data: Any, dtype: str) -> Any:

@@ -81,7 +81,8 @@ class Volume(EpochDataset[PatchSample]):
     =============== ========================================================================================
     ``"uniform"``   anywhere
     ``"balanced"``  a share ``foreground`` of the patches around labeled voxels, with the classes of the volume
-                    equally often; the rest anywhere
+                    equally often; the rest anywhere. Labels of 0 and below, such as -1 for "ignore", are not
+                    classes
     ``"classes"``   around a voxel of a class, drawn by ``class_weights`` from the classes of the volume
     ``"weighted"``  around a voxel drawn by the map in the part ``weights``
     =============== ========================================================================================
@@ -93,8 +94,10 @@ class Volume(EpochDataset[PatchSample]):
             if there is a ``case_0001``, the parts are ``image_0000`` and ``image_0001``. Or a folder of images.
         manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
         labels: for ``files``: one path for each image, or None.
-        label_names: names of the parts that hold labels: integers, resampled by vote, padded with 0. The name
-            ``"label"`` may be absent from the parts, others may not.
+        label_names: names of the parts that hold labels: whole numbers, resampled by vote, padded with 0, and marked
+            as labels (:attr:`seqpipe.Sequence.kind`), so that no operator computes new classes. Floats within 0.01, or
+            half a step of the file's slope, of a whole number are rounded, and reported. The name ``"label"`` may be
+            absent from the parts, others may not.
         subjects: for ``files``: subject of each file, for folds; by default the file's name.
         fold: ``(number, count)``: leave out the subjects of this fold, for training.
         validation: keep only the subjects of the fold, for validation.
@@ -118,7 +121,8 @@ class Volume(EpochDataset[PatchSample]):
         crop_above: crop each volume first to the box around the voxels of its first part above this value, such as -500
             for the body in CT or 0 for a brain; the box is widened to ``patch_size`` where the volume allows it, and is
             the whole volume where no voxel is above it. None disables it.
-        dtype: dtype of images; by default that of the values after slope and intercept.
+        dtype: dtype of images; by default that of the values after slope and intercept. A batch has one dtype, the
+            smallest for all its samples; integers beside float32 become float32.
         series_as_channels: whether the volumes of a 4-D file, such as the modalities of a brain, become the channels of
             one volume ``DHWC``; else they are a series ``FDHWC``.
         open_volumes: volumes in memory whose patches are mixed; up to twice as many while the next ones are read.
@@ -404,11 +408,11 @@ def _of_fold(cases: list[Case], fold: tuple[int, int] | None, *, validation: boo
 def _class_weights(weights: Mapping[int, float] | None) -> tuple[tuple[int, float], ...]:
     pairs = () if weights is None else tuple(sorted((int(n), float(w)) for n, w in dict(weights).items()))
     if weights is not None and (
-        not pairs or any(not w >= 0 or n < 0 for n, w in pairs) or not any(w for _, w in pairs)
+        not pairs or any(not w >= 0 for _, w in pairs) or not any(w for _, w in pairs)
     ):
         raise ParameterError(
             f"class_weights={weights!r} is not valid",
-            allowed="classes of at least 0 → weights, one of them above 0",
+            allowed="classes → weights of at least 0, one of them above 0",
         )
     return pairs
 
@@ -457,7 +461,36 @@ class VolumeBatches(BatchPass[dict[str, Batch]]):
         """Return a batch of each part; the batch is a list of sequences if volumes differ in shape."""
         indices = [sample.index for sample, _ in fetched.pairs]
         parts: list[dict[str, Sequence]] = [sample for _, sample in fetched.pairs]  # type: ignore[misc]
-        return {name: Batch.of([part[name] for part in parts], indices=indices) for name in parts[0]}
+        return {name: _batch_of([part[name] for part in parts], indices) for name in parts[0]}
+
+
+def _batch_of(sequences: list[Sequence], indices: list[int]) -> Batch:
+    """Return a batch of one dtype, which holds the values of all sequences.
+
+    Raises:
+        UnreadableSourceError: no dtype holds the values of all.
+    """
+    dtypes = list(dict.fromkeys(one.dtype for one in sequences))
+    if len(dtypes) > 1:
+        common = _common_dtype(dtypes)
+        if common is None:
+            raise UnreadableSourceError(
+                f"volumes of one batch are of {' and '.join(str(one) for one in dtypes)}, which no type holds",
+                source=sequences[0].source,
+                advice="Choose a dtype, such as dtype='float32', or convert the files",
+            )
+        sequences = [one.with_pixels(one.data.astype(common, copy=False), one.layout) for one in sequences]
+    return Batch.of(sequences, indices=indices)
+
+
+def _common_dtype(dtypes: Seq[np.dtype[Any]]) -> np.dtype[Any] | None:
+    """Return the smallest dtype of integers or floats that holds several; None if there is none."""
+    common = np.result_type(*dtypes)
+    if all(one.kind in "biu" for one in dtypes):
+        return common if common.kind in "biu" else None  # uint64 and int64 would become floats
+    # int32 and float32 would become float64, but scaled values are float32 in all formats
+    wide = any(one.kind == "c" or one == np.float64 for one in dtypes)
+    return common if wide or common.itemsize <= 4 else np.dtype(np.float32)
 
 
 class VolumeSamples(Singles[dict[str, Any]]):

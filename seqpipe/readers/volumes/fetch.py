@@ -18,7 +18,7 @@ from ...array import Array, FloatArray, IntArray, on_gpu, to_cupy
 from ...core.cached import cached_property
 from ...core.forks import reset_after_fork
 from ...core.workers import Workers
-from ...errors import ParameterError, SeqpipeError
+from ...errors import ParameterError, SeqpipeError, SourceError, UnreadableSourceError
 from ...sampling.blocks import patch_draws
 from ...sampling.dealing import distinct, substitutes
 from ...sampling.params import OnError
@@ -226,7 +226,13 @@ class CaseCache:
         try:
             loaded = load_case(case, self._selection.preparation, self._selection.rule, self._disk)
             return loaded if self.gpu is None else loaded.on_gpu(self.gpu)
+        except ParameterError as error:  # the arguments were checked before: it is about this file
+            source = error.source or case.key
+            return UnreadableSourceError(
+                error.fact, source=source, allowed=error.allowed, advice=error.advice
+            )
         except SeqpipeError as error:
+            error.source = error.source or case.key
             return error
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -454,6 +460,8 @@ class VolumeFetcher:
             return error
         if note:
             self.book.note(sample.source, "cut anywhere", note)
+        for source, rounded in case.notes:
+            self.book.note(source, "labels rounded", rounded)
         return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
 
     def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
@@ -476,7 +484,7 @@ class VolumeFetcher:
 
     def _lost(self, epoch: int, sample: PatchSample, error: SeqpipeError) -> Any:
         """Return what replaces an unreadable sample: the error to raise, a substitute, or None."""
-        if self.on_error == "raise" or isinstance(error, ParameterError):
+        if self.on_error == "raise" or not isinstance(error, SourceError):
             self.book.note(sample.source, "sample raised", error)
             return error
         if self.on_error == "skip":

@@ -20,7 +20,7 @@ from ...array import FloatArray, IntArray, namespace
 from ...core.native import load_functions
 from ...core.padding import PAD_MODES, PadMode, source_indices
 from ...core.param import choice
-from ...errors import ParameterError
+from ...errors import ParameterError, UnreadableSourceError
 from ...sequence import Sequence
 from ..source import AnyArray
 from ..space import moved
@@ -42,7 +42,9 @@ PATCH_PAD: Final = choice(
 )
 
 _MOST_AXIS: Final = 1 << 20
-_MOST_CLASSES: Final = 4096
+_DIRECT_CLASSES: Final = 4096  # numbers below it are counted without a list of those that occur
+_MOST_CLASSES: Final = 1 << 16
+_MOST_COUNTS: Final = 2 << 30  # bytes
 
 
 def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
@@ -135,41 +137,52 @@ class ClassIndex:
     """Counts of the voxels of each class in each row of a label volume.
 
     Attributes:
-        labels: ``DHW``, integers from 0.
+        labels: ``DHW``: for each voxel the position of its class in ``classes``.
+        classes: the class numbers that may occur, ascending, int64.
         counts: cumulative count of the voxels of each class up to the end of each row, int64 ``(classes, D · H)``.
     """
 
     labels: AnyArray
+    classes: IntArray
     counts: IntArray
 
     @classmethod
-    def of(cls, labels: AnyArray) -> ClassIndex:
+    def of(cls, labels: AnyArray, source: str = "") -> ClassIndex:
         """Return the index of a label volume.
 
         Args:
             labels: integers ``DHW``, or ``DHWC`` with one channel.
+            source: for messages.
 
         Raises:
-            ParameterError: a label is below 0 or above 4095.
+            UnreadableSourceError: there are more than 65,536 classes, or the counts would take more than 2 GiB.
         """
         plain = np.ascontiguousarray(labels[..., 0] if labels.ndim == 4 else labels)
-        most = int(plain.max(initial=0))
-        if most >= _MOST_CLASSES or (plain.dtype.kind == "i" and int(plain.min(initial=0)) < 0):
-            raise ParameterError(
-                f"labels range from {plain.min()} to {most}",
-                allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}",
-            )
-        plain = plain.astype(np.uint8 if most < 256 else np.uint16, copy=False)
+        low, high = int(plain.min(initial=0)), int(plain.max(initial=0))
         rows, columns = math.prod(plain.shape[:2]), plain.shape[2]
-        per_row = _row_counts(plain.reshape(rows, columns), most + 1)
+        if low < 0 or high >= min(
+            _DIRECT_CLASSES, _MOST_COUNTS // (8 * max(1, rows))
+        ):  # such as those of atlases
+            classes, plain = _compact(plain, low, high)
+        else:
+            classes = np.arange(high + 1, dtype=np.int64)
+        if len(classes) > _MOST_CLASSES or len(classes) * rows * 8 > _MOST_COUNTS:
+            raise UnreadableSourceError(
+                f"there are {len(classes):,} different labels",
+                source=source or None,
+                allowed=f"{min(_MOST_CLASSES, _MOST_COUNTS // (8 * max(1, rows))):,} in a volume of this size",
+                advice="Choose sampler='uniform', or a map of weights (sampler='weighted')",
+            )
+        plain = plain.astype(np.uint8 if len(classes) <= 256 else np.uint16, copy=False)
+        per_row = _row_counts(plain.reshape(rows, columns), len(classes))
         counts: IntArray = np.cumsum(per_row.T, axis=1, dtype=np.int64)
-        return cls(plain, counts)
+        return cls(plain, classes, counts)
 
     @property
     def present(self) -> dict[int, int]:
         """Number of voxels of each class that occurs."""
-        totals = self.counts[:, -1].tolist()
-        return {number: total for number, total in enumerate(totals) if total}
+        pairs = zip(self.classes.tolist(), self.counts[:, -1].tolist(), strict=True)
+        return {number: total for number, total in pairs if total}
 
     def voxel(self, number: int, draw: float) -> tuple[int, int, int]:
         """Return a voxel of a class, sampled uniformly.
@@ -178,12 +191,13 @@ class ClassIndex:
             number: the class, which must occur.
             draw: number in [0, 1).
         """
-        counts = self.counts[number]
+        position = int(np.searchsorted(self.classes, number))
+        counts = self.counts[position]
         wanted = min(int(draw * int(counts[-1])), int(counts[-1]) - 1)
         row = int(np.searchsorted(counts, wanted, side="right"))
         before = int(counts[row - 1]) if row else 0
         depth, height = divmod(row, self.labels.shape[1])
-        column = int(np.flatnonzero(self.labels[depth, height] == number)[wanted - before])
+        column = int(np.flatnonzero(self.labels[depth, height] == position)[wanted - before])
         return depth, height, column
 
 
@@ -234,6 +248,16 @@ class WeightIndex:
         inner = np.cumsum(self.weights[depth, height], dtype=np.float64)
         column = int(np.searchsorted(inner, draw * total - before, side="right"))
         return depth, height, min(column, int(np.flatnonzero(self.weights[depth, height] > 0)[-1]))
+
+
+def _compact(labels: AnyArray, low: int, high: int) -> tuple[IntArray, AnyArray]:
+    """Return the numbers that occur, ascending, and for each voxel the position of its number among these."""
+    if high - low >= _MOST_CLASSES:
+        numbers, positions = np.unique(labels, return_inverse=True)
+        return numbers.astype(np.int64), positions.reshape(labels.shape)
+    above = np.subtract(labels, low, dtype=np.int64, casting="unsafe")
+    occurs = np.bincount(above.ravel(), minlength=1) > 0
+    return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[above]
 
 
 def _row_counts(labels: AnyArray, classes: int) -> AnyArray:
