@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import to_numpy
+from ..core.image_decoding import decode_pixels
 from ..core.whole_file import replacing
 from ..errors import OutputError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..sequence import Sequence
@@ -176,12 +177,7 @@ def _to_png(flow: Any) -> bytes:
 def _from_png(content: bytes, source: str) -> Field:
     import cv2
 
-    try:
-        decoded = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
-    except cv2.error as error:
-        raise _damaged("it is no PNG file that can be decoded", source) from error
-    if decoded is None:
-        raise _damaged("it is no PNG file that can be decoded", source)
+    decoded = decode_pixels(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED, source)
     if decoded.dtype != np.uint16 or decoded.ndim != 3 or decoded.shape[2] != 3:
         raise UnreadableSourceError(
             f"it is a picture of {decoded.dtype} of shape {decoded.shape}",
@@ -189,9 +185,9 @@ def _from_png(content: bytes, source: str) -> Field:
             allowed="KITTI's flow: 16-bit RGB",
             advice="Pictures of flow, as of to_rgb, cannot be turned back into flow",
         )
-    levels = np.asarray(decoded[..., :0:-1], np.float32)
+    levels = np.asarray(decoded[..., :2], np.float32)
     field = (levels - np.float32(_KITTI_ZERO)) / np.float32(_KITTI_ONE)
-    field[decoded[..., 0] == 0] = np.nan
+    field[decoded[..., 2] == 0] = np.nan
     return np.ascontiguousarray(field)
 
 
