@@ -71,7 +71,7 @@ def _tables() -> tuple[list[int], npt.NDArray[np.uint32], list[list[int]]]:
     """Return the table of a byte, those of the bytes of a block, and those of its first four as lists."""
     bytewise = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        bytewise = bytewise >> np.uint32(1) ^ (bytewise & 1) * np.uint32(_POLYNOMIAL)
+        bytewise = np.where(bytewise & 1, bytewise >> 1 ^ _POLYNOMIAL, bytewise >> 1).astype(np.uint32)
     contributions = np.empty((_BLOCK, 256), np.uint32)
     contributions[-1] = bytewise
     for position in range(_BLOCK - 2, -1, -1):

@@ -70,7 +70,7 @@ def _jpeg_header(data: memoryview) -> _Jpeg:
         if marker in _JPEG_FRAMES:
             height, width = struct.unpack(">HH", data[offset + 5 : offset + 9])
             return _Jpeg(width, height, marker, exif)
-        if marker == 0xE1 and data[offset + 4 : offset + 10] == b"Exif\0\0" and not exif:
+        if marker == 0xE1 and bytes(data[offset + 4 : offset + 10]) == b"Exif\0\0" and not exif:
             exif = bytes(data[offset + 10 : offset + 2 + length])
         offset += 1 if marker == 0xFF else 2 + length  # fill bytes may stand before a marker
     return _Jpeg(exif=exif)
@@ -101,7 +101,7 @@ def _check_jpeg(data: memoryview, source: str) -> None:
 
 
 def _check_png(data: memoryview, source: str) -> None:
-    if len(data) < 33 or data[12:16] != b"IHDR":
+    if len(data) < 33 or bytes(data[12:16]) != b"IHDR":
         return  # the decoder refuses it
     width, height, depth, color = struct.unpack(">IIBB", data[16:26])
     check_image_size(width, height, source)
@@ -151,7 +151,7 @@ def _check_pnm(data: memoryview, source: str) -> None:
 
 
 def _check_webp(data: memoryview, source: str) -> None:
-    if len(data) < 30 or data[8:12] != b"WEBP":
+    if len(data) < 30 or bytes(data[8:12]) != b"WEBP":
         return
     length = int.from_bytes(data[4:8], "little")
     if 8 + length > len(data):
@@ -172,7 +172,8 @@ def _check_webp(data: memoryview, source: str) -> None:
 
 def _check_gif(data: memoryview, source: str) -> None:
     if len(data) >= 10:
-        check_image_size(*struct.unpack("<HH", data[6:10]), source)
+        width, height = struct.unpack("<HH", data[6:10])
+        check_image_size(width, height, source)
 
 
 def _check_jpeg2000(data: memoryview, source: str) -> None:
@@ -184,7 +185,7 @@ def _check_jpeg2000(data: memoryview, source: str) -> None:
 
 
 def _check_tiff(data: memoryview, source: str) -> None:
-    order, big = "<" if data[:1] == b"I" else ">", data[2:4] in (b"+\0", b"\0+")
+    order, big = "<" if bytes(data[:1]) == b"I" else ">", bytes(data[2:4]) in (b"+\0", b"\0+")
     if len(data) < 16:
         return
     offset = (

@@ -39,7 +39,7 @@ def decode_pixels(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.ND
     """
     import cv2
 
-    check_image(memoryview(raw), source)
+    check_image(raw.data, source)
     jpeg = _of_jpeg(raw, flags, source) if raw[:2].tobytes() == b"\xff\xd8" else None
     if jpeg is not None:
         return jpeg
@@ -79,7 +79,7 @@ def _of_jpeg(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.NDArray
     image = image[..., 0] if image.shape[2] == 1 else image
     if flags == cv2.IMREAD_UNCHANGED or flags & cv2.IMREAD_IGNORE_ORIENTATION:
         return image
-    return _oriented(image, jpeg_orientation(memoryview(raw)))
+    return _oriented(image, jpeg_orientation(raw.data))
 
 
 def _turbo(raw: npt.NDArray[np.uint8], colors: str, source: str, **scaled: int) -> npt.NDArray[Any]:

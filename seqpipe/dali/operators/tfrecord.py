@@ -120,6 +120,8 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
     for number, line in enumerate(Path(index).read_text(encoding="utf-8").splitlines(), 1):
         try:
             offset, size = map(int, line.split())
+            if offset < 0:
+                raise ValueError(offset)
         except ValueError as error:
             raise ManifestError(
                 f"line {number}: {line!r}", source=index, allowed="offset and size, as by tfrecord2idx"

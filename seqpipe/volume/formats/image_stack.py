@@ -110,7 +110,7 @@ class TiffStack:
         self._source = source
         cv2 = _cv2()
         data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
-        check_image(memoryview(data), source.name)
+        check_image(data.data, source.name)
         try:
             done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED)
         except cv2.error:
