@@ -1,7 +1,7 @@
 """Thousands of damaged files: the only exception is SeqpipeError, nothing crashes or hangs, and frames never vary.
 
-    python -m tests.bench.fuzz [--kind videos|volumes] [--seconds 1200 | --mutants 5000] [--device cuda]
-        [--processes 1] [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
+    python -m tests.bench.fuzz [--kind videos|volumes|images|archives] [--seconds 1200 | --mutants 5000]
+        [--device cuda] [--processes 1] [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
 
 Mutants are made of the files of ``data_scripts`` and of the shared media; each is a function of the seed and its
 number, so ``--first NUMBER --mutants 1`` makes one again. Each process is watched: one that dies, or takes more than
@@ -31,7 +31,12 @@ from tests.support.fuzz import Verdict, mutant
 
 __all__ = ["main"]
 
-KINDS = {"videos": "tests.support.fuzz", "volumes": "tests.support.fuzz_volumes"}
+KINDS = {
+    "videos": "tests.support.fuzz",
+    "volumes": "tests.support.fuzz_volumes",
+    "images": "tests.support.fuzz_images",
+    "archives": "tests.support.fuzz_archives",
+}
 """Kind of files → the module whose ``sources`` gives the files to damage, and whose ``tried`` reads a mutant."""
 
 _LIMIT_S = 120  # of CPU time, which other programs on the machine do not change
