@@ -1,4 +1,4 @@
-"""Damaged copies of archives of arrays and samples, and what reading one may never do: see :mod:`tests.support.fuzz`."""
+"""Damaged copies of archives of arrays and samples, and what reading one may not do: see :mod:`tests.support.fuzz`."""
 
 from __future__ import annotations
 
