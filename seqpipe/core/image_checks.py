@@ -12,7 +12,7 @@ from ..errors import UnreadableSourceError
 from .checks import verifies
 from .limits import check_image_size
 
-__all__ = ["check_image", "jpeg_orientation"]
+__all__ = ["check_image", "is_picture", "jpeg_orientation"]
 
 _JPEG_FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # start of frame, of any process
 _ARITHMETIC: Final = {*range(0xC9, 0xD0)} - {0xCC}
@@ -43,6 +43,12 @@ def check_image(data: memoryview, source: str) -> None:
         if head.startswith(magic):
             check(data, source)
             return
+
+
+def is_picture(head: bytes) -> bool:
+    """Return whether a file is an image by its first bytes; a JPEG may begin a video, and counts as none."""
+    found = any(head.startswith(magic) for magic in _CHECKS if magic not in (b"\xff\xd8", b"RIFF"))
+    return found or (head.startswith(b"RIFF") and head[8:12] == b"WEBP")
 
 
 def _short(what: str, data: memoryview, source: str) -> UnreadableSourceError:

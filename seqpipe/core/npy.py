@@ -1,4 +1,4 @@
-"""NPY arrays and members of NPZ archives; their sizes are compared with the bytes that are there before they are read."""
+"""NPY arrays and members of NPZ archives; their sizes are compared with the bytes that are there first."""
 
 from __future__ import annotations
 
