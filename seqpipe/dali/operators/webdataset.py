@@ -141,7 +141,7 @@ def _read(component: _Component, kind: str) -> _Read:
     if not component.archive:
         return _Read(np.zeros(0, kind), "")
     try:
-        left = max(0, os.stat(component.archive).st_size - component.offset)
+        left = max(0, Path(component.archive).stat().st_size - component.offset)
         size = min(component.size, left)
         data = np.fromfile(component.archive, np.uint8, size, offset=component.offset)
     except OSError as error:
