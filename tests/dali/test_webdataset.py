@@ -127,7 +127,7 @@ def test_an_index_replaces_the_search(shards, tmp_path, version):
         with pytest.raises(UnreadableSourceError, match=f"the archive ends after .* of {size} bytes"):
             read(shards[:1], ["png"], index_paths=indexes[:1])
     (tmp_path / indexes[0]).write_text("v1.2 1\npng 512 -1 a.png\n")
-    with pytest.raises(ManifestError, match="line 2: 'png 512 -1 a.png'"):
+    with pytest.raises(ManifestError, match=r"line 2: 'png 512 -1 a\.png'"):
         read(shards[:1], ["png"], index_paths=indexes[:1])
     (tmp_path / indexes[0]).write_text("v1.2 1\npng x 3 a.png\n")
     with pytest.raises(ManifestError, match=r"line 2: 'png x 3 a\.png'"):
