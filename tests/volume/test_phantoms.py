@@ -385,7 +385,9 @@ def test_pages_that_differ_and_files_that_are_no_pictures_are_named(tmp_path):
     (tmp_path / "folder" / "b.png").write_bytes(b"no picture")
     with (
         seqpipe.open(tmp_path / "folder") as volume,
-        pytest.raises(UnreadableSourceError, match=r"b\.png: the image cannot be decoded"),
+        pytest.raises(
+            UnreadableSourceError, match=r"b\.png: these 10 bytes are not an image that can be decoded"
+        ),
     ):
         volume.sequence()
 
