@@ -69,6 +69,10 @@ def reading_json(what: str, source: str) -> Iterator[None]:
         yield
     except SeqpipeError:  # its message names the parameter
         raise
+    except _FieldError as error:
+        raise ParameterError(
+            f"this is no {what} ({error})", source=source, allowed="what to_json() gives"
+        ) from error
     # constructors of all operators run on the values, so no list of exceptions is complete
     except Exception as error:
         raise ParameterError(
@@ -76,6 +80,10 @@ def reading_json(what: str, source: str) -> Iterator[None]:
             source=source,
             allowed="what to_json() gives",
         ) from error
+
+
+class _FieldError(ValueError):
+    """A field of a JSON object is missing, or of another type."""
 
 
 def field_of(entry: object, name: str, kind: type[KindT], where: str) -> KindT:
@@ -88,14 +96,14 @@ def field_of(entry: object, name: str, kind: type[KindT], where: str) -> KindT:
         where: path of the object, such as ``nodes[1].call``, for the message.
 
     Raises:
-        ParameterError: the entry is no object, or it has no such field of that type; the message names its path.
+        ValueError: the entry is no object, or it has no such field of that type; the message names its path.
     """
     if not isinstance(entry, Mapping):
-        raise ParameterError(f"{where}={short(entry)} is not valid", allowed="an object")
+        raise _FieldError(f"{where or 'the whole'}={short(entry)} is not valid, but an object")
     path = f"{where}.{name}" if where else name
     if name not in entry:
-        raise ParameterError(f"{path} is missing", allowed=_NAMES.get(kind, "a value"))
+        raise _FieldError(f"{path} is missing, {_NAMES.get(kind, 'a value')}")
     value = entry[name]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ParameterError(f"{path}={short(value)} is not valid", allowed=_NAMES.get(kind, "another value"))
+        raise _FieldError(f"{path}={short(value)} is not valid, but {_NAMES.get(kind, 'another value')}")
     return value

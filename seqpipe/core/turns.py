@@ -38,7 +38,7 @@ class TakesTurns:
     """Base class of iterators that several threads may use: a call waits until that of another thread has returned.
 
     The methods that move or report the position are locked in every subclass that defines them. The lock is reentrant,
-    and takes less than a microsecond.
+    and takes about a microsecond.
 
     Attributes:
         in_turn: names of further methods to lock, for subclasses to set.

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import to_numpy
+from ..core.image_decoding import decode_pixels
+from ..core.npy import array_of_npy, member_bytes, reading_zip
 from ..core.whole_file import replacing
 from ..errors import OutputError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..sequence import Sequence
@@ -177,11 +179,9 @@ def _from_png(content: bytes, source: str) -> Field:
     import cv2
 
     try:
-        decoded = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
-    except cv2.error as error:
-        raise _damaged("it is no PNG file that can be decoded", source) from error
-    if decoded is None:
-        raise _damaged("it is no PNG file that can be decoded", source)
+        decoded = decode_pixels(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED, source)
+    except UnreadableSourceError as error:
+        raise _damaged(error.fact, source) from error
     if decoded.dtype != np.uint16 or decoded.ndim != 3 or decoded.shape[2] != 3:
         raise UnreadableSourceError(
             f"it is a picture of {decoded.dtype} of shape {decoded.shape}",
@@ -189,9 +189,9 @@ def _from_png(content: bytes, source: str) -> Field:
             allowed="KITTI's flow: 16-bit RGB",
             advice="Pictures of flow, as of to_rgb, cannot be turned back into flow",
         )
-    levels = np.asarray(decoded[..., :0:-1], np.float32)
+    levels = np.asarray(decoded[..., :2], np.float32)
     field = (levels - np.float32(_KITTI_ZERO)) / np.float32(_KITTI_ONE)
-    field[decoded[..., 0] == 0] = np.nan
+    field[decoded[..., 2] == 0] = np.nan
     return np.ascontiguousarray(field)
 
 
@@ -210,15 +210,20 @@ def _to_npz(flow: Any) -> bytes:
 
 
 def _from_npz(content: bytes, source: str) -> Any:
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            fields = dict(archive)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise _damaged(f"it is no .npz file that can be read ({error})", source) from error
-    if "flow" not in fields:
-        raise UnreadableSourceError(
-            f"it has no array 'flow', but {', '.join(sorted(fields)) or 'nothing'}", source=source
-        )
+    with (
+        reading_zip(source, "it is no .npz file that can be read"),
+        zipfile.ZipFile(io.BytesIO(content)) as archive,
+    ):
+        names = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        if "flow" not in names:
+            raise UnreadableSourceError(
+                f"it has no array 'flow', but {', '.join(sorted(names)) or 'nothing'}", source=source
+            )
+        fields = {
+            name: array_of_npy(member_bytes(archive, names[name], source), source, "biufU")
+            for name in ("flow", "layout", "source", "frames", "timestamps")
+            if name in names
+        }
     field = fields["flow"]
     if field.ndim < 3 or field.shape[-1] != 2 or field.dtype.kind != "f":
         raise _damaged(f"its array 'flow' is {field.dtype} of shape {field.shape}", source)

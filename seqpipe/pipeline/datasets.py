@@ -70,13 +70,18 @@ class Clips:
         """The reader's memory limit of pending batches."""
         return self.reader.limit_bytes
 
+    @property
+    def order(self) -> EpochOrder:
+        """The order of the rank's samples."""
+        return self.reader.order
+
     def length(self, epoch: int) -> int:
         """Return the number of samples of this rank."""
         return self.reader.epoch_length(epoch)
 
     def lockstep(self) -> tuple[int, int]:
         """Return the smallest and the largest number of samples of a rank."""
-        return _lockstep(self.reader.order)
+        return _lockstep(self.order)
 
     def use(self, parts: Seq[int]) -> None:
         """See :meth:`seqpipe.pipeline.source.BatchSource.use`."""
@@ -114,12 +119,12 @@ class Clips:
 
     def size(self, epoch: int, positions: IntArray) -> int:
         """Return the size of the samples' pixels in bytes."""
-        indices = self.reader.order.samples(epoch, positions)
+        indices = self.order.samples(epoch, positions)
         return sum(self._fetchers[name].size(epoch, indices) for name in self._used)
 
     def begin(self, epoch: int, positions: IntArray) -> Any:
         """Start to decode samples."""
-        indices = self.reader.order.samples(epoch, positions)
+        indices = self.order.samples(epoch, positions)
         return begin_together([self._fetchers[name] for name in self._used], epoch, indices)
 
     def finish(self, work: Any) -> tuple[tuple[Any, ...], IntArray, tuple[str, ...]]:

@@ -399,11 +399,7 @@ class External(BatchSource):
         return "none" if self._call is None else "calls"
 
     def check_state(self, epoch: int, position: int, state: Any, field: str) -> None:
-        """See :meth:`BatchSource.check_state`.
-
-        Raises:
-            StateError: the source is an iterable without ``load_state_dict``, or the state is of another kind.
-        """
+        """See :meth:`BatchSource.check_state`; an iterable without ``load_state_dict`` only starts anew."""
         if state is None:
             return
         allowed = {"kind": self._kind} | ({"state": ...} if self._kind == "own" else {})
@@ -419,11 +415,7 @@ class External(BatchSource):
             )
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
-        """See :meth:`BatchSource.go_to`.
-
-        Raises:
-            StateError: the source is an iterable without ``load_state_dict``.
-        """
+        """See :meth:`BatchSource.go_to`."""
         self.check_state(epoch, position, state, "the state")
         if state is not None and self._kind == "own":
             self._source.load_state_dict(state["state"])

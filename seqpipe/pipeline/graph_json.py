@@ -106,7 +106,7 @@ def from_json(text: str) -> tuple[DataNode, ...]:
         outputs = tuple(_read(output, nodes) for output in field_of(state, "outputs", list, ""))
         for number, output in enumerate(outputs):
             if not isinstance(output, DataNode):
-                raise _no_graph(f"outputs[{number}]={short(output)}")
+                raise _no_graph(f"outputs[{number}]={output!r}, {described_type(output)} among the outputs")
         return outputs
 
 

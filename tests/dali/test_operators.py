@@ -389,9 +389,13 @@ def test_arrays_from_the_bytes_of_files(order, dtype):
     assert [found.at(n).dtype for n in range(2)] == [dtype] * 2
     assert all(np.array_equal(found.at(n), arrays[n]) for n in range(2))
     assert run(decoded(encoded, dtype=types.FLOAT), batch_size=2)[0][0].at(1).dtype == np.float32
-    with pytest.raises(UnreadableSourceError, match=r"not a .npy file"):
+    with pytest.raises(
+        UnreadableSourceError, match=r"the NPY header is damaged|the array has the dtype object"
+    ):
         run(decoded([one[:100] for one in encoded]), batch_size=2)
-    with pytest.raises(UnreadableSourceError, match=r"not a .npy file"):
+    with pytest.raises(
+        UnreadableSourceError, match=r"the NPY header is damaged|the array has the dtype object"
+    ):
         run(decoded([np.zeros(40, np.uint8)] * 2), batch_size=2)
 
 

@@ -457,7 +457,7 @@ def test_arrays_and_folders_of_images(tmp_path):
         [22, 23],
     ]
     (tmp_path / "bad.npy").write_bytes(b"x")
-    with pytest.raises(Exception, match=r"bad.npy: no array of NumPy's"):
+    with pytest.raises(Exception, match=r"bad.npy: the NPY header is damaged"):
         run(lambda: fn.readers.numpy(files=[str(tmp_path / "bad.npy")]))
     with pytest.raises(SourceNotFoundError, match=r"no files in the folders of .*Give files="):
         run(lambda: fn.readers.file(file_root=str(tmp_path / "clips" / "0")))

@@ -43,11 +43,23 @@ def example(**features):
     return field(1, b"".join(entries))
 
 
+def masked_crc(data):
+    """TensorFlow's checksum, bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
 def record_file(path, examples):
-    """Write records and their index; the checksums are not those of TensorFlow."""
+    """Write records and their index."""
     offset, lines, whole = 0, [], b""
     for one in examples:
-        record = struct.pack("<Q", len(one)) + b"sums" + one + b"sums"
+        length = struct.pack("<Q", len(one))
+        record = length + masked_crc(length) + one + masked_crc(one)
         lines.append(f"{offset} {len(record)}\n")
         offset, whole = offset + len(record), whole + record
     path.write_bytes(whole)
@@ -217,3 +229,37 @@ def test_refusals(records, tmp_path):
         VARIED(tfrec.string, "")
     with pytest.raises(ParameterError, match=r"dtype=9 is not valid; allowed: tfrecord\.int64"):
         FIXED([1], 9, 0)
+
+
+def test_checksums_are_verified_unless_they_are_turned_off(tmp_path, monkeypatch):
+    """One byte of a record that was flipped was given out without a word."""
+    picture = bytes(range(256)) * 9
+    path, index = record_file(tmp_path / "a.rec", [example(a=feature(picture)), example(a=feature(b"b"))])
+    whole, features = (tmp_path / "a.rec").read_bytes(), {"a": FIXED((), tfrec.string, "")}
+    assert read(path, features, index_path=index, batch_size=2)[0][0][0].tobytes() == picture
+    for at, name in ((3, "length"), (9, "length"), (100, "data"), (2000, "data"), (2330, "data")):
+        damaged = bytearray(whole)
+        damaged[at] ^= 16
+        (tmp_path / "a.rec").write_bytes(damaged)
+        with pytest.raises(
+            UnreadableSourceError, match=rf"a\.rec at index 0: the checksum of the record's {name} is wrong"
+        ):
+            read(path, features, index_path=index, batch_size=2)
+    monkeypatch.setenv("SEQPIPE_VERIFY", "0")
+    assert read(path, features, index_path=index, batch_size=2)[0][0][1].tobytes() == b"b"
+
+
+def test_an_index_that_lies(tmp_path):
+    path, index = record_file(tmp_path / "a.rec", [example(a=feature(b"b"))] * 2)
+    offset, size = map(int, (tmp_path / "a.idx").read_text().splitlines()[1].split())
+    features = {"a": FIXED((), tfrec.string, "")}
+    for line, message in (
+        (f"{offset} {1 << 40}", "a record of 1099511627776 bytes, but"),
+        (f"{offset} 3", "a record of 3 bytes"),
+        (f"{1 << 40} {size}", f"a record of {size} bytes, but -"),
+        (f"0 {2 * size}", "the checksum of the record's data is wrong"),
+        (f"-5 {size}", "line 1"),
+    ):
+        (tmp_path / "a.idx").write_text(line + "\n")
+        with pytest.raises(SourceError if "line" not in message else ManifestError, match=message):
+            read(path, features, index_path=index, batch_size=1)

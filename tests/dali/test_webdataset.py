@@ -122,6 +122,13 @@ def test_an_index_replaces_the_search(shards, tmp_path, version):
     (tmp_path / indexes[0]).write_text("v1.2 5\n")
     with pytest.raises(ManifestError, match=r"line 1: 'v1.2 5', and 0 further lines; allowed: v1.1 or v1.2"):
         read(shards, names, index_paths=indexes)
+    for size in (1 << 60, 1 << 20):  # no memory is taken for what is not there
+        (tmp_path / indexes[0]).write_text(f"v1.2 1\npng 512 {size} a.png\n")
+        with pytest.raises(UnreadableSourceError, match=f"the archive ends after .* of {size} bytes"):
+            read(shards[:1], ["png"], index_paths=indexes[:1])
+    (tmp_path / indexes[0]).write_text("v1.2 1\npng 512 -1 a.png\n")
+    with pytest.raises(ManifestError, match=r"line 2: 'png 512 -1 a\.png'"):
+        read(shards[:1], ["png"], index_paths=indexes[:1])
     (tmp_path / indexes[0]).write_text("v1.2 1\npng x 3 a.png\n")
     with pytest.raises(ManifestError, match=r"line 2: 'png x 3 a\.png'"):
         read(shards, names, index_paths=indexes)

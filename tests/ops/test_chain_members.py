@@ -244,7 +244,7 @@ def test_a_chain_is_a_value_with_members_by_number():
         "[]",
         Chain(FLIP).to_json().replace("exact", "all"),
     ):
-        with pytest.raises(ParameterError, match=r"is no chain; allowed: the result of to_json\(\)"):
+        with pytest.raises(ParameterError, match="is no chain"):
             Chain.from_json(text)
     with pytest.raises(ParameterError, match=r"there is no operator 'flop'; allowed: .*flip"):
         Chain.from_json(Chain(FLIP).to_json().replace('"flip"', '"flop"'))

@@ -14,7 +14,7 @@ from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.volume.drawn import Drawn
 from seqpipe.ops.volume.mapping import Mapping3
-from seqpipe.ops.volume.state import Grid
+from seqpipe.ops.volume.state import VoxelGrid
 
 pytestmark = pytest.mark.peers
 COUNT = 10_000
@@ -159,7 +159,7 @@ def test_turns_and_scales_have_the_same_distribution(peers, number):
     image = torch.zeros((1, *SIZE))
     theirs = np.stack([peer.get_parameters(image=image)["affine"] for _ in range(COUNT)])[:, :3, :3]
     op = operators()["random_affine3d"][number]
-    ours = np.stack([op.moved(Mapping3(SIZE), p, Grid(SIZE)).matrix[:3, :3] for p in parameters(op)])
+    ours = np.stack([op.moved(Mapping3(SIZE), p, VoxelGrid(SIZE)).matrix[:3, :3] for p in parameters(op)])
     # of a turn the angle, of a scale the volume: neither depends on the order of axes
     of = (lambda m: np.linalg.det(m)) if number else (lambda m: np.trace(m, axis1=1, axis2=2))
     alike(of(ours), of(theirs))

@@ -13,7 +13,7 @@ import numpy as np
 from seqpipe.errors import BackendError
 from seqpipe.readers import Video
 from seqpipe.video.convert.output import OutputSpec
-from seqpipe.video.device import Decode, parse_device
+from seqpipe.video.device import DecodeChoice, parse_device
 from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.plan.request import Request
 from tests.support.asker import SIZED, SIZED_STRIDE, Asker, Readers, Shared
@@ -46,7 +46,7 @@ class Stress:
         files: Seq[Known],
         *,
         device: str = "cpu",
-        decode: Decode = "auto",
+        decode: DecodeChoice = "auto",
         threads: int | None = None,
         askers: Seq[int] = (0,),
         seed: int = 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, IntArray
+from ...core.npy import array_of_npy
 from ...core.padding import source_indices
 from ...core.workers import Workers
 from ...errors import UnreadableSourceError
@@ -221,10 +221,7 @@ def decode_numpy(call: DaliCall) -> DataNode:
     call.done()
 
     def one(data: Array, source: str, _: Run, __: int) -> Array:
-        try:
-            array = np.lib.format.read_array(io.BytesIO(data.tobytes()), allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise UnreadableSourceError(f"not a .npy file: {error}", source=source) from error
+        array = array_of_npy(data, source).copy()
         return np.ascontiguousarray(array if kind is None else cast_array(array, kind))
 
     return _decoded(call, one, "", f"{kind}")

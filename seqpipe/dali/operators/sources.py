@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ...array import Array
+from ...core.npy import array_of_npy
 from ...errors import (
     ManifestError,
     ParameterError,
@@ -467,10 +468,7 @@ def numpy_reader(call: DaliCall) -> DataNode:
     options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
 
     def load(number: int) -> tuple[Any, ...]:
-        try:
-            return (np.ascontiguousarray(np.load(paths[number], allow_pickle=False)),)
-        except (OSError, ValueError, EOFError) as error:
-            raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
+        return (np.require(array_of_npy(bytes_of(paths[number]), paths[number]), requirements=["C", "A"]),)
 
     order = EpochOrder(**order_of(call, len(paths)))
     (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))

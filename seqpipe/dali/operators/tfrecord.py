@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...array import Array
+from ...core.checks import VERIFY, masked_crc32c, verifies
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
 from ...pipeline.datasets import Items
 from ...pipeline.value import Value
@@ -47,7 +48,8 @@ class _Record(NamedTuple):
 def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
     """``fn.readers.tfrecord``: the features of each record by their names; strings are arrays of bytes.
 
-    Checksums are not verified. Without ``index_path``, the headers of the records are read instead.
+    Without ``index_path``, the headers of the records are read instead. The checksums of length and data are verified
+    when a record is read, unless the environment variable ``SEQPIPE_VERIFY`` is 0.
     """
     paths, indexes = texts(call.take("path")), texts(call.take("index_path"))
     features = call.take("features")
@@ -118,6 +120,8 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
     for number, line in enumerate(Path(index).read_text(encoding="utf-8").splitlines(), 1):
         try:
             offset, size = map(int, line.split())
+            if offset < 0:
+                raise ValueError(offset)
         except ValueError as error:
             raise ManifestError(
                 f"line {number}: {line!r}", source=index, allowed="offset and size, as by tfrecord2idx"
@@ -133,16 +137,48 @@ def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ..
     """
     try:
         with Path(record.path).open("rb") as file:
-            data = os.pread(file.fileno(), record.size - _HEADER - _FOOTER, record.offset + _HEADER)
+            left = os.fstat(file.fileno()).st_size - record.offset
+            if not _HEADER + _FOOTER <= record.size <= left:
+                raise UnreadableSourceError(
+                    f"a record of {record.size} bytes, but {left} are left", source=record.source
+                )
+            whole = memoryview(os.pread(file.fileno(), record.size, record.offset))
     except OSError as error:
         raise UnreadableSourceError(f"cannot be read: {error.strerror}", source=record.source) from error
+    data = whole[_HEADER:-_FOOTER]
+    if verifies():
+        _verify(whole, record)
     try:
-        recorded = dict(_features_of(memoryview(data)))
+        recorded = dict(_features_of(data))
     except (IndexError, ValueError, UnicodeDecodeError, struct.error) as error:
         raise UnreadableSourceError(f"no tf.train.Example: {error}", source=record.source) from error
     return tuple(
         _value(name, feature, recorded.get(name), record.source) for name, feature in features.items()
     )
+
+
+def _verify(whole: memoryview, record: _Record) -> None:
+    """Compare a record with its length and its checksums.
+
+    Raises:
+        UnreadableSourceError: one is wrong.
+    """
+    parts = {"length": whole[: _HEADER - _FOOTER], "data": whole[_HEADER:-_FOOTER]}
+    sums = {"length": whole[_HEADER - _FOOTER : _HEADER], "data": whole[-_FOOTER:]}
+    for name, part in parts.items():
+        if masked_crc32c(part) != int.from_bytes(sums[name], "little"):
+            raise UnreadableSourceError(
+                f"the checksum of the record's {name} is wrong",
+                source=record.source,
+                advice=f"The file is damaged, or its index is of another file; {VERIFY}=0 does not verify",
+            )
+    if int.from_bytes(parts["length"], "little") != len(parts["data"]):
+        raise UnreadableSourceError(
+            f"the record has {int.from_bytes(parts['length'], 'little')} bytes of data",
+            source=record.source,
+            allowed=f"{len(parts['data'])}, as its index says",
+            advice="The index is of another file",
+        )
 
 
 def _value(name: str, feature: Feature, recorded: tuple[str, Any] | None, source: str) -> Array:

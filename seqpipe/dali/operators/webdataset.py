@@ -141,7 +141,9 @@ def _read(component: _Component, kind: str) -> _Read:
     if not component.archive:
         return _Read(np.zeros(0, kind), "")
     try:
-        data = np.fromfile(component.archive, np.uint8, component.size, offset=component.offset)
+        left = max(0, Path(component.archive).stat().st_size - component.offset)
+        size = min(component.size, left)
+        data = np.fromfile(component.archive, np.uint8, size, offset=component.offset)
     except OSError as error:
         raise UnreadableSourceError(
             f"cannot be read: {error.strerror or error}", source=component.source
@@ -224,6 +226,8 @@ def _samples_of_index(index: str, archive: str) -> Iterator[list[_Component]]:
         fields, width = line.split(), _FIELDS[version]
         try:
             rows = [fields[n : n + width] for n in range(0, len(fields), width)]
+            if any(int(row[1]) < 0 or int(row[2]) < 0 for row in rows):
+                raise ValueError(line)
             yield [_Component(row[0], archive, int(row[1]), int(row[2]), *row[3:width]) for row in rows]
         except (IndexError, ValueError) as error:
             raise ManifestError(f"line {number}: {line!r}", source=index, allowed=allowed) from error

@@ -176,7 +176,7 @@ def _epoch_size(source: Indexed) -> int:
 
 def _reader_meta(source: Indexed) -> dict[str, Any]:
     """Return a reader's metadata in the form of DALI's ``reader_meta``."""
-    order = getattr(source.dataset, "order", None) or source.dataset.reader.fetcher.selection.order  # type: ignore[attr-defined]
+    order = source.dataset.order  # type: ignore[attr-defined]  # of all readers
     largest_shard = -(-order.size // order.shard[1])
     return {
         "epoch_size": order.size,

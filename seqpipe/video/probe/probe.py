@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import av
 import av.container
@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core.content import HEAD, VOLUME_KINDS, volume_kind
 from ...core.finalizers import Finalizer
+from ...core.image_checks import check_image, is_picture
 from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
 from ..source.parsing import parsing
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _BUFFER = 1 << 20
+_LARGEST_PICTURE: Final = 1 << 28  # bytes
 _DEFAULT, _ATTACHED_PICTURE = 1, 0x400
 _DEFAULT_PIXELS = 5_000_000
 _FEW_FRAMES = 5
@@ -92,7 +94,10 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         UnreadableSourceError: the source is a volume, parts of which FFmpeg may take for a video; or FFmpeg has no
             demuxer for it.
     """
-    kind = volume_kind(source.read([(0, HEAD)])[0])
+    head = source.read([(0, HEAD)])[0]
+    if is_picture(head) and source.size() <= _LARGEST_PICTURE:
+        check_image(memoryview(source.read([(0, source.size())])[0]), source.name)
+    kind = volume_kind(head)
     if kind not in (None, "tiff"):  # FFmpeg decodes TIFF images correctly
         raise UnreadableSourceError(
             f"this is {VOLUME_KINDS[kind]}, not a video",

@@ -14,6 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray
+from ...core.image_checks import check_image
+from ...core.image_decoding import decode_pixels
 from ...core.natural_order import natural_order
 from ...errors import UnreadableSourceError
 from ..info import VolumeInfo
@@ -108,6 +110,7 @@ class TiffStack:
         self._source = source
         cv2 = _cv2()
         data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
+        check_image(data.data, source.name)
         try:
             done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED)
         except cv2.error:
@@ -185,18 +188,10 @@ def _decoded(source: Source) -> AnyArray:
     cv2 = _cv2()
     data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
     try:
-        image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    except cv2.error:
-        image = None
-    source.close()
-    if image is None:
-        raise UnreadableSourceError(
-            "the image cannot be decoded",
-            source=source.name,
-            allowed="PNG, TIFF, JPEG, BMP, PGM, WebP",
-            advice="The file is damaged, or of another format",
-        )
-    return _channels(image)
+        image = decode_pixels(data, cv2.IMREAD_UNCHANGED, source.name)
+    finally:
+        source.close()
+    return image[..., None] if image.ndim == 2 else image
 
 
 def _channels(image: AnyArray) -> AnyArray:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
-import zlib
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
@@ -14,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray
-from ...errors import SeqpipeError, UnreadableSourceError
+from ...core.npy import array_of_npy, member_bytes, npy_header, reading_zip
+from ...errors import UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .gunzip import check_size
@@ -25,7 +24,6 @@ __all__ = ["NpzVolume", "npy_letters", "open_npy", "open_npz", "plain_affine"]
 
 _LAYOUTS: Final = {2: "HW", 3: "DHW", 5: "FDHWC"}
 _MOST_CHANNELS: Final = 4
-_HEADS: Final = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ASSUMED: Final = "NumPy arrays have no affine: 1 mm and RAS are assumed"
 
 
@@ -65,33 +63,10 @@ def open_npy(source: Source, start: Start) -> StoredVolume:
         UnreadableSourceError: it is not an array of numbers with 2 to 5 axes.
     """
     head = start.head(1 << 16)
-    shape, fortran, dtype, offset = _header(head, source.name)
+    shape, fortran, dtype, offset = npy_header(head, source.name)
     info, storage = _described(shape, fortran, dtype, source.name, "npy")
     info = replace(info, compressed=start.compression is not None)
     return StoredVolume(source, info, replace(storage, offset=offset, compression=start.compression))
-
-
-def _header(head: bytes, source: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return the shape, whether the order is Fortran, the dtype, and the byte offset of the values."""
-    stream = io.BytesIO(head)
-    try:
-        version = np.lib.format.read_magic(stream)
-        shape, fortran, dtype = _HEADS[version](stream)
-    except Exception as error:
-        # NumPy evaluates the header as a Python literal, which raises many types of errors
-        raise UnreadableSourceError(
-            f"the NPY header is damaged ({error})", source=source, advice="Write the file again"
-        ) from error
-    if dtype.hasobject or dtype.kind not in "biufc":
-        raise UnreadableSourceError(
-            f"the array has the dtype {dtype} and is not unpickled"
-            if dtype.hasobject
-            else f"the array has the dtype {dtype}",
-            source=source,
-            allowed="numbers",
-            advice="Save an array of numbers: np.save(path, array.astype(np.float32))",
-        )
-    return shape, bool(fortran), dtype, stream.tell()
 
 
 def _described(
@@ -146,7 +121,8 @@ class NpzVolume:
         with self._archive() as archive:
             names = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             self._entry = names[_chosen([*names], key, source.name)]
-            shape, fortran, dtype, offset = self._head(archive, self._entry)
+            with archive.open(self._entry) as stream:
+                shape, fortran, dtype, offset = npy_header(stream.read(1 << 16), source.name)
             info, storage = _described(shape, fortran, dtype, source.name, "npz")
             packed = archive.getinfo(self._entry).compress_size
             check_size(offset + storage.nbytes, packed, source.name, "zlib")
@@ -160,12 +136,11 @@ class NpzVolume:
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
         """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
         box, chosen = box.checked(self.info), chosen_times(self.info, times)
-        size = self._offset + self._storage.nbytes
-        with self._archive() as archive, archive.open(self._entry) as stream:
-            data = stream.read(size)
-        if len(data) < size:
-            raise damaged(self.info.source, f"the array is {size - len(data):,} bytes too short")
-        stored = StoredVolume(open_source(data), self.info, replace(self._storage, offset=self._offset))
+        with self._archive() as archive:
+            data = member_bytes(archive, self._entry, self.info.source)
+        if (short := self._offset + self._storage.nbytes - len(data)) > 0:
+            raise damaged(self.info.source, f"the array is {short:,} bytes too short")
+        stored = StoredVolume(open_source(data.data), self.info, replace(self._storage, offset=self._offset))
         return stored.read(box, chosen)
 
     @property
@@ -179,31 +154,16 @@ class NpzVolume:
 
     @contextmanager
     def _archive(self) -> Iterator[zipfile.ZipFile]:
-        try:
-            with zipfile.ZipFile(self._source.for_demuxer()) as archive:
-                yield archive
-        except SeqpipeError:
-            raise
-        # raised for archives that are damaged, encrypted, or compressed by an unsupported method
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            RuntimeError,
-            ValueError,
-            KeyError,
-        ) as error:
-            raise damaged(self._source.name, f"the archive is damaged ({error})") from error
-
-    def _head(self, archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-        with archive.open(name) as stream:
-            return _header(stream.read(1 << 16), self._source.name)
+        with (
+            reading_zip(self._source.name),
+            zipfile.ZipFile(self._source.for_demuxer()) as archive,
+        ):
+            yield archive
 
     def _affine(self, archive: zipfile.ZipFile, name: str | None) -> FloatArray | None:
         if name is None or archive.getinfo(name).file_size > 1 << 12:
             return None
-        matrix = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+        matrix = array_of_npy(member_bytes(archive, name, self._source.name), self._source.name)
         return matrix.astype(np.float64) if matrix.shape == (4, 4) else None
 
 
