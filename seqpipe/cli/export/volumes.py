@@ -23,7 +23,7 @@ from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
 from ...volume.slice_images import as_real, montage, slice_image, window_of, windowed
 from ..input.files import InputFile, write_whole
-from ..job.claims import exists_already
+from ..job.claims import exists_already, made_otherwise
 from ..job.lock import locked
 from ..job.record import OptionDigests, read_entries, record_options, source_key
 from ..output.images import Encoder, check_ending, encoder
@@ -112,6 +112,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
             writer.quality,
         ),
         (options.every, options.frames, options.num, pattern.text),
+        options.typed(),
     )
     done = _finished(jobs, folder, options, settings)
     manifest_path = None if options.manifest is None else Path(options.manifest)
@@ -340,7 +341,8 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     """The files that an earlier run with the same options has written.
 
     Raises:
-        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given.
+        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given; or, with ``--resume``, they
+            were made with other options.
     """
     existing = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:
@@ -350,11 +352,10 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     entries = read_entries(folder)
     done = set()
     for job in jobs:
-        entry = entries.get(source_key(job.input.path))
-        if entry is not None and entry.is_of(settings):
-            done |= {
-                n for n in job.names if n in existing and existing[n].stat().st_mtime_ns >= entry.since_ns
-            }
+        entry, there = entries.get(source_key(job.input.path)), [n for n in job.names if n in existing]
+        if there and (entry is None or not entry.is_of(settings)):
+            raise made_otherwise(existing[there[0]], job.input.path, entry, settings)
+        done |= {n for n in there if entry is not None and existing[n].stat().st_mtime_ns >= entry.since_ns}
     return done
 
 

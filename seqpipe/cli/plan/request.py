@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
@@ -17,6 +17,14 @@ from .pattern import Pattern, default_pattern
 from .select import FrameSelection, TimeRange
 
 __all__ = ["ExportRequest", "Options"]
+
+_WITHOUT_EFFECT: Final = frozenset(
+    ("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error")
+    + ("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register")
+)
+"""Options that change neither the content of a file nor its name."""
+_BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
+"""What stands between the numbers of an option, where it is no comma."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +76,15 @@ class Options:
     time: int | None = None
 
     takes_volumes: ClassVar[bool] = True
+
+    def typed(self) -> dict[str, str]:
+        """The options that decide what the files hold and how they are named, as they were typed, by flag."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            f"--{name.replace('_', '-')}": "" if value is True else _text(name, value)
+            for name, value in values.items()
+            if name not in _WITHOUT_EFFECT and value is not None and value is not False
+        }
 
     @property
     def for_volumes(self) -> tuple[str, ...]:
@@ -187,3 +204,9 @@ def _output(options: Options, color: Color) -> OutputSpec:
         short_side=options.short_side,
         max_side=options.max_side,
     )
+
+
+def _text(name: str, value: Any) -> str:
+    """The value of an option as it is typed."""
+    values = value if isinstance(value, tuple) else (value,)
+    return _BETWEEN.get(name, ",").join(str(one).removesuffix(".0") for one in values)
