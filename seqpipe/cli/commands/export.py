@@ -28,6 +28,7 @@ _VOLUMES: Final = (
         "--montage", type=options.GRID, help="One image of slices in columns and rows, such as 6x4."
     ),
     click.option("--time", type=int, help="Time step of a 4-D volume, from 0; default 0."),
+    options.series,
 )
 
 

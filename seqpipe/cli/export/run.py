@@ -186,7 +186,7 @@ class _ExportRun:
 
 def _sheet_digest(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> str:
     """Digest of what the contact sheet shows."""
-    gallery, panels = Gallery(request.options.sheet_grid, len(planned)), []
+    gallery, panels = Gallery(request.options.sheet_grid, len(planned)), list[object]()
     for number, (source, plan) in enumerate(planned):
         if isinstance(plan, SeqpipeError):
             panels.append((source, plan.fact))

@@ -54,7 +54,7 @@ _VIDEOS_ONLY = (
         "end",
         "duration",
     ),
-    *("size", "short_side", "max_side", "crop", "contact_sheet"),
+    *("size", "short_side", "max_side", "crop", "contact_sheet", "sheet_grid"),
 )
 
 
@@ -110,6 +110,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
             options.time,
             writer.name,
             writer.quality,
+            *([] if options.series is None else [options.series]),
         ),
         (options.every, options.frames, options.num, pattern.text),
         options.typed(),
@@ -146,7 +147,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ParameterError(
             f"{names} {'is' if len(misplaced) == 1 else 'are'} for videos",
-            allowed="--axis, --window, --mip, --montage, --time, --every, --frames, --num for volumes",
+            allowed="--axis, --window, --mip, --montage, --time, --series, --every, --frames, --num for volumes",
         )
     chosen = [name for name in ("every", "frames", "num") if getattr(options, name) is not None]
     if len(chosen) > 1:
@@ -174,7 +175,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
 
 
 def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
-    with VolumeReader(item.path) as reader:
+    with VolumeReader(item.path, series=options.series) as reader:
         _check_time(reader.info, options)
         count = len(_reoriented(reader, options))
     single = options.format in _ARRAYS or options.mip or options.montage is not None
@@ -294,7 +295,7 @@ def _frames(job: _Job, done: set[str], options: Options) -> Iterator[tuple[str, 
     todo = [(name, number) for name, number in zip(job.names, job.slices, strict=True) if name not in done]
     if not todo:
         return
-    with VolumeReader(job.input.path) as reader:
+    with VolumeReader(job.input.path, series=options.series) as reader:
         turned = _reoriented(reader, options)
         whole = (
             turned.sequence(times=options.time or 0) if turned.info.layout == "FDHWC" else turned.sequence()
@@ -341,8 +342,8 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     """The files that an earlier run with the same options has written.
 
     Raises:
-        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given; or, with ``--resume``, they
-            were made with other options.
+        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given; or, with ``--resume``,
+            they were made with other options.
     """
     existing = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:

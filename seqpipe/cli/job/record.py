@@ -69,9 +69,7 @@ class OptionDigests:
         )
 
     @classmethod
-    def by(
-        cls, pixels: tuple[Any, ...], frames: tuple[Any, ...], typed: Mapping[str, str]
-    ) -> OptionDigests:
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...], typed: Mapping[str, str]) -> OptionDigests:
         """The digests of options that determine pixels, and of options that select frames and name files."""
         return cls(digest(*pixels), digest(*frames), typed)
 

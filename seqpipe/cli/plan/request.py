@@ -18,9 +18,9 @@ from .select import FrameSelection, TimeRange
 
 __all__ = ["ExportRequest", "Options"]
 
-_WITHOUT_EFFECT: Final = frozenset(
-    ("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error")
-    + ("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register")
+_WITHOUT_EFFECT: Final = (
+    *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
+    *("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register"),
 )
 """Options that change neither the content of a file nor its name."""
 _BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
@@ -64,7 +64,7 @@ class Options:
     overwrite: bool
     on_error: Literal["skip", "raise"]
     contact_sheet: bool
-    sheet_grid: tuple[int, int]
+    sheet_grid: tuple[int, int] | None
     dry_run: bool
     as_json: bool
     cache_dir: str | None
@@ -74,6 +74,7 @@ class Options:
     mip: bool = False
     montage: tuple[int, int] | None = None
     time: int | None = None
+    series: str | None = None
 
     takes_volumes: ClassVar[bool] = True
 
@@ -95,6 +96,7 @@ class Options:
             "--mip": self.mip,
             "--montage": self.montage is not None,
             "--time": self.time is not None,
+            "--series": self.series is not None,
             "--format nii.gz": self.format == "nii.gz",
         }
         return tuple(name for name, value in in_use.items() if value)
@@ -148,6 +150,10 @@ class ExportRequest:
             )
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
+        if options.sheet_grid and not options.contact_sheet:
+            raise ParameterError(
+                "--sheet-grid is for --contact-sheet, which is not given", allowed="both, or neither of them"
+            )
         if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         if options.out == "-":
