@@ -24,7 +24,7 @@ from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
-from ..call.functions import call_of
+from ..call.functions import call_of, own_operator
 from ..call.inputs import like_container
 from ..call.op import Op
 from ..core.call_options import CallOptions
@@ -432,6 +432,8 @@ def _members(values: Any, fuse: ChainFuse) -> Iterator[Any]:
             one
         ):
             yield one
+        elif (own := own_operator(one)) is not None:
+            yield own
         else:
             raise _member_error(one)
 
@@ -460,7 +462,11 @@ def _follower(members: Seq[Any], op: Any) -> str:
 
 def _member_error(op: Any) -> ParameterError:
     """Return the error for a value that cannot be a member of a chain."""
-    if not isinstance(op, Declaration):
+    cls = op if isinstance(op, type) else getattr(op, "op", None)
+    if isinstance(cls, type) and issubclass(cls, Declaration):
+        what = f"the class {cls.__name__}" if cls is op else f"the function {cls.name}"
+        fact, advice = f"a chain with {what}", f"Create the operator: Chain(ops.{cls.__name__}(…))"
+    elif not isinstance(op, Declaration):
         fact, advice = f"a chain with {described_type(op)}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
         fact = f"a chain with {op.name}, which acts on {op.traits.takes}"

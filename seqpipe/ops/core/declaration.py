@@ -70,12 +70,14 @@ class Declaration(Settings, ABC):
         traits: traits of the class; of an instance, those that hold with its parameters.
         parameters: all parameters, the class's own ones first.
         drawable: the parameters that may differ between samples.
+        is_function: whether the user has defined it by a function, which then stands for the operator.
     """
 
     name: ClassVar[str] = "op"
     stream_name: ClassVar[str] = "op"
     summary: ClassVar[str] = ""
     traits: ClassVar[Traits] = Traits()
+    is_function: ClassVar[bool] = False
     if TYPE_CHECKING:  # a class's body states these; an empty dict in it has no type
         examples: ClassVar[tuple[Arguments, ...]]
         errors: ClassVar[tuple[tuple[Arguments, str], ...]]

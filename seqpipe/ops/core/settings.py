@@ -146,7 +146,11 @@ class Settings(Deferrable):
         settings = settings_of(text)
         name = settings.pop("op", None)
         if name not in REGISTRY:
-            raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
+            raise ParameterError(
+                f"there is no operator {name!r}",
+                allowed=", ".join(sorted(REGISTRY)),
+                advice="Import the module that defines it first, if it is one of your own",
+            )
         occurrence = settings.pop("occurrence", 0)
         if type(occurrence) is not int or occurrence < 0:
             allowed = "a whole number of at least 0"
