@@ -377,5 +377,7 @@ def test_functions_of_the_package_say_what_a_chain_takes():
 
 
 def test_an_operator_that_is_not_imported_is_named():
-    with pytest.raises(ParameterError, match="no operator 'theirs'.*Import the module that defines it first"):
+    with pytest.raises(
+        ParameterError, match=r"no operator 'theirs'.*Import the module that defines it first"
+    ):
         Chain.from_json('{"op": "chain", "ops": [{"op": "theirs"}], "fuse": "exact"}')

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from ...errors import ParameterError
 from ..core.declaration import REGISTRY
-from ..core.fields import sentence_of, suggestion
+from ..core.fields import sentence_of
+from ..core.names import keyword_form, operator_hint
 from .op import Op
 
 __all__ = ["Group", "call_of", "function_of", "functions", "own_operator"]
@@ -76,7 +77,7 @@ def function_of(name: str) -> Callable[..., Any]:
         group, _, last = name.rpartition(".")
         module = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
         known = functions(group)
-        near = suggestion(last, known)
+        near = operator_hint(last, known, functions=True)
         raise AttributeError(
             f"module {module!r} has no attribute {last!r}; it has {', '.join(known)}{near and f'. {near}'}"
         )
@@ -101,12 +102,13 @@ def _create(name: str, cls: Any) -> Any:
             raise _without_input(cls, inputs[0].name, arguments)
         options = {key: arguments.pop(key) for key in by_name if key in arguments}
         if len(positional) > most > 0:
-            shown = "…" if hasattr(positional[most], "shape") else repr(positional[most])
+            others = positional[most:]
+            form = "" if hasattr(others[0], "shape") else keyword_form(cls, others)
             raise ParameterError(
                 f"{len(positional)} positional arguments",
                 source=name,
                 allowed=f"{', '.join(q.name for q in inputs)} by position, parameters by keyword",
-                advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
+                advice=f"fn.{name}(…, {form})" if form else "",
             )
         return _operator(cls, arguments)(*positional, **options)
 

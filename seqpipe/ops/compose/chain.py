@@ -432,10 +432,10 @@ def _members(values: Any, fuse: ChainFuse) -> Iterator[Any]:
             one
         ):
             yield one
-        elif (own := own_operator(one)) is not None:
-            yield own
         else:
-            raise _member_error(one)
+            if (own := own_operator(one)) is None:
+                raise _member_error(one)
+            yield own
 
 
 def _takes_one_array(one: Any) -> bool:
@@ -443,9 +443,7 @@ def _takes_one_array(one: Any) -> bool:
     if not isinstance(one, Arrays):
         return False
     first, *others = call_of(type(one))[0]
-    return first.kind is not first.VAR_POSITIONAL and all(
-        other.default is not other.empty for other in others
-    )
+    return first.kind is not first.VAR_POSITIONAL and all(q.default is not q.empty for q in others)
 
 
 def _returns_several(one: Any) -> bool:
@@ -464,8 +462,8 @@ def _member_error(op: Any) -> ParameterError:
     """Return the error for a value that cannot be a member of a chain."""
     cls = op if isinstance(op, type) else getattr(op, "op", None)
     if isinstance(cls, type) and issubclass(cls, Declaration):
-        what = f"the class {cls.__name__}" if cls is op else f"the function {cls.name}"
-        fact, advice = f"a chain with {what}", f"Create the operator: Chain(ops.{cls.__name__}(…))"
+        fact = f"a chain with {f'the class {cls.__name__}' if cls is op else f'the function {cls.name}'}"
+        advice = f"Create the operator: Chain(ops.{cls.__name__}(…))"
     elif not isinstance(op, Declaration):
         fact, advice = f"a chain with {described_type(op)}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
