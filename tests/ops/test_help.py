@@ -13,6 +13,7 @@ from seqpipe import fn, ops
 from seqpipe.errors import ParameterError, warn_caller
 from seqpipe.ops.core import declaration
 from seqpipe.ops.core.names import OPERATORS, WITHOUT
+from seqpipe.ops.statistics import normalize
 
 X = np.zeros((4, 2, 20, 30, 3), np.uint8)
 
@@ -248,3 +249,25 @@ def test_every_advice_for_a_positional_argument_works(cls, value) -> None:
 def test_parameters_of_other_libraries_are_known(call, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         call()
+
+
+def test_a_mean_on_the_scale_0_to_1_is_noticed_once(monkeypatch) -> None:
+    """ImageNet's numbers on pixels of 0 to 255 gave values of up to 1000 without a word."""
+    monkeypatch.setattr(normalize, "_warned", set())
+    own, whole = ops.Normalize(mean=0.45, stddev=0.225), ops.Normalize(mean=115.0, stddev=57.0)
+    for silent in (whole, ops.Normalize(mean=0.0, stddev=1.0)):
+        silent(X)
+    own(X.astype(np.float32))
+    with pytest.warns(
+        UserWarning, match=r"scale 0 to 1, and the values are uint8, 0 to 255\. Multiply both by 255"
+    ):
+        own(X)
+    own(X)
+    with pytest.raises(
+        ParameterError, match="in units of 0 to 255, but float values of a reader span 0 to 1"
+    ):
+        seqpipe.readers.Video(
+            files=["x.mp4"],
+            sequence_length=2,
+            output=seqpipe.OutputSpec(dtype="float32", mean=115.0, std=57.0),
+        )
