@@ -171,8 +171,8 @@ class Normalize(Op):
             most = np.iinfo(spec.dtype).max
             warn_caller(
                 f"normalize: mean={mean} and stddev={stddev} are on the scale 0 to 1, and the values are "
-                f"{spec.dtype}, 0 to {most}. Multiply both by {most}, or give them to the reader: OutputSpec(dtype='float32', mean=…, "
-                "std=…) has the scale 0 to 1"
+                f"{spec.dtype}, 0 to {most}. Multiply both by {most}, or give them to the reader: "
+                "OutputSpec(dtype='float32', mean=…, std=…) has the scale 0 to 1"
             )
 
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
