@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final
 
 import click
 
@@ -22,6 +23,8 @@ from .terminal.wording import option_names, worded
 __all__ = ["main"]
 
 _NAMES = ("doctor", "export", "flow", "index", "probe", "view")
+_OTHER_WORDS: Final = {"info": "probe", "extract": "export", "convert": "export", "show": "view"}
+"""What other programs call these commands."""
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE = 1, 2
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -42,6 +45,14 @@ class _Commands(click.Group):
         module = importlib.import_module(f".commands.{cmd_name}", __package__)
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _NAMES and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"There is no command {name!r}. {_meant(name)}")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
         _complete_streams()
@@ -69,6 +80,16 @@ class _Commands(click.Group):
             with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
                 click.echo(" ".join(["Interrupted.", *map(str, interrupt.args)]), err=True)
             ctx.exit(INTERRUPTED)
+
+
+def _meant(name: str) -> str:
+    """The command that was meant, as a sentence; all commands if it is not known."""
+    near = get_close_matches(name.lower(), [*_NAMES, *_OTHER_WORDS], n=1, cutoff=0.6)
+    if near:
+        return f"Perhaps 'seqpipe {_OTHER_WORDS.get(near[0], near[0])}' is meant."
+    if os.path.exists(name):  # noqa: PTH110  Path.exists raises without permission, before Python 3.14
+        return "The command comes before the paths, such as 'seqpipe probe PATH'."
+    return f"Commands: {', '.join(_NAMES)}."
 
 
 def _complete_streams() -> None:

@@ -119,8 +119,8 @@ from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import DeferredCall, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
-from .core.fields import suggestion
 from .core.intensity import IntensityRange
+from .core.names import operator_hint
 from .core.nodes import GRAPH_ARGUMENTS, Computed, DataNode, Named, NodeOutput, Run
 from .core.occurrences import Occurrences
 from .core.parameters import Parameter, param
@@ -249,5 +249,5 @@ __all__ += volume.whole_voxels.__all__
 
 
 def __getattr__(name: str) -> Any:
-    near = suggestion(name, __all__)
+    near = operator_hint(name, __all__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")

@@ -8,8 +8,8 @@ column                      meaning
 ``path``                    path or URL; a relative path starts at the manifest's own folder
 ``label``                   an integer, -1 for none, or a class name if ``classes`` is given; for another
                             ``label_type`` see :mod:`seqpipe.readers.labels`
-``start_frame, end_frame``  half-open range in frames; an empty field leaves that end open
-``start_s, end_s``          the same in seconds on the video's own clock
+``start_frame, end_frame``  half-open range in frames, whole numbers; an empty field leaves that end open
+``start_s, end_s``          the same in seconds, numbers, on the video's own clock
 =========================== ============================================================================
 
 Only ``path`` is required. Other columns become :attr:`seqpipe.Batch.columns` (see :func:`fields_of`), but

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from seqpipe import __version__
@@ -192,3 +193,69 @@ def test_help_lists_every_option_under_its_heading(run):
         assert sorted(listed) == sorted(
             ["--help", *(p.opts[0] for p in params if isinstance(p, click.Option))]
         )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("exprot", "There is no command 'exprot'. Perhaps 'seqpipe export' is meant."),
+        ("indx", "There is no command 'indx'. Perhaps 'seqpipe index' is meant."),
+        ("VIEW", "Perhaps 'seqpipe view' is meant."),
+        ("extract", "Perhaps 'seqpipe export' is meant."),
+        ("info", "Perhaps 'seqpipe probe' is meant."),
+        ("zzzzzz", "Commands: doctor, export, flow, index, probe, view."),
+        (str(Path(__file__)), "The command comes before the paths, such as 'seqpipe probe PATH'."),
+    ],
+)
+def test_an_unknown_command_gets_a_suggestion(run, typed, said):
+    assert said in run(typed, "x", code=2).stderr
+
+
+def completed(*typed, incomplete=""):
+    """The kinds and values that the shell is offered."""
+    shell = ShellComplete(main, {}, "seqpipe", "_SEQPIPE_COMPLETE")
+    return [(item.type, item.value) for item in shell.get_completions([*typed], incomplete)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "incomplete", "offered"),
+    [
+        ([], "pro", [("plain", "probe")]),
+        (["export", "--contact"], "--contact", [("plain", "--contact-sheet")]),
+        (["export", "--format"], "np", [("plain", "npy"), ("plain", "npz")]),
+        (["export", "--decode"], "nv", [("plain", "nvdec")]),
+        (["export", "--device"], "cuda:a", [("plain", "cuda:all")]),
+        (["export", "--axis"], "co", [("plain", "coronal")]),
+        (["export", "--on-error"], "s", [("plain", "skip")]),
+        (["export", "--fps"], "1", []),
+        (["export", "--out"], "fra", [("dir", "fra")]),
+        (["export", "--manifest"], "m", [("file", "m")]),
+        (["flow", "--preset"], "f", [("plain", "fast")]),
+        *[([name], "cl", [("file", "cl")]) for name in ("export", "flow", "index", "probe", "view")],
+        (["view", "--label"], "or", [("file", "or")]),
+    ],
+    ids=str,
+)
+def test_the_shell_completes_commands_options_and_values(typed, incomplete, offered):
+    assert completed(*[one for one in typed if one != incomplete], incomplete=incomplete) == offered
+
+
+def test_every_choice_of_every_command_is_completed():
+    for name in main.list_commands(click.Context(main)):
+        command = main.get_command(click.Context(main), name)
+        for option_ in command.params:
+            choices = getattr(getattr(option_.type, "param", None), "choices", ()) or ()
+            if choices:
+                assert [value for _, value in completed(name, option_.opts[0])] == list(choices)
+
+
+def test_the_completion_script_is_for_this_program():
+    environment = {
+        **os.environ,
+        "_SEQPIPE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "seqpipe ex",
+        "COMP_CWORD": "1",
+    }
+    command = Path(sys.executable).with_name("seqpipe")
+    done = subprocess.run([command], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "plain,export\n"

@@ -59,7 +59,8 @@ def test_sequences_in_which_something_moves(run, tmp_path):
     ]
     with np.load(out / "a/000000.npz") as first, seqpipe.open(moving) as video:
         assert (first["data"] == video[20:25].data).all()
-    run(*command, "--min-motion", 0, "--resume")
+    assert "--min-motion was 20 and is 0" in run(*command, "--min-motion", 0, "--resume", code=2).stderr
+    run(*command, "--min-motion", 0, "--overwrite")
     assert len(files(out)) == 12
     assert sorted(row["frame"] for row in rows(manifest) if row["source"] == moving) == [*range(0, 40, 5)]
 

@@ -125,7 +125,10 @@ def test_resume_keeps_what_is_whole_and_was_made_alike(run, tmp_path):
     run(*command, "--resume")
     assert {path: (tmp_path / path).read_bytes() for path in files(tmp_path)} == whole
     assert (tmp_path / "h264/000000.flo").stat().st_mtime_ns == kept
-    run(*command, "--resume", "--backend", "farneback")
+    other = run(*command, "--resume", "--backend", "farneback", code=2).stderr
+    assert "--backend was auto and is farneback" in other
+    assert (tmp_path / "h264/000000.flo").stat().st_mtime_ns == kept
+    run(*command, "--overwrite", "--backend", "farneback")
     assert (tmp_path / "h264/000000.flo").stat().st_mtime_ns > kept
     assert (tmp_path / "h264/000000.flo").read_bytes() != whole["h264/000000.flo"]
     assert "exists already. Use --resume" in run(*command, code=2).stderr

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
+import numpy as np
 import pytest
 
+from seqpipe import Sequence
 from seqpipe.cli.job.record import OptionDigests, RecordEntry, internal_path, read_entries, record_options
 from seqpipe.errors import OutputError
+from seqpipe.volume import save
 from tests.support.media import made
 
 from .written import files
@@ -25,29 +29,67 @@ def export(run, out, *options):
 
 @pytest.mark.parametrize("manifest", [False, True])
 @pytest.mark.parametrize(
-    "options",
+    ("options", "named"),
     [
-        ["--size", "32x24"],
-        ["--quality", 20],
-        ["--crop", "8:8:64:48"],
-        ["--max-side", 40],
-        ["--num", 5],
-        ["--start", "10f"],
-        ["--format", "png"],
+        (["--size", "32x24"], "--size was not given and is 32x24"),
+        (["--quality", 20], "--quality was not given and is 20"),
+        (["--crop", "8:8:64:48"], "--crop was not given and is 8:8:64:48"),
+        (["--max-side", 40], "--max-side was not given and is 40"),
+        (["--num", 5], "--num was 6 and is 5"),
+        (["--start", "10f"], "--start was not given and is 10f"),
+        (["--format", "png"], "--format was jpg and is png"),
+        (["--num", 5, "--dtype", "uint16", "--format", "png"], "--num was 6 and is 5, --dtype was uint8 and"),
     ],
     ids=str,
 )
-def test_files_of_other_options_are_made_anew(run, tmp_path, options, manifest):
-    """They were kept: half of an export was of one size, and half of another."""
+def test_files_of_other_options_are_not_replaced(run, tmp_path, options, named, manifest):
+    """They were, without a word: a typing error in a --resume cost a finished export."""
     same = ["--pattern", "{stem}/{index:06d}.img"]
     same += ["--manifest", tmp_path / "m.csv"] if manifest else []
     export(run, tmp_path / "o", *same)
-    said = export(run, tmp_path / "o", *same, *options, "--resume")
-    export(run, tmp_path / "whole", *same[:2], *options)
-    assert manifest or "kept" not in said  # a manifest tells which files hold a frame that is wanted again
+    before = tree(tmp_path / "o") | tree(tmp_path)
+    command = ["export", made("h264"), "--out", tmp_path / "o", "--num", 6, *same, *options]
+    for dry in ([], ["--dry-run"]):
+        said = run(*command, "--resume", *dry, code=2).stderr
+        assert named in said
+        assert "--overwrite" in said
+        assert "another --out" in said
+        assert tree(tmp_path / "o") | tree(tmp_path) == before
+    assert "6 kept" in export(run, tmp_path / "o", *same, "--resume")
+    run(*command, "--overwrite")
+    run(*command[:3], tmp_path / "whole", *command[4:8], *options)
     expected = tree(tmp_path / "whole")
     assert tree(tmp_path / "o").items() >= expected.items()
-    assert f"{len(expected)} kept" in export(run, tmp_path / "o", *same, *options, "--resume")
+    assert f"{len(expected)} kept" in run(*command, "--resume").stderr
+
+
+def test_files_with_other_names_are_not_in_the_way(run, tmp_path):
+    export(run, tmp_path / "o")
+    assert "6 files written" in export(run, tmp_path / "o", "--format", "png", "--resume")
+    assert "6 kept" in export(run, tmp_path / "o", "--format", "png", "--resume")
+
+
+def test_an_interrupted_export_with_other_options_is_not_continued_with_these(run, tmp_path):
+    """What is missing would be of one size, and what is there of another."""
+    export(run, tmp_path / "o")
+    names = files(tmp_path / "o")
+    for name in names[:5]:
+        (tmp_path / "o" / name).unlink()
+    command = ["export", made("h264"), "--out", tmp_path / "o", "--num", 6, "--size", "32x24", "--resume"]
+    assert "--size was not given and is 32x24" in run(*command, code=2).stderr
+    assert files(tmp_path / "o") == names[5:]
+
+
+def test_a_record_of_an_earlier_version_does_not_name_the_options(run, tmp_path):
+    export(run, tmp_path / "o")
+    path = internal_path(tmp_path / "o", "export.json")
+    entries = json.loads(path.read_bytes())
+    for entry in entries.values():
+        del entry["typed"]
+    path.write_text(json.dumps(entries))
+    assert "6 kept" in export(run, tmp_path / "o", "--resume")
+    command = ["export", made("h264"), "--out", tmp_path / "o", "--num", 6, "--size", "32x24", "--resume"]
+    assert "made with other options: those of an earlier version." in run(*command, code=2).stderr
 
 
 @pytest.mark.parametrize("manifest", [False, True])
@@ -79,18 +121,19 @@ def test_an_overwrite_with_the_same_options_replaces_all(run, tmp_path):
 
 
 @pytest.mark.parametrize("manifest", [False, True])
-def test_files_of_another_source_of_that_name_are_made_anew(run, tmp_path, manifest):
+def test_files_of_another_source_of_that_name_are_not_replaced(run, tmp_path, manifest):
     for name, folder in (("h264", "a"), ("vp9", "b")):
         (tmp_path / folder).mkdir()
         shutil.copy(made(name), tmp_path / folder / "x.mp4")
     options = ["--out", tmp_path / "o", "--num", 3]
     options += ["--manifest", tmp_path / "m.csv"] if manifest else []
     run("export", tmp_path / "a/x.mp4", *options)
-    assert "3 files written" in run("export", tmp_path / "b/x.mp4", *options, "--resume").stderr
+    before = tree(tmp_path / "o")
+    said = run("export", tmp_path / "b/x.mp4", *options, "--resume", code=2).stderr
+    assert f"is not known to come from {tmp_path / 'b/x.mp4'}" in said
+    assert tree(tmp_path / "o") == before
     if manifest:
-        rows = (tmp_path / "m.csv").read_text()
-        assert rows.count("b/x.mp4,done,x/00000") == 3
-        assert "a/x.mp4" not in rows
+        assert (tmp_path / "m.csv").read_text().count("a/x.mp4,done,x/00000") == 3
 
 
 def test_exports_of_several_sources_are_noted_side_by_side(run, tmp_path):
@@ -103,12 +146,44 @@ def test_exports_of_several_sources_are_noted_side_by_side(run, tmp_path):
         assert "3 kept" in said
 
 
-def test_files_that_nothing_is_known_of_are_made_anew(run, tmp_path):
+@pytest.mark.parametrize("content", [b"[]", b"{", b'{"a": {"pixels": 1}}', b""])
+def test_files_that_nothing_is_known_of_are_not_replaced(run, tmp_path, content):
+    """They may be the user's own."""
     export(run, tmp_path / "o")
-    for content in (b"[]", b"{", b'{"a": {"pixels": 1}}', b""):
-        internal_path(tmp_path / "o", "export.json").write_bytes(content)
-        assert "6 files written" in export(run, tmp_path / "o", "--resume")
-    assert "6 kept" in export(run, tmp_path / "o", "--resume")
+    before = tree(tmp_path / "o")
+    internal_path(tmp_path / "o", "export.json").write_bytes(content)
+    command = ["export", made("h264"), "--out", tmp_path / "o", "--num", 6]
+    assert "the folder's record does not have that source" in run(*command, "--resume", code=2).stderr
+    assert tree(tmp_path / "o").items() >= {n: d for n, d in before.items() if n.endswith(".jpg")}.items()
+    assert "6 files written" in run(*command, "--overwrite").stderr
+    assert "6 kept" in run(*command, "--resume").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--every", 2], "--every was not given and is 2"),
+        (["--window", "40,400"], "--window was not given and is 40,400"),
+        (["--axis", "coronal"], "--axis was axial and is coronal"),
+    ],
+    ids=str,
+)
+def test_slices_of_other_options_are_not_replaced(run, tmp_path, options, named):
+    save(Sequence(np.arange(240, dtype=np.int16).reshape(4, 6, 10, 1), "DHWC"), tmp_path / "ct.nii.gz")
+    command = ["export", tmp_path / "ct.nii.gz", "--out", tmp_path / "o"]
+    run(*command)
+    before = tree(tmp_path / "o")
+    assert named in run(*command, *options, "--resume", code=2).stderr
+    assert tree(tmp_path / "o") == before
+    assert "4 kept" in run(*command, "--resume").stderr
+
+
+def test_flow_of_other_options_is_not_replaced(run, tmp_path):
+    command = ["flow", made("h264"), "--out", tmp_path / "o", "--num", 3, "--device", "cpu"]
+    run(*command, "--preset", "fast")
+    said = run(*command, "--preset", "slow", "--resume", code=2).stderr
+    assert "--preset was fast and is slow" in said
+    assert "2 kept" in run(*command, "--preset", "fast", "--resume").stderr
 
 
 def test_a_dry_run_notes_nothing(run, tmp_path):

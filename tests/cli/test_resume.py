@@ -148,11 +148,43 @@ def test_resume_before_anything_was_done_is_an_export(run, tmp_path):
     assert len(read_rows(tmp_path / "m.csv")) == 2
 
 
-def test_files_of_another_selection_are_made_anew(run, tmp_path):
+def test_files_of_another_selection_are_not_replaced(run, tmp_path):
+    """They were, so that a typing error in a --resume cost a finished export."""
     export = ("export", made("h264"), "--out", tmp_path / "o", "--manifest", tmp_path / "m.jsonl")
     run(*export, "--every", 10)
-    assert "3 files written" in run(*export, "--every", 12, "--resume").stderr
-    assert [row.frame for row in read_rows(tmp_path / "m.jsonl")] == [0, 12, 24, 36]
+    assert "--every was 10 and is 12" in run(*export, "--every", 12, "--resume", code=2).stderr
+    assert [row.frame for row in read_rows(tmp_path / "m.jsonl")] == [0, 10, 20, 30, 40]
+
+
+def test_a_longer_range_is_added_to_an_export_with_a_manifest(run, tmp_path):
+    export = ("export", made("h264"), "--out", tmp_path / "o", "--manifest", tmp_path / "m.jsonl")
+    run(*export, "--end", "10f")
+    assert "5 files written" in run(*export, "--end", "15f", "--resume").stderr
+    assert [row.frame for row in read_rows(tmp_path / "m.jsonl")] == list(range(15))
+
+
+def test_a_sheet_that_shows_the_same_is_not_decoded_again(run, tmp_path, monkeypatch):
+    """Its thumbnails were, which takes minutes for a folder of films."""
+    export = ["export", made("h264"), made("vp9"), "--out", tmp_path / "o", "--contact-sheet"]
+    run(*export)
+    sheet = tmp_path / "o/contact_sheet.html"
+    before, stamp = tree(tmp_path / "o"), sheet.stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr("seqpipe.cli.export.frames.VideoReader", None)  # nothing is opened for decoding
+        assert "0 files written" in run(*export, "--resume").stderr
+    assert sheet.stat().st_mtime_ns == stamp
+    run(*export, "--resume", "--sheet-grid", "2x1")
+    assert sheet.read_text().count("<figure>") == 4
+    run(*export, "--resume")
+    assert tree(tmp_path / "o") == before
+    sheet.unlink()
+    run(*export, "--resume")
+    assert tree(tmp_path / "o") == before
+    (tmp_path / "o/vp9/000003.jpg").unlink()
+    stamp = sheet.stat().st_mtime_ns
+    run(*export, "--resume")
+    assert tree(tmp_path / "o") == before
+    assert sheet.stat().st_mtime_ns > stamp
 
 
 def test_rows_of_other_sources_stay(run, tmp_path):

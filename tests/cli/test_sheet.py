@@ -122,3 +122,10 @@ def test_few_frames_are_all_chosen_once():
 )
 def test_clock_text(seconds, text):
     assert clock_text(seconds) == text
+
+
+def test_a_grid_without_a_sheet_is_refused(run, tmp_path):
+    """It was ignored."""
+    said = run("export", made("h264"), "--out", tmp_path / "o", "--sheet-grid", "4x2", code=2).stderr
+    assert "--sheet-grid is for --contact-sheet, which is not given" in said
+    assert not (tmp_path / "o").exists()

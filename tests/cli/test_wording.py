@@ -29,6 +29,8 @@ OPTIONS = {"on_error", "decode", "cache_dir", "device"}
         ("Use decode='auto', which can", "Use --decode auto, which can"),
         ("Fill it up with pad_mode='edge', or use device='cpu'", "Use --device cpu"),
         ("Name the files with files=[…] if they end differently", ""),
+        ("Choose one by device=…", "Choose one by --device"),
+        ("Choose one by series=…", ""),
         (
             "Check the path; a URL needs its scheme, such as s3://",
             "Check the path; a URL needs its scheme, such as s3://",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
+import pickle
+import re
 import warnings
 from typing import Any
 
@@ -14,6 +17,7 @@ from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Brightness, Chain, Op, Rotate, apply, param, per_frame
 from seqpipe.ops.compose.fused import can_lead
+from seqpipe.pipeline import Graph, Input
 from tests.support.marks import NAMES
 from tests.support.operators import compare, images
 
@@ -93,7 +97,7 @@ def test_functions_cannot_take_what_all_operators_have(name):
 )
 def test_names_of_parameters_that_mean_something_else_are_refused(name):
     with pytest.raises(
-        ParameterError, match=rf"^Own\.{name} has the name of another attribute of the operator"
+        ParameterError, match=rf"^own\.{name} has the name of another attribute of the operator"
     ):
         made(eval(f"lambda images, {name}: images"), **{name: param(1.0, "factor")})
 
@@ -285,3 +289,95 @@ def test_images_that_are_lent_are_not_to_be_written_to():
     with pytest.raises(ValueError, match="read-only"):
         Drawing()(mine)
     np.testing.assert_array_equal(mine, X)
+
+
+# ------------------------------------------------------------------------------------------ as an operator
+
+
+@seqpipe.operator(
+    strength=param(0.5, "how dark it becomes", lo=0, hi=1, identity=0.0),
+    way=param("all", "what becomes darker", choices=("all", "left")),
+)
+def darken_for_tests(x, strength, way):
+    """Darken the images."""
+    result = x * (1 - strength)
+    if way == "left":
+        result[..., x.shape[2] // 2 :, :] = x[..., x.shape[2] // 2 :, :]
+    return result
+
+
+@pytest.fixture
+def darken(monkeypatch):
+    """An operator of a module, which stays registered after the test."""
+    monkeypatch.setitem(REGISTRY, "darken_for_tests", darken_for_tests.op)
+    return darken_for_tests
+
+
+def test_a_function_without_images_is_its_operator(darken):
+    op = darken(strength=0.25, p=1.0)
+    assert isinstance(op, darken.op)
+    assert repr(op) == "darken_for_tests(strength=0.25)"
+    assert eval(repr(op), {"darken_for_tests": darken}) == op
+    assert repr(darken()) == "darken_for_tests()"
+    assert np.array_equal(op(X), darken(X, strength=0.25))
+    with pytest.raises(ParameterError, match="darken_for_tests: strength=2 is not valid"):
+        darken(strength=2)
+    with pytest.raises(ParameterError, match=r"no parameter 'strenght'.*Perhaps 'strength' is meant"):
+        darken(strenght=0.2)
+
+
+@pytest.mark.parametrize(
+    "made", [lambda f: f, lambda f: f(), lambda f: f.op()], ids=["bare", "called", "class"]
+)
+def test_a_function_is_a_member_of_a_chain(darken, made):
+    chain = Chain(seqpipe.ops.Flip(), made(darken))
+    assert repr(chain) == "Chain(Flip(), darken_for_tests())"
+    assert Chain.from_json(chain.to_json()) == chain
+    assert json.loads(chain.to_json())["ops"][1]["op"] == "darken_for_tests"
+    assert np.array_equal(chain(X), darken(seqpipe.fn.flip(X)))
+    assert pickle.loads(pickle.dumps(chain)) == chain
+
+
+def test_a_function_stands_in_choices_policies_and_graphs(darken):
+    dark = darken(X, strength=0.25)
+    one = seqpipe.ops.OneOf([darken(strength=0.25), darken(strength=0.25)])
+    assert np.array_equal(Chain(one)(X), dark)
+    assert repr(seqpipe.ops.OneOf([darken, None])).startswith("OneOf([darken_for_tests(), None]")
+    assert np.array_equal(Chain(seqpipe.ops.SomeOf(1, [darken(strength=0.25)]))(X), dark)
+    sample = {"a": X, "b": X}
+    only = Chain(seqpipe.ops.Only("a", darken))(sample)
+    assert np.array_equal(only["a"], darken(X))
+    assert np.array_equal(only["b"], X)
+
+    x = Input("x")
+    graph = Graph(darken(x, strength=0.25), darken(strength=0.25)(x), Chain(darken(strength=0.25))(x))
+    for result in graph(x=X):
+        assert np.array_equal(result, dark)
+    for result in Graph.from_json(graph.to_json())(x=X):
+        assert np.array_equal(result, dark)
+    drawn = Chain(darken(strength=(0.0, 1.0), seed=3), darken(strength=(0.0, 1.0), seed=3))
+    assert [op.occurrence for op in drawn.ops] == [0, 1]
+
+
+def test_functions_of_the_package_say_what_a_chain_takes():
+    for member, said in (
+        (fn.flip, "the function flip.*Create the operator: Chain(ops.Flip(…))"),
+        (seqpipe.ops.Flip, "the class Flip.*Create the operator: Chain(ops.Flip(…))"),
+    ):
+        with pytest.raises(ParameterError, match=re.escape(said).replace(r"\.\*", ".*")):
+            Chain(member)
+    with pytest.raises(
+        ParameterError, match=re.escape("ops.Flip(vertical=True) creates the operator, for chains")
+    ):
+        fn.flip(vertical=True)
+    with pytest.raises(
+        ParameterError, match=re.escape("x is given by keyword. Pass it by position: fn.flip(x, …)")
+    ):
+        fn.flip(x=X)
+
+
+def test_an_operator_that_is_not_imported_is_named():
+    with pytest.raises(
+        ParameterError, match=r"no operator 'theirs'.*Import the module that defines it first"
+    ):
+        Chain.from_json('{"op": "chain", "ops": [{"op": "theirs"}], "fuse": "exact"}')

@@ -344,7 +344,9 @@ def test_a_function_becomes_an_operator(unregistered, anywhere):
 
     assert lift_blacks is fn.lift_blacks
     assert REGISTRY["lift_blacks"] is lift_blacks.op
-    assert lift_blacks.op.__name__ == "LiftBlacks"
+    assert (
+        lift_blacks.op.__name__ == "lift_blacks"
+    )  # as the user writes it: the repr is a call of the function
     assert [*inspect.signature(lift_blacks).parameters][:2] == ["x", "level"]
     assert "the least level that is left; a number from 0 to 255" in lift_blacks.__doc__
     x = images(lift_blacks.op(level=9), "uint8")
@@ -383,7 +385,7 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
         with pytest.raises(ParameterError, match=rf"undeclared takes level, but {names} is declared"):
             seqpipe.operator(**declared)(undeclared)
     with pytest.raises(
-        ParameterError, match=r"Undeclared\.level is not declared as a parameter; allowed: param"
+        ParameterError, match=r"undeclared\.level is not declared as a parameter; allowed: param"
     ):
         seqpipe.operator(level=1.0)(undeclared)
     with pytest.raises(AttributeError, match=r"module 'seqpipe\.fn' has no attribute 'flop'; it has .*flip"):

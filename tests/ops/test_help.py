@@ -12,6 +12,8 @@ import seqpipe
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError, warn_caller
 from seqpipe.ops.core import declaration
+from seqpipe.ops.core.names import OPERATORS, WITHOUT
+from seqpipe.ops.statistics import normalize
 
 X = np.zeros((4, 2, 20, 30, 3), np.uint8)
 
@@ -155,3 +157,117 @@ def _own(x, factor):
     """Multiply, by a value of its own."""
     factor *= 2
     return x * factor
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_names_of_other_libraries_lead_to_operators_that_exist(name: str) -> None:
+    for form in OPERATORS[name]:
+        eval(form, vars(ops))
+    if not hasattr(ops, name):
+        with pytest.raises(AttributeError, match="Perhaps ") as caught:
+            getattr(ops, name)
+        assert OPERATORS[name][0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("RandomBiasField", "Perhaps 'BiasField' is meant"),
+        ("RandBiasFieldd", "Perhaps 'BiasField' is meant"),
+        ("RandomGhosting", "Perhaps 'Ghosting' is meant"),
+        ("RandomFlip", "Perhaps 'Flip' is meant"),
+        ("RandFlipd", "Perhaps 'Flip' is meant"),
+        ("RandomHorizontalFlip", r"Perhaps ops\.Flip\(p=0\.5\) is meant"),
+        ("RandAffined", r"ops\.RandomAffine3d\(rotate=\(-15\.0, 15\.0\)\) is meant"),
+        ("RandGaussianNoised", r"ops\.GaussianNoise3d\(\) is meant"),
+        ("GaussianBlurTransform", "Perhaps 'GaussianBlur' is meant"),
+        ("gaussian_blur", "Perhaps 'GaussianBlur' is meant"),
+        ("RandCropByPosNegLabeld", "sampler='balanced'"),
+        ("ToTensor", r"batch\.torch\(\)"),
+    ],
+)
+def test_names_of_other_libraries_are_known(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(ops, name)
+
+
+@pytest.mark.parametrize("name", [name for name, text in WITHOUT.items() if not text])
+def test_what_has_no_counterpart_gets_no_wrong_one(name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(ops, name)
+    assert "Perhaps" not in str(caught.value)
+
+
+def test_functions_are_suggested_as_functions() -> None:
+    with pytest.raises(AttributeError, match=r"Perhaps fn\.flip\(x\) is meant"):
+        _ = fn.hflip
+    with pytest.raises(AttributeError, match="Perhaps 'bias_field' is meant"):
+        _ = fn.RandomBiasField
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "said"),
+    [
+        (ops.RandomResizedCrop, (112,), "RandomResizedCrop(size=(112, 112))"),
+        (ops.RandomResizedCrop, ((96, 112),), "RandomResizedCrop(size=(96, 112))"),
+        (ops.Flip, (0.5,), "Flip(p=0.5)"),
+        (ops.Rotate, (15,), "Rotate(angle=15)"),
+        (ops.Crop, (112,), "Crop(crop=(112, 112))"),
+        (ops.Crop3d, (64,), "Crop3d(size=(64, 64, 64))"),
+        (ops.Normalize, ([0.5] * 3, [0.2] * 3), "Normalize(mean=[0.5, 0.5, 0.5], stddev=[0.2, 0.2, 0.2])"),
+        (ops.Flip, (X,), "Flip(…)(x)"),
+    ],
+)
+def test_positional_arguments_are_answered_by_a_call_that_works(cls, values, said: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        cls(*values)
+    assert caught.value.advice == said
+    if "…" not in said:
+        eval(said, vars(ops))
+
+
+@pytest.mark.parametrize("cls", sorted(ops.REGISTRY.values(), key=lambda c: c.name), ids=lambda c: c.name)
+@pytest.mark.parametrize("value", [3, 0.5, (2, 2), "x"], ids=str)
+def test_every_advice_for_a_positional_argument_works(cls, value) -> None:
+    with pytest.raises(ParameterError, match="does not accept the positional argument") as caught:
+        cls(value)
+    if caught.value.advice:
+        eval(caught.value.advice, {cls.__name__: cls})
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ops.RandomResizedCrop(size=112), r"size=\(112, 112\) has one for each"),
+        (lambda: ops.Flip(prob=0.5), "Perhaps 'p' is meant"),
+        (lambda: ops.Normalize(std=1), "Perhaps 'stddev' is meant"),
+        (lambda: ops.Rotate(degrees=3), "Perhaps 'angle' is meant"),
+        (lambda: ops.RandomAffine3d(degrees=3), "Perhaps 'rotate' is meant"),
+        (lambda: ops.RandomResizedCrop(scale=(0.5, 1)), "Perhaps 'random_area' is meant"),
+    ],
+)
+def test_parameters_of_other_libraries_are_known(call, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        call()
+
+
+def test_a_mean_on_the_scale_0_to_1_is_noticed_once(monkeypatch) -> None:
+    """ImageNet's numbers on pixels of 0 to 255 gave values of up to 1000 without a word."""
+    monkeypatch.setattr(normalize, "_warned", set())
+    own, whole = ops.Normalize(mean=0.45, stddev=0.225), ops.Normalize(mean=115.0, stddev=57.0)
+    for silent in (whole, ops.Normalize(mean=0.0, stddev=1.0)):
+        silent(X)
+    own(X.astype(np.float32))
+    with pytest.warns(
+        UserWarning, match=r"scale 0 to 1, and the values are uint8, 0 to 255\. Multiply both by 255"
+    ):
+        own(X)
+    own(X)
+    with pytest.raises(
+        ParameterError, match="in units of 0 to 255, but float values of a reader span 0 to 1"
+    ):
+        seqpipe.readers.Video(
+            files=["x.mp4"],
+            sequence_length=2,
+            output=seqpipe.OutputSpec(dtype="float32", mean=115.0, std=57.0),
+        )

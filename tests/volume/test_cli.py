@@ -165,7 +165,12 @@ def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
     assert len(names(tmp_path / "out")) == 5
     assert {n: (tmp_path / "out/a" / n).stat().st_mtime_ns for n in times} == times
     assert sorted(before.splitlines()) == sorted(manifest.read_text().splitlines())
-    run(*arguments, "--resume", "--window", "0,10")  # other pixels: nothing is kept
+    # other pixels: nothing is replaced, unless it is asked for
+    assert (
+        "--window was not given and is 0,10" in run(*arguments, "--resume", "--window", "0,10", code=2).stderr
+    )
+    assert {n: (tmp_path / "out/a" / n).stat().st_mtime_ns for n in times} == times
+    run(*arguments, "--overwrite", "--window", "0,10")
     assert all((tmp_path / "out/a" / n).stat().st_mtime_ns != times[n] for n in times)
 
 
@@ -357,3 +362,35 @@ def test_a_page_of_a_series_says_which_volume_it_shows(run, series, tmp_path):
     assert "shown is volume 1 of 3" in (tmp_path / "page.html").read_text()
     page = seqpipe.view.show(seqpipe.open(series).sequence(), time=2)
     assert page.panels[0].notes[0] == "shown is volume 2 of 3"
+
+
+def test_one_of_two_series_is_chosen_on_the_command_line(run, tmp_path):
+    """Messages listed the series, and no command could take one."""
+    folder, page = phantom_path("two_series"), tmp_path / "page.html"
+    out = tmp_path / "o"
+    commands = [("probe", folder), ("export", folder, "--out", out), ("view", folder, "--out", page)]
+    for command in commands:
+        said = run(*command, code=1).stderr
+        assert "1.2.3.4 (scout, 5 files)" in said
+        assert "Choose one by --series" in said
+        assert "there is no series '9'" in run(*command, "--series", "9", code=1).stderr
+        run(*command, "--series", "1.2.3.4")
+    assert "5×" in run("probe", folder, "--series", "1.2.3.4").stdout
+    assert len(names(out)) == 5
+    assert "scout" in page.read_text()
+    assert "5 kept" in run(*commands[1], "--series", "1.2.3.4", "--resume").stderr
+
+
+def test_a_series_of_what_is_no_folder_is_refused(run, folder, tmp_path):
+    one = folder / "a.nii.gz"
+    for command, code in (
+        (("probe", one), 1),
+        (("view", one, "--out", tmp_path / "x.html"), 2),
+        (("export", one, "--out", tmp_path), 1),
+    ):
+        assert "is for folders and lists of DICOM files" in run(*command, "--series", "9", code=code).stderr
+
+
+def test_a_grid_of_thumbnails_is_for_videos(run, folder, tmp_path):
+    said = run("export", folder / "a.nii.gz", "--out", tmp_path, "--sheet-grid", "4x2", code=2).stderr
+    assert "--sheet-grid is for videos" in said

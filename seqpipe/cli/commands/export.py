@@ -28,6 +28,7 @@ _VOLUMES: Final = (
         "--montage", type=options.GRID, help="One image of slices in columns and rows, such as 6x4."
     ),
     click.option("--time", type=int, help="One volume of a 4-D file, from 0; all of them if not given."),
+    options.series,
 )
 
 

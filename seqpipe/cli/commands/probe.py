@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...errors import SeqpipeError, printable
+from ...errors import ParameterError, SeqpipeError, printable
 from ...video.device import STREAM
 from ..input.files import InputFile, find_inputs
 from ..input.volumes import show_volumes, split, volume_json
@@ -34,6 +34,7 @@ _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference
 @options.inputs
 @click.option("--packets", is_flag=True, help="List the packets too, in decode order; this indexes the file.")
 @options.option(STREAM)
+@options.series
 @options.json_lines
 @options.cache_dir
 @options.register
@@ -41,6 +42,7 @@ def probe(
     paths: tuple[str, ...],
     packets: bool,
     stream: int | None,
+    series: str | None,
     as_json: bool,
     cache_dir: str | None,
     register: str | None,
@@ -61,7 +63,9 @@ def probe(
     for item in find_inputs(paths):
         try:
             if split([item])[0]:
-                volumes += _probe_volume(item, as_json=as_json)
+                volumes += _probe_volume(item, series, as_json=as_json)
+            elif series is not None and isinstance(item, InputFile):
+                raise ParameterError("--series is for volumes, and this is none", source=item.path)
             else:
                 index = partial(open_index, cache_dir=cache_dir, register=register) if packets else None
                 infos += _probe_one(item, index, stream=stream, as_json=as_json)
@@ -76,13 +80,15 @@ def probe(
         click.get_current_context().exit(1)
 
 
-def _probe_volume(item: InputFile | SeqpipeError, *, as_json: bool) -> Iterator[VolumeInfo]:
+def _probe_volume(
+    item: InputFile | SeqpipeError, series: str | None, *, as_json: bool
+) -> Iterator[VolumeInfo]:
     """Print one volume's facts as JSON, or yield them for the table."""
     from ...volume.reader import VolumeReader
 
     if isinstance(item, SeqpipeError):
         raise item
-    with VolumeReader(item.path) as reader:
+    with VolumeReader(item.path, series=series) as reader:
         if as_json:
             click.echo(volume_json(reader.info))
         else:

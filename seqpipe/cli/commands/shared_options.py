@@ -27,7 +27,12 @@ _PATTERN_HELP = (
 )
 
 _OUT: Final = click.option(
-    "--out", required=True, type=click.Path(), metavar="DIR", help="Folder for the files."
+    "--out",
+    required=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="Folder for the files.",
+    shell_complete=options.folders,
 )
 _FRAMES: Final = (
     options.option(FPS, metavar="N[/D]"),
@@ -86,14 +91,12 @@ _FILES: Final = (
     click.option(
         "--sheet-grid",
         type=options.GRID,
-        default="6x4",
-        show_default=True,
-        help="Columns and rows of the contact sheet.",
+        help="Columns and rows of the contact sheet; default 6x4.",
     ),
     click.option(
         "--resume",
         is_flag=True,
-        help="Continue a stopped export: keep complete files that were made with the same options.",
+        help="Continue a stopped export: files that are there are kept; if other options made them, it stops.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace existing files."),
     click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing."),
@@ -102,6 +105,7 @@ _EXECUTION: Final = (
     options.jobs,
     click.option(
         "--device",
+        type=options.DEVICE,
         default="auto",
         show_default=True,
         help="Device that decodes: cpu, cuda, cuda:N, cuda:all, or auto for a GPU if one is usable.",

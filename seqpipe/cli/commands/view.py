@@ -31,12 +31,14 @@ _FAILED: Final = 1
     "labels",
     multiple=True,
     metavar="FILE",
+    shell_complete=options.files,
     help="A label volume that is laid over the volume; repeat it, once for each PATH. One alone is for all of them.",
 )
 @options.option(FRAMES, default=24, show_default=True)
 @click.option("--window", type=options.WINDOW, help="Center and width of the values that are shown first.")
 @options.option(MAX_VOXELS, default=1 << 22, show_default=True)
 @options.option(TIME, default=0, show_default=True)
+@options.series
 @click.option("--title", default="", help="Heading of the page; the names of the files if not given.")
 @options.json_lines
 def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> None:
@@ -72,10 +74,11 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> No
 
 def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[SeqpipeError], Page | None]:
     """What went wrong, and the page of all else; None if there is nothing else."""
+    from ... import open as open_source
     from ...view import Page, show
     from ...view.content import shared_voxels
 
-    labels, title, window = settings.pop("labels"), settings.pop("title"), settings.pop("window")
+    labels, title, window, series = (settings.pop(name) for name in ("labels", "title", "window", "series"))
     items = list(find_inputs(paths))
     inputs = [one for one in items if isinstance(one, InputFile)]
     errors = [one for one in items if isinstance(one, SeqpipeError)]
@@ -91,7 +94,8 @@ def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[Seqpip
     pages = []
     for one, label in zip(inputs, its, strict=True):
         try:
-            pages.append(show(one.path, label=label, **settings))
+            with open_source(one.path, series=series) as reader:
+                pages.append(show(reader, label=label, **settings))
         except ParameterError:
             raise
         except SeqpipeError as error:

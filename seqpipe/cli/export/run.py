@@ -21,8 +21,8 @@ from ..input.files import InputFile, find_inputs, write_whole
 from ..input.indexing import for_each_index
 from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split
-from ..job.claims import SHEET, exists_already, refuse_collisions, reserved
-from ..job.record import OptionDigests, record_options
+from ..job.claims import exists_already, refuse_collisions, reserved
+from ..job.record import SHEET, OptionDigests, digest, is_current, record_options
 from ..job.resume import Finished, finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
@@ -118,9 +118,14 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
             )
             sources = len(planned)
             kept = sum(int(files.sum()) for files in before.files) if early is None else 0
-            names = (plan.source for plan in plans)
-            record_options(request.folder, names, OptionDigests.of(request), replace=options.overwrite)
-            _export_to_manifest(planned, before, request, report)
+            sheet = _sheet_digest(planned, request) if options.contact_sheet else None
+            # thumbnails are decoded, which takes as long as an export of them: a sheet that shows the same stays
+            is_shown = options.resume and all(files.all() for files in before.files)
+            is_shown = is_shown and sheet is not None and is_current(request.folder / SHEET, sheet)
+            names, settings = (plan.source for plan in plans), OptionDigests.of(request)
+            record_options(request.folder, names, settings, replace=options.overwrite, sheet=sheet)
+            has_sheet = sheet is not None and not is_shown
+            _export_to_manifest(planned, before, request, report, has_sheet=has_sheet)
     except (KeyboardInterrupt, OutputError) as error:
         if isinstance(error, OutputError) and not report.has_written:
             raise
@@ -179,11 +184,27 @@ class _ExportRun:
         self.report.error(error)
 
 
+def _sheet_digest(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> str:
+    """Digest of what the contact sheet shows."""
+    gallery, panels = Gallery(request.options.sheet_grid, len(planned)), list[object]()
+    for number, (source, plan) in enumerate(planned):
+        if isinstance(plan, SeqpipeError):
+            panels.append((source, plan.fact))
+        else:
+            panels.append((source, plan.facts, plan.cut, gallery.choose(plan.frames, number).tolist()))
+    return digest(OptionDigests.of(request).pixels, request.options.sheet_grid, panels)
+
+
 def _export_to_manifest(
-    planned: Seq[tuple[str, PlanOrError]], before: Finished, request: ExportRequest, report: ExportReport
+    planned: Seq[tuple[str, PlanOrError]],
+    before: Finished,
+    request: ExportRequest,
+    report: ExportReport,
+    *,
+    has_sheet: bool,
 ) -> None:
-    """Export everything, with the manifest and the contact sheet."""
-    gallery = Gallery(request.options.sheet_grid, len(planned)) if request.options.contact_sheet else None
+    """Export everything, with the manifest and, if it is to be written, the contact sheet."""
+    gallery = Gallery(request.options.sheet_grid, len(planned)) if has_sheet else None
     manifest = Manifest(request.manifest, before.kept, listener=report.row)
     try:
         _export_all(planned, before, _ExportRun(request, report, manifest, gallery))

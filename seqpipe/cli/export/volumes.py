@@ -24,7 +24,7 @@ from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
 from ...volume.slice_images import as_real, montage, slice_image, window_of, windowed
 from ..input.files import InputFile, write_whole
-from ..job.claims import exists_already
+from ..job.claims import exists_already, made_otherwise
 from ..job.lock import locked
 from ..job.record import OptionDigests, read_entries, record_options, source_key
 from ..output.images import Encoder, check_ending, encoder
@@ -58,7 +58,7 @@ _VIDEOS_ONLY = (
         "end",
         "duration",
     ),
-    *("size", "short_side", "max_side", "crop", "contact_sheet"),
+    *("size", "short_side", "max_side", "crop", "contact_sheet", "sheet_grid"),
 )
 
 
@@ -122,8 +122,10 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
             options.time,
             writer.name,
             writer.quality,
+            *([] if options.series is None else [options.series]),
         ),
         (options.every, options.frames, options.num, pattern.text),
+        options.typed(),
     )
     done = _finished(jobs, folder, options, settings)
     manifest_path = None if options.manifest is None else Path(options.manifest)
@@ -157,7 +159,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ParameterError(
             f"{names} {'is' if len(misplaced) == 1 else 'are'} for videos",
-            allowed="--axis, --window, --mip, --montage, --time, --every, --frames, --num for volumes",
+            allowed="--axis, --window, --mip, --montage, --time, --series, --every, --frames, --num for volumes",
         )
     chosen = [name for name in ("every", "frames", "num") if getattr(options, name) is not None]
     if len(chosen) > 1:
@@ -184,7 +186,7 @@ def _checked(options: Options) -> tuple[Encoder, Pattern]:
 
 
 def _job(item: InputFile, options: Options, pattern: Pattern) -> _Job:
-    with VolumeReader(item.path) as reader:
+    with VolumeReader(item.path, series=options.series) as reader:
         info = reader.info
         _check_time(info, options)
         count = len(_reoriented(reader, options))
@@ -333,7 +335,7 @@ def _images(job: _Job, done: set[str], options: Options) -> Iterator[tuple[int, 
     todo = [number for number, name in enumerate(job.names) if name not in done]
     if not todo:
         return
-    with VolumeReader(job.input.path) as reader:
+    with VolumeReader(job.input.path, series=options.series) as reader:
         turned = _reoriented(reader, options)
         if options.format in _ARRAYS:
             # NIfTI keeps a scale; the values are those of the other formats
@@ -415,7 +417,8 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     """The files that an earlier run with the same options has written.
 
     Raises:
-        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given.
+        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given; or, with ``--resume``,
+            they were made with other options.
     """
     existing = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:
@@ -425,11 +428,10 @@ def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionD
     entries = read_entries(folder)
     done = set()
     for job in jobs:
-        entry = entries.get(source_key(job.input.path))
-        if entry is not None and entry.is_of(settings):
-            done |= {
-                n for n in job.names if n in existing and existing[n].stat().st_mtime_ns >= entry.since_ns
-            }
+        entry, there = entries.get(source_key(job.input.path)), [n for n in job.names if n in existing]
+        if there and (entry is None or not entry.is_of(settings)):
+            raise made_otherwise(existing[there[0]], job.input.path, entry, settings)
+        done |= {n for n in there if entry is not None and existing[n].stat().st_mtime_ns >= entry.since_ns}
     return done
 
 

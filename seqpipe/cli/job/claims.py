@@ -25,11 +25,9 @@ from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan, check_collisions
 from .lock import ADVICE, WAIT_S, Lock, locked
-from .record import RECORD, internal_path
+from .record import RECORD, SHEET, OptionDigests, RecordEntry, internal_path
 
-__all__ = ["SHEET", "claimed", "exists_already", "internal_names", "refuse_collisions", "reserved"]
-
-SHEET = "contact_sheet.html"
+__all__ = ["claimed", "exists_already", "internal_names", "made_otherwise", "refuse_collisions", "reserved"]
 
 _Digests: TypeAlias = NDArray[np.uint64]
 
@@ -70,6 +68,28 @@ def exists_already(path: Path, *, resumable: bool = True) -> click.UsageError:
     resume = "--resume to continue, or " if resumable else ""
     return click.UsageError(
         f"{printable(str(path))} exists already. Use {resume}--overwrite to replace files.",
+        click.get_current_context(silent=True),
+    )
+
+
+def made_otherwise(
+    path: Path, source: str, entry: RecordEntry | None, settings: OptionDigests
+) -> click.UsageError:
+    """The error of ``--resume`` for a file that it would replace although an earlier export finished it.
+
+    Args:
+        path: the file.
+        source: its source in this export.
+        entry: what the folder's record knows of that source.
+        settings: this run's options.
+    """
+    if entry is None:
+        how = f"is not known to come from {printable(source)}: the folder's record does not have that source"
+    else:
+        how = f"was made with other options: {entry.differences(settings) or 'those of an earlier version'}"
+    return click.UsageError(
+        f"{printable(str(path))} {how}. --resume replaces no finished file. Repeat the options of the earlier export, "
+        "give another --out, or replace the files with --overwrite in place of --resume.",
         click.get_current_context(silent=True),
     )
 

@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,12 @@ from .lock import WAIT_S, locked
 
 __all__ = [
     "RECORD",
+    "SHEET",
     "OptionDigests",
     "RecordEntry",
+    "digest",
     "internal_path",
+    "is_current",
     "read_entries",
     "record_options",
     "source_key",
@@ -33,6 +36,8 @@ __all__ = [
 
 _PREFIX = ".seqpipe-"
 RECORD = "export.json"
+SHEET = "contact_sheet.html"
+"""Name of the contact sheet; also its key in the record, which no source has, as those are absolute."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,12 @@ class OptionDigests:
     Attributes:
         pixels: digest of the options that determine pixels and encoding.
         frames: digest of the options that select frames and name files.
+        typed: those options as they were typed, by flag, for messages.
     """
 
     pixels: str
     frames: str
+    typed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, request: ExportRequest) -> OptionDigests:
@@ -59,12 +66,13 @@ class OptionDigests:
         return cls.by(
             (request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             (selection, request.pattern.text, *more),
+            request.options.typed(),
         )
 
     @classmethod
-    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...]) -> OptionDigests:
+    def by(cls, pixels: tuple[Any, ...], frames: tuple[Any, ...], typed: Mapping[str, str]) -> OptionDigests:
         """The digests of options that determine pixels, and of options that select frames and name files."""
-        return cls(_digest(*pixels), _digest(*frames))
+        return cls(digest(*pixels), digest(*frames), typed)
 
 
 @dataclass(frozen=True)
@@ -76,15 +84,23 @@ class RecordEntry:
         frames: as in :class:`OptionDigests`.
         since_ns: start of the first export with these options, by the file system's clock; older files belong to
             another export.
+        typed: as in :class:`OptionDigests`; empty in records of earlier versions.
     """
 
     pixels: str
     frames: str
     since_ns: int
+    typed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def is_of(self, settings: OptionDigests) -> bool:
         """Whether the files were made with these options."""
         return (self.pixels, self.frames) == (settings.pixels, settings.frames)
+
+    def differences(self, settings: OptionDigests) -> str:
+        """The options that differ, with both values, as a clause; empty if they are not known."""
+        before, now = self.typed, settings.typed
+        flags = [flag for flag in {**before, **now} if before.get(flag) != now.get(flag)] if before else []
+        return ", ".join(f"{flag} was {_value(flag, before)} and is {_value(flag, now)}" for flag in flags)
 
 
 def internal_path(folder: Path, name: str) -> Path:
@@ -106,7 +122,18 @@ def read_entries(folder: Path) -> dict[str, RecordEntry]:
         return {}
 
 
-def record_options(folder: Path, sources: Iterable[str], settings: OptionDigests, *, replace: bool) -> None:
+def is_current(sheet: Path, shown: str) -> bool:
+    """Whether a contact sheet exists and, by the record, shows what has this digest."""
+    entry = read_entries(sheet.parent).get(SHEET)
+    try:
+        return entry is not None and entry.pixels == shown and sheet.stat().st_mtime_ns >= entry.since_ns
+    except OSError:
+        return False
+
+
+def record_options(
+    folder: Path, sources: Iterable[str], settings: OptionDigests, *, replace: bool, sheet: str | None = None
+) -> None:
     """Record the options of an export before its first file is written.
 
     Args:
@@ -114,6 +141,7 @@ def record_options(folder: Path, sources: Iterable[str], settings: OptionDigests
         sources: the paths and URLs of this export.
         settings: its options.
         replace: whether existing files are replaced although they were made with the same options.
+        sheet: digest of what the contact sheet shows, if the export writes one.
 
     Raises:
         OutputError: the folder is not writable.
@@ -122,9 +150,12 @@ def record_options(folder: Path, sources: Iterable[str], settings: OptionDigests
     with locked(path, "the record of the options of this folder", wait_s=WAIT_S):
         entries = read_entries(folder)
         since_ns = _now_ns(path)
-        for key in map(source_key, sources):
-            if replace or key not in entries or not entries[key].is_of(settings):
-                entries[key] = RecordEntry(settings.pixels, settings.frames, since_ns)
+        made = dict.fromkeys(map(source_key, sources), settings)
+        if sheet is not None:
+            made[SHEET] = OptionDigests(sheet, "")
+        for key, value in made.items():
+            if replace or key not in entries or not entries[key].is_of(value):
+                entries[key] = RecordEntry(value.pixels, value.frames, since_ns, value.typed)
         _write(path, entries)
 
 
@@ -139,6 +170,12 @@ def _now_ns(path: Path) -> int:
         return os.fstat(file.fileno()).st_mtime_ns
 
 
-def _digest(*values: Any) -> str:
+def digest(*values: Any) -> str:
+    """A digest of values, by their reprs."""
     text = repr(values).encode("utf-8", "surrogateescape")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:16]
+
+
+def _value(flag: str, typed: Mapping[str, str]) -> str:
+    """The value of an option, or what its absence means."""
+    return (typed[flag] or "given") if flag in typed else "not given"

@@ -13,6 +13,7 @@ import numpy as np
 from ...array import BoolArray
 from ..output.manifest import ManifestRow, in_utf8, text_in_utf8
 from ..plan.source_plan import SourcePlan
+from .claims import made_otherwise
 from .record import OptionDigests, RecordEntry, read_entries, source_key
 
 __all__ = ["Finished", "finished"]
@@ -39,13 +40,19 @@ def finished(
     A file counts as finished if it holds what this run would write: the manifest has an identical row for it, including
     its size, and the record has the same pixel options. A file without a row (there is no manifest, or the run was
     killed before it wrote the row) counts as finished if the record has the same options: files become visible only
-    when complete. Rows of other sources are kept, except for files that this run writes.
+    when complete. Rows of other sources are kept.
+
+    A file that is there and was made with other options, or from another source, is no rest of this export: it is
+    neither kept nor replaced.
 
     Args:
         plans: the plans of this run.
         folder: the output folder.
         rows: the earlier run's manifest; empty if it has none.
         settings: this run's options.
+
+    Raises:
+        UsageError: a file would be replaced that an earlier export finished with other options, or from another source.
     """
     entries = read_entries(folder)
     sources = {in_utf8(ManifestRow(source=plan.source, status="done")).source for plan in plans}
@@ -85,7 +92,12 @@ class _EarlierRun:
     settings: OptionDigests
 
     def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
-        """Which files of a plan are finished; their rows are appended to ``rows``."""
+        """Which files of a plan are finished; their rows are appended to ``rows``.
+
+        Raises:
+            UsageError: a file of another export is in the way.
+        """
+        replaceable = self.entry is not None and self.entry.is_of(self.settings)
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):
             status = _stat(self.folder / name)
@@ -95,6 +107,8 @@ class _EarlierRun:
             if self._is_finished(in_utf8(wanted), status.st_mtime_ns):
                 rows.append(wanted)
                 done[file] = True
+            elif not replaceable:
+                raise made_otherwise(self.folder / name, plan.source, self.entry, self.settings)
         return done
 
     def _is_finished(self, wanted: ManifestRow, changed_ns: int) -> bool:

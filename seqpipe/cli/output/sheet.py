@@ -18,6 +18,7 @@ __all__ = ["THUMBNAIL_WIDTH", "Gallery", "Panel", "Thumbnail"]
 THUMBNAIL_WIDTH: Final = 240
 """Width of the thumbnails in pixels."""
 
+_GRID: Final = (6, 4)
 _MOST_PICTURES = 600  # about 10 MB a page
 
 
@@ -51,11 +52,12 @@ class Gallery:
     """Collects panels, up to the limit of a page.
 
     Args:
-        grid: columns and rows of thumbnails for each source.
+        grid: columns and rows of thumbnails for each source; None for 6 and 4.
         sources: number of sources; with many, each gets fewer thumbnails.
     """
 
-    def __init__(self, grid: tuple[int, int], sources: int) -> None:
+    def __init__(self, grid: tuple[int, int] | None, sources: int) -> None:
+        grid = grid or _GRID
         self._columns = grid[0]
         self._each = min(grid[0] * grid[1], max(1, _MOST_PICTURES // max(1, sources)))
         self._panels: list[Panel] = []

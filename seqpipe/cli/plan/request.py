@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
@@ -17,6 +17,14 @@ from .pattern import Pattern, default_pattern
 from .select import FrameSelection, TimeRange
 
 __all__ = ["ExportRequest", "Options"]
+
+_WITHOUT_EFFECT: Final = (
+    *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
+    *("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register"),
+)
+"""Options that change neither the content of a file nor its name."""
+_BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
+"""What stands between the numbers of an option, where it is no comma."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +64,7 @@ class Options:
     overwrite: bool
     on_error: Literal["skip", "raise"]
     contact_sheet: bool
-    sheet_grid: tuple[int, int]
+    sheet_grid: tuple[int, int] | None
     dry_run: bool
     as_json: bool
     cache_dir: str | None
@@ -66,8 +74,18 @@ class Options:
     mip: bool = False
     montage: tuple[int, int] | None = None
     time: int | None = None
+    series: str | None = None
 
     takes_volumes: ClassVar[bool] = True
+
+    def typed(self) -> dict[str, str]:
+        """The options that decide what the files hold and how they are named, as they were typed, by flag."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            f"--{name.replace('_', '-')}": "" if value is True else _text(name, value)
+            for name, value in values.items()
+            if name not in _WITHOUT_EFFECT and value is not None and value is not False
+        }
 
     @property
     def for_volumes(self) -> tuple[str, ...]:
@@ -78,6 +96,7 @@ class Options:
             "--mip": self.mip,
             "--montage": self.montage is not None,
             "--time": self.time is not None,
+            "--series": self.series is not None,
             "--format nii.gz": self.format == "nii.gz",
         }
         return tuple(name for name, value in in_use.items() if value)
@@ -131,6 +150,10 @@ class ExportRequest:
             )
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
+        if options.sheet_grid and not options.contact_sheet:
+            raise ParameterError(
+                "--sheet-grid is for --contact-sheet, which is not given", allowed="both, or neither of them"
+            )
         if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
         if options.out == "-":
@@ -187,3 +210,9 @@ def _output(options: Options, color: Color) -> OutputSpec:
         short_side=options.short_side,
         max_side=options.max_side,
     )
+
+
+def _text(name: str, value: Any) -> str:
+    """The value of an option as it is typed."""
+    values = value if isinstance(value, tuple) else (value,)
+    return _BETWEEN.get(name, ",").join(str(one).removesuffix(".0") for one in values)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from ...core.param import Param
 from ...errors import ParameterError
@@ -23,13 +24,16 @@ else:
 
 __all__ = [
     "CROP",
+    "DEVICE",
     "FRAMES",
     "GRID",
     "SIZE",
     "WINDOW",
     "ParamType",
     "cache_dir",
+    "files",
     "files_from",
+    "folders",
     "inputs",
     "jobs",
     "json_lines",
@@ -37,6 +41,7 @@ __all__ = [
     "paths",
     "register",
     "sentence",
+    "series",
 ]
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -53,6 +58,14 @@ class _Checked(ParamType):
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:  # noqa: ARG002  Click's
         return f"[{'|'.join(self.param.choices)}]" if self.param.choices else None
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002  Click's
+        param: click.Parameter,  # noqa: ARG002  Click's
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(one) for one in self.param.choices or () if one.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
@@ -98,6 +111,22 @@ class _WindowType(ParamType):
         return float(numbers[0]), float(numbers[1])
 
 
+class _DeviceType(ParamType):
+    """Name of a device, which is checked where it is used."""
+
+    name = "text"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002  Click's
+        param: click.Parameter,  # noqa: ARG002  Click's
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        names = ("auto", "cpu", "cuda", "cuda:0", "cuda:all")
+        return [CompletionItem(one) for one in names if one.startswith(incomplete)]
+
+
+DEVICE = _DeviceType()
 WINDOW = _WindowType()
 SIZE = _Pattern("WxH", r"[1-9]\d*x[1-9]\d*", "640x360")
 CROP = _Pattern("x:y:w:h", r"\d+:\d+:[1-9]\d*:[1-9]\d*", "0:60:640:360")
@@ -125,6 +154,16 @@ def sentence(param: Param) -> str:
     return f"{param.doc[:1].upper()}{param.doc[1:].rstrip('.')}."
 
 
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001  Click's
+    """Let the shell complete files, for arguments that may also be URLs, patterns or "-"."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001  Click's
+    """Let the shell complete folders."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
 _LISTED = "seqpipe.paths"
 
 
@@ -135,7 +174,9 @@ def inputs(command: CommandT) -> CommandT:
 
 def paths(command: CommandT) -> CommandT:
     """Add the argument ``paths``, with those of ``--files-from``."""
-    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_with_listed)(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_with_listed, shell_complete=files)(
+        command
+    )
 
 
 def files_from(command: CommandT) -> CommandT:
@@ -181,6 +222,12 @@ def json_lines(command: CommandT) -> CommandT:
     return click.option(
         "--json", "as_json", is_flag=True, help="One JSON object per line on stdout, and nothing else."
     )(command)
+
+
+def series(command: CommandT) -> CommandT:
+    """Add ``--series``: the SeriesInstanceUID of a DICOM series, or None."""
+    text = "Of a folder with several DICOM series, the SeriesInstanceUID of the one to read."
+    return click.option("--series", metavar="UID", help=text)(command)
 
 
 def cache_dir(command: CommandT) -> CommandT:

@@ -11,9 +11,9 @@ from ...errors import SeqpipeError
 
 __all__ = ["option_names", "worded"]
 
-# name='value', name=3, name=[…]; or a bare name with an underscore in it
+# name='value', name=3, name=[…], name=…; or a bare name with an underscore in it
 _ARGUMENT = re.compile(
-    r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\[[^\]]*\]|[\w.…-]*\w)|\b(?P<bare>[a-z]+(?:_[a-z0-9]+)+)\b"
+    r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\[[^\]]*\]|[\w.…-]*[\w…])|\b(?P<bare>[a-z]+(?:_[a-z0-9]+)+)\b"
 )
 _BETWEEN = re.compile(r"(,? or )(?=[a-z])")
 
@@ -53,4 +53,4 @@ def _as_options(clause: str, known: Collection[str]) -> str:
 
 def _option(match: re.Match[str]) -> str:
     flag = f"--{(match['name'] or match['bare']).replace('_', '-')}"
-    return flag if match["bare"] else f"{flag} {match['value'].strip(chr(39))}"
+    return flag if match["bare"] or match["value"] == "…" else f"{flag} {match['value'].strip(chr(39))}"

@@ -33,13 +33,16 @@ def operator(function: Callable[..., Array] | None = None, /, **parameters: Any)
             …
 
         vignette(clip, strength=(0.2, 0.6), seed=7)          # seqpipe.fn.vignette is the same function
+        ops.Chain(ops.Flip(), vignette(strength=0.3))        # without images, it creates the operator
+        ops.Chain(ops.Flip(), vignette)                      # the same with the default strength
 
     Args:
         function: implementation; its first argument is the array of images.
         **parameters: each of the other arguments, declared by :func:`seqpipe.ops.param`.
 
     Returns:
-        A function as those of :mod:`seqpipe.fn`; its attribute ``op`` is the operator's class.
+        A function as those of :mod:`seqpipe.fn`, which also stands for the operator in a chain; without images, it
+        returns the operator with these parameters. Its attribute ``op`` is the operator's class.
 
     Raises:
         ParameterError: an operator has that name already, or the parameters are not those of the function.
@@ -66,12 +69,14 @@ def _defined(parameters: dict[str, Any], function: Callable[..., Array]) -> Call
     body = {
         "__doc__": inspect.getdoc(function),
         "__module__": function.__module__,
+        "__qualname__": f"{function.__qualname__}.op",  # where pickle finds the class
+        "is_function": True,
         "__annotations__": dict.fromkeys(taken, Any),
         "reference": reference,
         **parameters,
     }
     kind: Any = type(Op)
-    cls = kind("".join(part.title() for part in name.split("_")), (Op,), body, function_name=name)
+    cls = kind(name, (Op,), body, function_name=name)
     # a block's rows hold these; strings and values common to all samples are attributes of the operator
     drawn = {q.name for q in cls.drawable}
     result: Any = function_of(name)

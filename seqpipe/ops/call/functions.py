@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from ...errors import ParameterError
 from ..core.declaration import REGISTRY
-from ..core.fields import sentence_of, suggestion
+from ..core.fields import sentence_of
+from ..core.names import keyword_form, operator_hint
 from .op import Op
 
-__all__ = ["Group", "call_of", "function_of", "functions"]
+__all__ = ["Group", "call_of", "function_of", "functions", "own_operator"]
 
 _KEPT: Final = 4096  # operators that are cached for calls with constant arguments
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
@@ -76,7 +77,7 @@ def function_of(name: str) -> Callable[..., Any]:
         group, _, last = name.rpartition(".")
         module = f"seqpipe.fn.{group}" if group else "seqpipe.fn"
         known = functions(group)
-        near = suggestion(last, known)
+        near = operator_hint(last, known, functions=True)
         raise AttributeError(
             f"module {module!r} has no attribute {last!r}; it has {', '.join(known)}{near and f'. {near}'}"
         )
@@ -92,16 +93,22 @@ def _create(name: str, cls: Any) -> Any:
     by_name = [option.name for option in keywords]
     several = any(q.kind is q.VAR_POSITIONAL for q in inputs)
     most = sys.maxsize if several else len(inputs)
+    needs_input = bool(inputs) and not several and inputs[0].default is inspect.Parameter.empty
 
     def function(*positional: Any, **arguments: Any) -> Any:
+        if not positional and needs_input:
+            if cls.is_function:
+                return _operator(cls, arguments)
+            raise _without_input(cls, inputs[0].name, arguments)
         options = {key: arguments.pop(key) for key in by_name if key in arguments}
         if len(positional) > most > 0:
-            shown = "…" if hasattr(positional[most], "shape") else repr(positional[most])
+            others = positional[most:]
+            form = "" if hasattr(others[0], "shape") else keyword_form(cls, others)
             raise ParameterError(
                 f"{len(positional)} positional arguments",
                 source=name,
                 allowed=f"{', '.join(q.name for q in inputs)} by position, parameters by keyword",
-                advice=f"fn.{name}(…, {cls.parameters[0].name}={shown})",
+                advice=f"fn.{name}(…, {form})" if form else "",
             )
         return _operator(cls, arguments)(*positional, **options)
 
@@ -120,6 +127,29 @@ def _create(name: str, cls: Any) -> Any:
         call = f"\nParameters:\n{indent(dedent(lines), '    ')}\n\n{inspect.getdoc(cls.__call__)}\n{nodes}"
     function.__doc__ = f"{cls.summary}\n{call}"
     return function
+
+
+def own_operator(value: Any) -> Op | None:
+    """Return the operator that a function of a user stands for; None for every other value."""
+    cls = getattr(value, "op", None) if inspect.isfunction(value) else None
+    return cls() if isinstance(cls, type) and getattr(cls, "is_function", False) else None
+
+
+def _without_input(cls: Any, name: str, arguments: dict[str, Any]) -> ParameterError:
+    """Return the error for a function that is called without data."""
+    if name in arguments:
+        return ParameterError(
+            f"{name} is given by keyword",
+            source=cls.name,
+            advice=f"Pass it by position: fn.{cls.name}({name}, …)",
+        )
+    given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    return ParameterError(
+        f"there is no {name} to apply it to",
+        source=cls.name,
+        allowed=f"fn.{cls.name}({', '.join(filter(None, (name, given)))})",
+        advice=f"ops.{cls.__name__}({given}) creates the operator, for chains",
+    )
 
 
 def call_of(cls: Any) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:

@@ -25,7 +25,7 @@ from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
-from ..call.functions import call_of
+from ..call.functions import call_of, own_operator
 from ..call.inputs import like_container
 from ..call.op import Op
 from ..core.call_options import CallOptions
@@ -434,7 +434,9 @@ def _members(values: Any, fuse: ChainFuse) -> Iterator[Any]:
         ):
             yield one
         else:
-            raise _member_error(one)
+            if (own := own_operator(one)) is None:
+                raise _member_error(one)
+            yield own
 
 
 def _takes_one_array(one: Any) -> bool:
@@ -442,9 +444,7 @@ def _takes_one_array(one: Any) -> bool:
     if not isinstance(one, Arrays):
         return False
     first, *others = call_of(type(one))[0]
-    return first.kind is not first.VAR_POSITIONAL and all(
-        other.default is not other.empty for other in others
-    )
+    return first.kind is not first.VAR_POSITIONAL and all(q.default is not q.empty for q in others)
 
 
 def _returns_several(one: Any) -> bool:
@@ -461,7 +461,11 @@ def _follower(members: Seq[Any], op: Any) -> str:
 
 def _member_error(op: Any) -> ParameterError:
     """Return the error for a value that cannot be a member of a chain."""
-    if not isinstance(op, Declaration):
+    cls = op if isinstance(op, type) else getattr(op, "op", None)
+    if isinstance(cls, type) and issubclass(cls, Declaration):
+        fact = f"a chain with {f'the class {cls.__name__}' if cls is op else f'the function {cls.name}'}"
+        advice = f"Create the operator: Chain(ops.{cls.__name__}(…))"
+    elif not isinstance(op, Declaration):
         fact, advice = f"a chain with {described_type(op)}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
     else:
         fact = f"a chain with {op.name}, which acts on {op.traits.takes}"

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
 from ...core.cached import cached_property
-from ...errors import ParameterError, warn_caller
+from ...errors import ParameterError, described_type, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (
     COMMON,
@@ -26,10 +27,10 @@ from .fields import (
     parameters_of,
     replaces,
     signature_of,
-    suggestion,
     summary_of,
     usage_hint,
 )
+from .names import keyword_form, parameter_hint
 from .nodes import DataNode
 from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
@@ -70,12 +71,14 @@ class Declaration(Settings, ABC):
         traits: traits of the class; of an instance, those that hold with its parameters.
         parameters: all parameters, the class's own ones first.
         drawable: the parameters that may differ between samples.
+        is_function: whether the user has defined it by a function, which then stands for the operator.
     """
 
     name: ClassVar[str] = "op"
     stream_name: ClassVar[str] = "op"
     summary: ClassVar[str] = ""
     traits: ClassVar[Traits] = Traits()
+    is_function: ClassVar[bool] = False
     if TYPE_CHECKING:  # a class's body states these; an empty dict in it has no type
         examples: ClassVar[tuple[Arguments, ...]]
         errors: ClassVar[tuple[tuple[Arguments, str], ...]]
@@ -128,12 +131,7 @@ class Declaration(Settings, ABC):
 
     def __new__(cls, *positional: Any, **arguments: Any) -> Self:  # noqa: D102 - arguments are the parameters
         if positional:
-            raise ParameterError(
-                f"{cls.__name__} does not accept the positional argument {positional[0]!r}",
-                source=cls.name,
-                allowed="keyword arguments",
-                advice=f"{cls.__name__}({cls.parameters[0].name}={positional[0]!r})",
-            )
+            raise _by_position(cls, positional)
         known = [parameter.name for parameter in cls.parameters]
         for name in arguments:
             if name not in known:
@@ -141,7 +139,7 @@ class Declaration(Settings, ABC):
                     f"there is no parameter {name!r}",
                     source=cls.name,
                     allowed=", ".join(known),
-                    advice=suggestion(name, known),
+                    advice=parameter_hint(name, known),
                 )
         op = super().__new__(cls)
         op.__dict__["_bare"] = not arguments.keys() - {*COMMON}
@@ -153,6 +151,9 @@ class Declaration(Settings, ABC):
                 value = parameter.normal(getattr(self, parameter.name))
             except ParameterError as error:
                 error.source = self.name
+                value = getattr(self, parameter.name)
+                if not error.advice and parameter.size > 1 and type(value) in (int, float):
+                    error.advice = f"{parameter.name}={(value,) * parameter.size!r} has one for each"
                 raise
             object.__setattr__(self, parameter.name, value)
         if self.is_by_frame and not self.traits.by_frame:
@@ -388,3 +389,19 @@ class Declaration(Settings, ABC):
     def _is_identity(self) -> bool:
         known = [q for q in self.parameters if q.identity is not None]
         return bool(known) and all(getattr(self, q.name) == q.identity for q in known)
+
+
+def _by_position(cls: Any, values: Seq[Any]) -> ParameterError:
+    """Return the error for positional arguments, with the call that works."""
+    if hasattr(values[0], "shape") or isinstance(values[0], (Mapping, DataNode)):
+        shown, allowed = described_type(values[0]), "keyword arguments; images are for the operator's call"
+        advice = f"{cls.__name__}(…)(x)"
+    else:
+        shown = f"the positional argument {values[0]!r}"
+        own = ", ".join(q.name for q in cls.parameters if q.name not in COMMON)
+        allowed = f"keyword arguments ({own})" if own else "keyword arguments"
+        form = keyword_form(cls, values)
+        advice = f"{cls.__name__}({form})" if form else ""
+    return ParameterError(
+        f"{cls.__name__} does not accept {shown}", source=cls.name, allowed=allowed, advice=advice
+    )

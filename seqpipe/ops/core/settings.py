@@ -148,7 +148,11 @@ class Settings(Deferrable):
             settings = settings_of(text)
             name = settings.pop("op", None)
             if not isinstance(name, str) or name not in REGISTRY:
-                raise ParameterError(f"there is no operator {name!r}", allowed=", ".join(sorted(REGISTRY)))
+                raise ParameterError(
+                    f"there is no operator {name!r}",
+                    allowed=", ".join(sorted(REGISTRY)),
+                    advice="Import the module that defines it first, if it is one of your own",
+                )
             return _of_settings(name, settings, more)
 
 

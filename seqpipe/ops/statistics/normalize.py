@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace, to_numpy
-from ...errors import ParameterError
+from ...errors import ParameterError, warn_caller
 from ..arrays.base import axes_from_0
 from ..call.backends import on_device_of
 from ..call.inputs import CallInput
@@ -28,6 +28,7 @@ __all__ = ["Normalize"]
 
 _CHANNELS: Final = 16  # most channels with statistics of their own
 _SAMPLE: Final = "FHWC"
+_warned: set[str] = set()
 _SMALL: Final = 1 << 13  # up to so many values, reshaping takes longer than it saves
 
 
@@ -42,13 +43,15 @@ class Normalize(Op):
 
     mean: tuple[float, ...] | None = param(
         None,
-        "mean to subtract: a number, or one for each of up to 16 channels; None computes it",
+        "mean to subtract, on the scale of the input (0 to 255 for uint8; OutputSpec has 0 to 1): a number, or "
+        "one for each of up to 16 channels; None computes it",
         kind=float,
         size=ANY,
     )
     stddev: tuple[float, ...] | None = param(
         None,
-        "standard deviation to divide by: one number, or one for each of up to 16 channels; None computes it",
+        "standard deviation to divide by, on the same scale: one number, or one for each of up to 16 channels; None "
+        "computes it",
         kind=float,
         size=ANY,
         lo=0,
@@ -153,6 +156,24 @@ class Normalize(Op):
         """Axes of ``(F, H, W, C)`` that statistics are computed over."""
         names = (self.axis_names or _SAMPLE).replace("D", "F")
         return tuple(n for n, letter in enumerate(_SAMPLE) if letter in names)
+
+    def check_sample(self, spec: Spec) -> None:
+        """Warn once of a mean and deviation on the scale 0 to 1 for integers: all results would be far above 0."""
+        mean, stddev = self.mean or (), self.stddev or ()
+        if (
+            spec.dtype in ("uint8", "uint16")
+            and mean
+            and stddev
+            and all(0 < value < 1 for value in (*mean, *stddev))
+            and "scale" not in _warned
+        ):
+            _warned.add("scale")
+            most = np.iinfo(spec.dtype).max
+            warn_caller(
+                f"normalize: mean={mean} and stddev={stddev} are on the scale 0 to 1, and the values are "
+                f"{spec.dtype}, 0 to {most}. Multiply both by {most}, or give them to the reader: "
+                "OutputSpec(dtype='float32', mean=…, std=…) has the scale 0 to 1"
+            )
 
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
         """Return the parameter ``dtype``."""

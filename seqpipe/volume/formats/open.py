@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...core.content import HEAD, VOLUME_KINDS, volume_kind
-from ...errors import SourceError, SourceNotFoundError, UnreadableSourceError
+from ...errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def open_volume(
     Raises:
         SourceNotFoundError: the file does not exist.
         UnreadableSourceError: it is not a supported volume.
+        ParameterError: a series is asked for of one file.
         BackendError: the format needs a package that is not installed.
     """
     if _is_several(origin):
@@ -76,6 +77,11 @@ def open_volume(
         raise not_a_volume(source, start, kind)
     module, function = _OPENERS[kind]
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
+    if series is not None:
+        raise ParameterError(
+            f"series={series!r} is for folders and lists of DICOM files, and this is one file",
+            source=source.name,
+        )
     options = {"key": key} if kind == "npz" else {}
     with np.errstate(all="ignore"):  # a damaged header may hold NaN and infinity; the results are checked
         volume: VolumeSource = opener(source, start, **options)
