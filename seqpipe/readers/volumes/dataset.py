@@ -206,15 +206,14 @@ class Volume(EpochDataset[PatchSample]):
         self._prefetch = PREFETCH.check(prefetch)
         threads, ahead = THREADS.check(threads), PREFETCH_GIB.check(prefetch_gib)
         many, block = PATCHES_PER_VOLUME.check(patches_per_volume), _OPEN.check(open_volumes)
-        order: dict[str, Any] = {
-            "seed": seed,
-            "shuffle": shuffle,
-            "shard": shard,
-            "stick_to_shard": stick_to_shard,
-        }
+        order: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "shard": shard}
+        order["stick_to_shard"] = stick_to_shard
         EpochOrder(size=0, **order)  # checks the arguments before any file is read
-        listed = list_cases(files, file_root, manifest, labels, subjects) if cases is None else list(cases)
-        cases = _of_fold(listed, fold, validation=validation)
+        cases = _of_fold(
+            list(cases or list_cases(files, file_root, manifest, labels, subjects)),
+            fold,
+            validation=validation,
+        )
         names = _label_parts(label_names, cases[0])
         rule = PatchRule(
             patch=None if patch_size is None else check_patch_size(patch_size),
