@@ -1,0 +1,183 @@
+"""Composition of data sets: fusion, graphs, functions, batches and their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import Clip, Grid, ParameterError, Patch, StateError, fn, ops
+from seqpipe.parts import Labels
+from tests.dataset.sources import MAKERS, cases, gist, listed
+
+
+def _clips(**options):
+    return seqpipe.videos(listed(), Clip(4, step=3), **options)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.Crop(crop=(32, 40)),
+        ops.Flip(p=0.5),
+        ops.Resize(size=(24, 36)),
+        ops.Normalize(mean=100.0, stddev=50.0),
+    ],
+)
+def test_exact_fusion_equals_the_chain_on_the_batch(op):
+    plain, chain = _clips(shuffle=True).batch(3), ops.Chain(op)
+    fused = _clips(shuffle=True).map(op).fuse("exact").batch(3)
+    for raw, batch in zip(plain.epoch(2), fused.epoch(2), strict=True):
+        meant = chain(raw["image"], epoch=2)
+        assert np.array_equal(meant.numpy(), batch["image"].numpy())
+
+
+def test_surface_fusion_differs_by_one_step_at_most():
+    chain = (ops.RandomResizedCrop(size=(24, 24)), ops.Flip(p=0.5))
+    exact = _clips().map(*chain).fuse("none").batch(4)
+    fused = _clips().map(*chain).batch(4)
+    assert "by the reader's conversion" in fused.explain()
+    for one, two in zip(exact, fused, strict=True):
+        difference = np.abs(one["image"].numpy().astype(int) - two["image"].numpy().astype(int))
+        assert difference.max() <= 1
+
+
+def test_chains_in_several_maps_draw_as_one():
+    one = MAKERS["lists"]().map(ops.Flip(p=0.5)).batch(4)
+    two = seqpipe.items(MAKERS["lists"]().source.get, size=13, parts={"mask": Labels}, shuffle=True, seed=2)
+    two = two.map(ops.Flip(p=0.5), ops.Flip(p=0.5)).batch(4)
+    assert [gist(b) for b in one] == [gist(b) for b in two]
+
+
+def test_labels_of_videos_become_shares_by_mixup():
+    batch = next(iter(_clips().batch(4).map(ops.Mixup(num_classes=2))))
+    assert batch["label"].shape == (4, 2)
+    assert np.allclose(batch["label"].sum(1), 1)
+
+
+def test_a_graph_computes_parameters_from_pixels():
+    def build(nodes):
+        mean = fn.reductions.mean(nodes["image"], axis_names="FHWC")
+        return {"image": fn.brightness(nodes["image"], brightness=118 / (mean + 1)), "mean": mean}
+
+    batch = next(iter(_clips().graph(build).batch(4)))
+    assert abs(batch["image"].numpy().mean() - 118) < 12
+    assert np.shape(batch["mean"]) == (4,)
+    with pytest.raises(ParameterError, match="there is no part 'pixels'; allowed: image, label"):
+        _clips().graph(lambda nodes: {"image": nodes["pixels"]})
+
+
+def test_a_function_of_ones_own_sees_a_sample_and_its_label():
+    dataset = (
+        _clips().apply(lambda parts: {**parts, "twice": 2 * parts["label"]}).map(ops.Flip(p=1.0)).batch(5)
+    )
+    for batch in dataset:
+        assert (batch["twice"] == 2 * batch["label"]).all()
+
+
+def test_a_function_that_fails_is_raised_at_its_batch_and_the_next_follows():
+    def fail(parts):
+        if int(parts["index"]) == 0:
+            raise ZeroDivisionError("mine")
+        return parts
+
+    epoch = _clips().apply(fail).batch(4).epoch(0)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        next(epoch)
+    assert next(epoch)["index"].tolist() == [4, 5, 6, 7]
+
+
+def test_what_is_printed_and_explained():
+    dataset = _clips(shuffle=True).map(ops.Flip(p=0.5)).batch(4).shard(0, 2)
+    assert repr(dataset).startswith("videos(3 videos, ")
+    assert ".map(Flip(p=0.5))\n    .batch(4)\n    .shard(0, 2)" in repr(dataset)
+    assert dataset.types["image"].layout == "FHWC"
+    assert dataset.types["image"].shape == (4, None, None, 3)
+    assert dataset.classes == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("compose", "message"),
+    [
+        (lambda d: d.batch(2).batch(3), r"a second batch\(\) after batch\(2\)"),
+        (lambda d: d.map(ops.Mixup(num_classes=2)), r"mixup mixes the samples of a batch.*\.batch\(8\)\.map"),
+        (
+            lambda d: d.map(ops.RandomAffine3d(rotate=(-5.0, 5.0))),
+            "transforms volumes, and the samples are frames",
+        ),
+        (lambda d: d.map(), r"map\(\) of no operators"),
+        (lambda d: d.batch(0), "batch_size=0"),
+        (lambda d: d.batch(2, last="most"), "last='most' is not valid"),
+        (lambda d: d.shard(2, 2), r"shard=\(2, 2\) is not valid"),
+        (lambda d: d.shard(0, 0), r"shard=\(0, 0\) is not valid"),
+        (lambda d: d.fuse("some"), r"fuse\('some'\) is not valid"),
+        (lambda d: d.apply(3), r"apply\(\) of an int"),
+        (lambda d: d.batch(2).apply(dict), r"apply\(\) after batch\(\)"),
+        (lambda d: d.sample(10**6), "index=1000000 is not valid"),
+        (lambda d: d.read([]), r"read\(\) of no indices"),
+        (lambda d: d.torch(), r"a data set without batch\(\)"),
+    ],
+)
+def test_wrong_compositions_name_the_way_out(compose, message):
+    pytest.importorskip("torch") if "without batch" in message else None
+    with pytest.raises(ParameterError, match=message):
+        compose(_clips())
+
+
+def test_wrong_sources_name_what_is_allowed():
+    with pytest.raises(ParameterError, match=r"take is an object of type str|take is a str"):
+        seqpipe.videos(listed(), "all")
+    with pytest.raises(ParameterError, match=r"feed.*for what is read from front to back"):
+        seqpipe.items(iter([1]))
+    with pytest.raises(ParameterError, match="which can be read once"):
+        seqpipe.feed(iter([1]))
+    with pytest.raises(ParameterError, match="different lengths: a 1, b 2"):
+        seqpipe.items({"a": [1], "b": [1, 2]})
+    with pytest.raises(ParameterError, match=r"shuffle=True and Grid exclude"):
+        seqpipe.volumes(cases(), Grid(4), shuffle=True)
+    with pytest.raises(ParameterError, match="different sizes: one 13, two 2"):
+        seqpipe.zip(one=MAKERS["lists"]().source and seqpipe.items([0] * 13), two=seqpipe.items([0, 1]))
+
+
+def test_labels_to_an_operator_on_images_alone_are_refused():
+    masks = [np.zeros((8, 8, 1), np.uint8)] * 3
+    with pytest.raises(ParameterError, match="image"):
+        next(
+            iter(seqpipe.items({"mask": masks}, parts={"mask": Labels}).map(ops.Normalize(mean=1.0)).batch(2))
+        )
+
+
+@pytest.mark.parametrize(("weights", "overlap"), [("gaussian", 0.5), ("constant", 0.0), ("hann", 0.25)])
+def test_a_grid_of_patches_is_merged_to_the_volumes_exactly(weights, overlap):
+    grid = seqpipe.volumes(cases(), Grid((6, 8, 8), overlap=overlap)).batch(5)
+    whole = seqpipe.Aggregate(grid, weights=weights, dtype=np.int16)
+    seen = []
+    for batch in grid:
+        for case, output in whole.add(batch, batch["image"].data):
+            with seqpipe.open(case.parts["image"]) as volume:
+                meant = volume.sequence()
+            assert np.array_equal(output.numpy(), meant.numpy())
+            assert np.allclose(output.affine, meant.affine)
+            seen.append(case.key)
+    assert seen == [case["image"] for case in cases()]
+    assert whole.pending == ()
+
+
+def test_folds_of_cases_share_no_subject():
+    listed = seqpipe.cases(cases())
+    train, held = listed.fold(1, 3), listed.fold(1, 3, validation=True)
+    assert {c.subject for c in train}.isdisjoint(c.subject for c in held)
+    assert len(train) + len(held) == 5
+    assert seqpipe.volumes(train, Patch(4)).size == len(train)
+
+
+def test_a_feed_without_a_state_refuses_or_skips():
+    pictures = [np.full((4, 4, 1), n, np.uint8) for n in range(9)]
+    dataset = seqpipe.feed(lambda: iter(pictures)).batch(2)
+    epoch = dataset.epoch(0)
+    state = next(epoch).state
+    assert [b["image"].numpy()[:, 0, 0, 0].tolist() for b in epoch] == [[2, 3], [4, 5], [6, 7], [8]]
+    with pytest.raises(StateError, match="the iterable has no state of its own"):
+        dataset.resume(state)
+    again = seqpipe.feed(lambda: iter(pictures), on_resume="skip").batch(2).resume(state)
+    assert [b["image"].numpy()[:, 0, 0, 0].tolist() for b in again] == [[2, 3], [4, 5], [6, 7], [8]]
