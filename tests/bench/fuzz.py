@@ -1,9 +1,9 @@
-"""Thousands of damaged videos: the only exception is SeqpipeError, nothing crashes or hangs, and frames never vary.
+"""Thousands of damaged files: the only exception is SeqpipeError, nothing crashes or hangs, and frames never vary.
 
-    python -m tests.bench.fuzz [--seconds 1200 | --mutants 5000] [--device cuda] [--processes 1]
-        [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
+    python -m tests.bench.fuzz [--kind videos|volumes] [--seconds 1200 | --mutants 5000] [--device cuda]
+        [--processes 1] [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
 
-Mutants are made of the videos of ``data_scripts`` and of the shared media; each is a function of the seed and its
+Mutants are made of the files of ``data_scripts`` and of the shared media; each is a function of the seed and its
 number, so ``--first NUMBER --mutants 1`` makes one again. Each process is watched: one that dies, or takes more than
 two minutes of CPU time for a mutant, is a fault, and another one goes on behind it. Prints counts;
 ends with 1 at a fault.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import importlib
 import multiprocessing
 import os
 import resource
@@ -25,12 +26,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import av
-import pytest
 
-from tests.support.fuzz import Verdict, mutant, tried
-from tests.support.media import MADE_DIR, made_all, shared_manifest, shared_media
+from tests.support.fuzz import Verdict, mutant
 
 __all__ = ["main"]
+
+KINDS = {"videos": "tests.support.fuzz", "volumes": "tests.support.fuzz_volumes"}
+"""Kind of files → the module whose ``sources`` gives the files to damage, and whose ``tried`` reads a mutant."""
 
 _LIMIT_S = 120  # of CPU time, which other programs on the machine do not change
 _STILL_S = 1200  # by the clock, for a process that waits for ever
@@ -42,7 +44,7 @@ _MOST_MIB = 4096
 def main() -> int:
     """Run the mutants; returns the exit code."""
     options = _options()
-    files = _files(options.files, options.match)
+    files = _files(options.kind, options.files, options.match)
     verdict, began, reported = Verdict(), time.monotonic(), time.monotonic()
     numbers = iter(range(options.first, options.first + options.mutants if options.mutants else 1 << 40))
     print(f"{len(files)} files, device {options.device}, seed {options.seed}", flush=True)
@@ -76,7 +78,7 @@ class _Worker:
     """A process that reads one mutant at a time."""
 
     def __init__(self, files: list[Path], options: argparse.Namespace) -> None:
-        self._given, self.number = (files, options.device, options.seed), None
+        self._given, self.number = (files, options.device, options.seed, options.kind), None
         self._begin_process()
 
     def begin(self, number: int | None) -> None:
@@ -125,7 +127,8 @@ class _Worker:
         there.close()
 
 
-def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
+def _serve(pipe: Connection, files: list[Path], device: str, seed: int, kind: str) -> None:
+    tried = importlib.import_module(KINDS[kind]).tried
     av.logging.set_level(None)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
@@ -140,17 +143,9 @@ def _serve(pipe: Connection, files: list[Path], device: str, seed: int) -> None:
             pipe.send(verdict)
 
 
-def _files(which: str, match: str) -> list[Path]:
-    """Return the videos to damage; missing videos of a manifest are counted and left out."""
-    files: list[Path] = []
-    if which in ("made", "all"):
-        files += [MADE_DIR / entry.file for entry in made_all()]
-    if which in ("shared", "all"):
-        try:
-            files += [shared_media() / row["file"] for row in shared_manifest()]
-        except pytest.skip.Exception as reason:
-            print(reason, flush=True)
-    files = [path for path in files if match in path.name]
+def _files(kind: str, which: str, match: str) -> list[Path]:
+    """Return the files to damage; missing ones of a manifest are counted and left out."""
+    files = [path for path in importlib.import_module(KINDS[kind]).sources(which) if match in str(path)]
     here = [path for path in files if path.is_file()]
     if len(here) < len(files):
         print(f"{len(files) - len(here)} of {len(files)} files are not here, and are left out", flush=True)
@@ -168,6 +163,7 @@ def _say(verdict: Verdict, began: float) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kind", choices=list(KINDS), default="videos")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument(
         "--mutants", type=int, default=0, help="how many; by default as many as the time allows"
@@ -176,7 +172,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--files", choices=["made", "shared", "all"], default="all")
-    parser.add_argument("--match", default="", help="only files whose name holds this")
+    parser.add_argument("--match", default="", help="only files whose path holds this")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.seconds == float("inf") and not options.mutants:

@@ -30,7 +30,9 @@ from seqpipe.video.plan.request import Request
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
 
-__all__ = ["MUTATIONS", "Mutant", "Verdict", "mutant", "tried"]
+from .media import MADE_DIR, made_all, shared_of
+
+__all__ = ["MUTATIONS", "Mutant", "Verdict", "mutant", "sources", "tried"]
 
 _ENDS = 4096
 _LONGEST = 20_000
@@ -164,6 +166,12 @@ class Verdict:
         self.counts.update(other.counts)
         self.errors.update(other.errors)
         self.faults += other.faults
+
+
+def sources(which: str) -> list[Path]:
+    """Return the videos to damage: ``"made"``, ``"shared"`` or ``"all"``."""
+    made = [MADE_DIR / entry.file for entry in made_all()] if which != "shared" else []
+    return made + (shared_of("video") if which != "made" else [])
 
 
 def tried(subject: Mutant, folder: Path, *, device: str = "cpu", seed: int = 0) -> Verdict:
