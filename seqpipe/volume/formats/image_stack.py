@@ -42,10 +42,7 @@ def open_tiff(source: Source, start: Start) -> TiffStack:
     Raises:
         UnreadableSourceError: OpenCV cannot decode it.
     """
-    if start.compression is not None:
-        raise UnreadableSourceError(
-            "the whole file is a gzip stream", source=source.name, advice="Unpack it first"
-        )
+    del start
     return TiffStack(source)
 
 

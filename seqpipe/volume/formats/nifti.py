@@ -203,10 +203,11 @@ def _image_of(header: Source) -> tuple[Source, Any]:
             source=header.name,
             advice="Open the pair by the path of one of its files",
         )
-    stem = header.path.removesuffix(".gz").removesuffix(".hdr")
-    for ending in (".img", ".img.gz", ".IMG"):
+    stem = header.path.removesuffix(".gz").removesuffix(".hdr").removesuffix(".HDR")
+    for ending in (".img", ".img.gz", ".IMG", ".IMG.gz"):
         if os.path.exists(stem + ending):  # noqa: PTH110  the path is a string
-            return open_source(stem + ending), ("gzip" if ending.endswith(".gz") else None)
+            voxels = open_source(stem + ending)
+            return voxels, Start(voxels).compression
     raise SourceNotFoundError(
         "the voxels of this NIfTI header are missing",
         source=header.name,
