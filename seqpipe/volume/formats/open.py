@@ -26,7 +26,7 @@ _OPENERS: Final = {
     "metaimage": ("metaimage", "open_metaimage"),
     "npy": ("npy", "open_npy"),
     "npz": ("npy", "open_npz"),
-    "tiff": ("image_stack", "open_tiff"),
+    "tiff": ("tiff", "open_tiff"),
     "dicom": ("dicom", "open_file"),
 }
 _READ_PACKED: Final = ("nifti", "npy")
