@@ -133,6 +133,8 @@ class Sequence(_Exports):
             millimeters, RAS+: ``affine @ (d, h, w, 1)`` is the center of that voxel.
         scale: for volumes stored as scaled integers, slope and intercept: the intensities are
             ``data * slope + intercept``; see :meth:`scaled`. None if ``data`` holds the intensities.
+        header: for volumes, what else the file's header states that :func:`seqpipe.volume.save` writes again: codes of
+            the forms, units, intent and description of a NIfTI file, by name.
 
     Raises:
         ParameterError: layout, frames, timestamps, affine or scale do not fit the array.
@@ -148,6 +150,7 @@ class Sequence(_Exports):
     index: int = -1
     scale: tuple[float, float] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    header: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", as_native(self.data))
@@ -209,6 +212,19 @@ class Sequence(_Exports):
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, data=data, layout=layout)
         return copy
+
+    def on_grid(self, data: Array, affine: FloatArray | None) -> Sequence:
+        """Return a copy with voxels on another grid.
+
+        Volumes of a series keep their numbers and timestamps; slices, which are others than before, lose them.
+
+        Args:
+            data: the voxels, in the same layout.
+            affine: their affine.
+        """
+        keeps = self.layout.startswith("F")
+        frames, timestamps = (self.frames, self.timestamps) if keeps else (None, None)
+        return replace(self, data=data, affine=affine, frames=frames, timestamps=timestamps)
 
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""

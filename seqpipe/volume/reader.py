@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -123,7 +124,7 @@ class VolumeReader(Closing):
         window = self.sequence(Box(ranges[0], ranges[1], ranges[2]))
         if isinstance(index, (slice, tuple)) or info.layout == "FDHWC":
             return window
-        return Sequence(window.data[0], "HWC", info.source, affine=window.affine, scale=window.scale)
+        return replace(window, data=window.data[0], layout="HWC")
 
     def sequence(self, box: Box | None = None, *, times: Seq[int] | int | None = None) -> Sequence:
         """Read a window as a sequence; the whole volume by default.
@@ -145,12 +146,17 @@ class VolumeReader(Closing):
         data: Array = self._window(box, None if chosen is None else chosen_times(info, chosen))
         if chosen is not times and info.layout == "FDHWC":
             data = data[0]
+        numbers = np.array(chosen_times(info, chosen)) if data.ndim == 5 else None
+        step = info.time_step_s
         return Sequence(
             to_cupy(data, self._device.number) if self._device.kind == "cuda" else data,
             "DHWC" if data.ndim == 4 else "FDHWC",
             info.source,
             affine=moved(info.affine, box.start),
+            frames=numbers,
+            timestamps=None if numbers is None or step is None else numbers * step,
             scale=info.scale,
+            header=info.kept,
         )
 
     def reorient(self, orientation: str) -> VolumeReader:
