@@ -118,7 +118,7 @@ def test_the_interval_survives_operators_and_other_grids(tmp_path):
     with seqpipe.open(path) as volume:
         given = [volume.sequence(), to_canonical(volume.sequence()), volume.resample(2.0).sequence()]
         given += [ops.Crop3d(size=(3, 3, 3))(volume.sequence()), volume[1:3]]
-        given += [ops.RandomAffine3d(degrees=5.0)(volume.sequence())]
+        given += [ops.RandomAffine3d(rotate=5.0)(volume.sequence())]
     for sequence in given:
         save(sequence, tmp_path / "b.nii")
         header = nibabel.load(tmp_path / "b.nii").header

@@ -338,7 +338,8 @@ def _read_part(reader: VolumeReader, *, is_label: bool, as_channels: bool) -> Se
     part = reader.sequence()
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
-        part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")
+        channels = data.reshape(*data.shape[:3], -1)
+        part = replace(part, data=channels, layout="DHWC", frames=None, timestamps=None)
     return _as_labels(part.scaled()) if is_label else part
 
 

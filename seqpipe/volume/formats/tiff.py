@@ -191,7 +191,7 @@ def _pixels(series: Any, data: bytes, axes: str, name: str) -> tuple[AnyArray, s
     if page.photometric != _PALETTE:
         try:
             array = np.asarray(series.asarray())
-        except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as error:
+        except (ValueError, KeyError, ImportError, RuntimeError) as error:
             reason = str(error)
     if array is None:
         array = _by_opencv(series, data, name, reason)
