@@ -17,7 +17,7 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...core.content import HEAD, VOLUME_KINDS, likely_kind, volume_kind
+from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
 from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
 from ..finalizers import Finalizer
@@ -97,7 +97,9 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         raise UnreadableSourceError(
             f"this is {VOLUME_KINDS[kind]}, not a video",
             source=source.name,
-            advice="Open it with seqpipe.open, which returns a volume",
+            advice=OTHER_VOLUMES[kind][1]
+            if kind in OTHER_VOLUMES
+            else "Open it with seqpipe.open, which returns a volume",
         )
     demuxer = Demuxer(source)
     try:

@@ -110,7 +110,7 @@ def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSo
     """Return the error for a file that is not of a volume format, or of one that is not read."""
     allowed = "NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or images"
     likely = likely_kind(start.raw, source.name)
-    if kind in OTHER_VOLUMES and not (kind in ("gzip", "analyze") and likely not in (kind, None)):
+    if kind in OTHER_VOLUMES and not (kind == "gzip" and likely not in (kind, None)):
         what, advice = OTHER_VOLUMES[kind]
         return UnreadableSourceError(
             f"this is {what}, which is not read", source=source.name, allowed=allowed, advice=advice
