@@ -31,6 +31,8 @@ _OPENERS: Final = {
 }
 _READ_PACKED: Final = ("nifti", "npy")
 """Formats whose readers inflate a gzip stream themselves, only as far as needed."""
+_WITHOUT_MAGIC: Final = ("cdg", "h261", "h263", "m4v", "mjpeg", "mpegvideo", "tty", "vc1")
+"""Formats of FFmpeg that it may take other data for, such as zeros."""
 _PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
 
 
@@ -140,10 +142,9 @@ def _was_volume(source: Source) -> bool:
     from ...video.probe.probe import probe
 
     try:
-        probe(source)
+        return probe(source).container in _WITHOUT_MAGIC
     except SourceError:
         return True
-    return False
 
 
 def _is_several(origin: Any) -> bool:
