@@ -94,7 +94,7 @@ def test_formats_that_are_not_read_are_named_with_what_to_do(tmp_path, name):
         assert remedy in str(caught.value)
         assert "video" not in str(caught.value)
     with pytest.raises(SeqpipeError, match="not a video") as caught:
-        Video(files=[origin], sequence_length=1)
+        Video(files=[path.with_suffix(".hdr") if name == "analyze" else path], sequence_length=1)
     assert remedy in str(caught.value)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.content import HEAD, likely_kind
 from ...errors import UnreadableSourceError
-from ..info import VolumeInfo, VolumeLayout, checked_affine
+from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .dicom_file import NoPixelsError, frames_of, header_of, is_dicom, pixel_type, readable
 from .dicom_frames import number, slices_of
@@ -204,7 +204,7 @@ def _info(
     return VolumeInfo(
         source=name,
         format="dicom",
-        shape=shape,
+        shape=checked_shape(shape, name),
         layout=layout,
         dtype=kind,
         affine=affine,

@@ -6,6 +6,7 @@ tifffile decodes plain and deflated pixels; OpenCV those that tifffile needs ano
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -23,6 +24,10 @@ from .npy import plain_affine
 from .start import Start
 
 __all__ = ["TiffVolume", "open_tiff"]
+
+logging.getLogger("tifffile").addHandler(
+    logging.NullHandler()
+)  # what it finds damaged comes as an error, or is read
 
 _LETTERS: Final = {"Y": "H", "X": "W", "Z": "D", "T": "F", "C": "C", "S": "C"}
 _PAGES: Final = "IQR"
