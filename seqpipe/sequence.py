@@ -140,6 +140,8 @@ class Sequence(_Exports):
             ``data * slope + intercept``; see :meth:`scaled`. None if ``data`` holds the intensities.
         kind: ``"image"``, or ``"labels"`` for class numbers: operators treat the sequence as
             :class:`seqpipe.parts.Labels`. Datasets mark the parts that hold labels.
+        header: for volumes, what else the file's header states that :func:`seqpipe.volume.save` writes again: codes of
+            the forms, units, intent and description of a NIfTI file, by name.
 
     Raises:
         ParameterError: layout, frames, timestamps, affine or scale do not fit the array, or the kind is unknown.
@@ -156,6 +158,7 @@ class Sequence(_Exports):
     scale: tuple[float, float] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     kind: SequenceKind = "image"
+    header: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", as_native(self.data))
@@ -217,6 +220,19 @@ class Sequence(_Exports):
     def of_kind(self, kind: SequenceKind) -> Sequence:
         """Return the sequence as an image or as labels, with the same pixels; see :attr:`kind`."""
         return self if kind == self.kind else replace(self, kind=kind)
+
+    def on_grid(self, data: Array, affine: FloatArray | None) -> Sequence:
+        """Return a copy with voxels on another grid.
+
+        Volumes of a series keep their numbers and timestamps; slices, which are others than before, lose them.
+
+        Args:
+            data: the voxels, in the same layout.
+            affine: their affine.
+        """
+        keeps = self.layout.startswith("F")
+        frames, timestamps = (self.frames, self.timestamps) if keeps else (None, None)
+        return replace(self, data=data, affine=affine, frames=frames, timestamps=timestamps)
 
     def as_sample(self, label: Any, index: int, fields: Mapping[str, Any] | None = None) -> Sequence:
         """Return a copy with a dataset's metadata and the same pixels, without validating again."""

@@ -27,9 +27,10 @@ __all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
 CacheCompression: TypeAlias = Literal["none", "lz4"]
 CACHE_COMPRESSION: Final = choice("cache_compression", "Compression of cached volumes", ("none", "lz4"))
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _ENDINGS: Final = {"none": ".npy", "lz4": ".b2nd"}
 _CHUNK: Final = 64
+_KEPT: Final = ("frames", "timestamps", "header")
 _LENGTH: Final = 8  # bytes at the end with the length of the metadata before them
 
 _log = logging.getLogger(__name__)
@@ -85,7 +86,8 @@ class DiskCache:
                 path.touch()  # marks it as recently used
             affine = None if facts["affine"] is None else np.array(facts["affine"])
             scale = None if facts["scale"] is None else tuple(facts["scale"])
-            return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale)
+            kept = {name: facts[name] for name in _KEPT}
+            return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale, **kept)
         except Exception as error:
             # NumPy, JSON and blosc2 raise various errors for damaged files
             _log.info("%s cannot be read, and is created again (%s)", path, error)
@@ -99,6 +101,9 @@ class DiskCache:
             "source": sequence.source,
             "affine": affine,
             "scale": sequence.scale,
+            "frames": None if sequence.frames is None else sequence.frames.tolist(),
+            "timestamps": None if sequence.timestamps is None else sequence.timestamps.tolist(),
+            "header": dict(sequence.header),
         }
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

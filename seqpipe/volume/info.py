@@ -40,6 +40,7 @@ class VolumeInfo:
         compressed: whether the voxels are compressed, so that a window cannot be read without the voxels before it.
         notes: irregularities of the header and the assumptions made, as sentences.
         header: further fields of the file, as JSON values.
+        kept: fields of the file that :func:`seqpipe.volume.save` writes again, as JSON values.
     """
 
     source: str
@@ -54,6 +55,7 @@ class VolumeInfo:
     compressed: bool = False
     notes: tuple[str, ...] = ()
     header: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         affine = np.array(self.affine, dtype=np.float64)

@@ -155,12 +155,17 @@ class VolumeReader(Closing):
         )
         if chosen is not times and info.layout == "FDHWC":
             data = data[0]
+        numbers = np.array(chosen_times(info, chosen)) if data.ndim == 5 else None
+        step = info.time_step_s
         window = Sequence(
             to_cupy(data, self._device.number) if self._device.kind == "cuda" else data,
             "DHWC" if data.ndim == 4 else "FDHWC",
             info.source,
             affine=moved(info.affine, box.start),
+            frames=numbers,
+            timestamps=None if numbers is None or step is None else numbers * step,
             scale=None if interpolated else info.scale,
+            header=info.kept,
         )
         return window if stored else window.scaled()
 

@@ -10,10 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DamagedSourceError, ParameterError
-from ..video.source.source import Origin, Source, open_source
+from ..video.source.source import Origin, Read, Source, Stamp, open_source
 from .info import VolumeInfo
 
-__all__ = ["AnyArray", "Box", "Origin", "Source", "VolumeSource", "chosen_times", "damaged", "open_source"]
+__all__ = [
+    "AnyArray",
+    "Box",
+    "Origin",
+    "Read",
+    "Source",
+    "Stamp",
+    "VolumeSource",
+    "chosen_times",
+    "damaged",
+    "open_source",
+]
 
 AnyArray = npt.NDArray[Any]
 

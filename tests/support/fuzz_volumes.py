@@ -16,7 +16,7 @@ from seqpipe.errors import SeqpipeError
 from seqpipe.volume import VolumeReader
 
 from .fuzz import Mutant, Verdict
-from .media import MADE_DIR, shared_of
+from .media import MADE_DIR, ROOT, shared_of
 
 __all__ = ["sources", "tried"]
 
@@ -32,6 +32,11 @@ def sources(which: str) -> list[Path]:
     files = [
         path for path in files if path.is_file()
     ]  # images and chunks of Zarr are no volumes by themselves
+    if which != "made":
+        files += sorted(
+            path for path in (ROOT.parent / "shared" / "cases" / "in").glob("V*") if path.is_file()
+        )
+        files = [path for path in files if path.suffix != ".npy"]
     return files + (shared_of("volume") if which != "made" else [])
 
 
@@ -45,7 +50,9 @@ def tried(subject: Mutant, folder: Path, *, device: str = "cpu", seed: int = 0) 
         seed: decides, with its number, which window is read.
     """
     verdict, rng = Verdict(), random.Random(f"windows {seed} {subject.number}")
-    path = folder / f"{subject.number}-{subject.name}"
+    # a name without an ending, and first bytes that are damaged, leave nothing to tell the format by
+    name = subject.name if "." in subject.name else f"{subject.name}.dcm"
+    path = folder / f"{subject.number}-{name}"
     path.write_bytes(subject.data)
     try:
         with seqpipe.open(path, device=device) as volume:

@@ -18,6 +18,7 @@ pydicom = needs("pydicom")
 
 from pydicom.dataset import Dataset  # noqa: E402  after the check that it is installed
 from pydicom.sequence import Sequence as Items  # noqa: E402
+from pydicom.uid import BasicTextSRStorage  # noqa: E402
 
 from data_scripts.volume_dicom import multi_frame, slices_of, write_slices  # noqa: E402
 
@@ -240,11 +241,16 @@ def test_files_without_an_image_beside_the_slices_are_left_out(tmp_path):
     slices = slices_of(phantom(), AFFINE)
     report = copy.deepcopy(slices[0])
     del report.Rows, report.Columns, report.PixelData
+    # a CT image without pixels is one that was cut short, a report is not
+    report.SOPClassUID = report.file_meta.MediaStorageSOPClassUID = BasicTextSRStorage
+    report.Modality = "SR"
     write_slices(tmp_path / "series", slices)
     report.save_as(tmp_path / "series" / "report", enforce_file_format=True)
     with seqpipe.open(tmp_path / "series") as volume:
         assert len(volume) == len(slices)
-    with pytest.raises(UnreadableSourceError, match="this DICOM file has no image"):
+    with pytest.raises(
+        UnreadableSourceError, match=r"no image: it is a Basic Text SR Storage \(SR\), without pixels"
+    ):
         seqpipe.open(tmp_path / "series" / "report")
     for number in range(len(slices)):
         (tmp_path / "series" / f"IM{(number * 7919) % 10007:05d}").unlink()

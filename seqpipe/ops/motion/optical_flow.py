@@ -320,7 +320,7 @@ class OpticalFlow(Arrays):
         clocks = {
             name: clock[: -self.stride]
             for name in ("frames", "timestamps")
-            if (clock := getattr(source, name)) is not None
+            if (clock := getattr(source, name)) is not None and "D" not in source.layout
         }
         affine = source.affine
         if affine is not None:
@@ -362,7 +362,7 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
     )
     result = np.zeros(frames.shape[:2], bool)
     for sample, one in enumerate(sequences):
-        if one.frames is not None:
+        if one.frames is not None and "D" not in one.layout:
             result[sample] = one.frames < 0
     return result
 

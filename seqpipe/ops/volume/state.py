@@ -94,9 +94,7 @@ class PartState:
         if overlap(array, before):
             array = array.copy()
         if isinstance(original, Sequence):
-            return self.part.with_data(
-                replace(original, data=array, affine=self.affine, frames=None, timestamps=None)
-            )
+            return self.part.with_data(original.on_grid(array, self.affine))
         return self.part.with_data(like_library(original, array))
 
     def _typed(self, dtype: np.dtype[Any]) -> Array:

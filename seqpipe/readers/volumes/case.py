@@ -357,7 +357,8 @@ def _read_part(
     part = reader.sequence(stored=True)
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
-        part = replace(part, data=data.reshape(*data.shape[:3], -1), layout="DHWC")
+        channels = data.reshape(*data.shape[:3], -1)
+        part = replace(part, data=channels, layout="DHWC", frames=None, timestamps=None)
     if not is_label:
         return part
     labels, note = _as_labels(part)

@@ -17,7 +17,7 @@ import av.filter
 import av.video
 import numpy as np
 
-from ...core.content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
 from ...core.finalizers import Finalizer
 from ...core.image_checks import check_image, is_picture
 from ...core.limits import IMAGE_PIXELS, check_image_size
@@ -102,7 +102,9 @@ def open_container(source: Source) -> Iterator[InputContainer]:
         raise UnreadableSourceError(
             f"this is {VOLUME_KINDS[kind]}, not a video",
             source=source.name,
-            advice="Open it with seqpipe.open, which returns a volume",
+            advice=OTHER_VOLUMES[kind][1]
+            if kind in OTHER_VOLUMES
+            else "Open it with seqpipe.open, which returns a volume",
         )
     demuxer = Demuxer(source)
     try:
@@ -349,6 +351,13 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
     if isinstance(error, PermissionError):
         return UnreadableSourceError(
             f"cannot be opened ({error.strerror})", source=source.name, advice="Pass a file that you may read"
+        )
+    likely = likely_kind(source.read([(0, HEAD)])[0], source.name)
+    if likely is not None:
+        return UnreadableSourceError(
+            f"this is not a video; by its name or a part of its header it is {VOLUME_KINDS[likely]}",
+            source=source.name,
+            advice="Open it with seqpipe.open, which says why it cannot be read as a volume",
         )
     return UnreadableSourceError(
         f"this is not a video that FFmpeg can open ({getattr(error, 'strerror', None) or error})",

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
-from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
 
-from ...errors import BackendError, SeqpipeError, UnreadableSourceError
-from ..info import VolumeInfo, VolumeLayout, checked_affine
-from ..source import AnyArray, Box, Source, chosen_times, damaged
+from ...core.content import HEAD, likely_kind
+from ...errors import UnreadableSourceError
+from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
+from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
+from .dicom_file import NoPixelsError, frames_of, header_of, is_dicom, pixel_type, readable
+from .dicom_frames import number, slices_of
 from .dicom_series import DicomSlice, Layers, arranged
 from .start import Start
 
 __all__ = ["DicomVolume", "open_file", "open_series"]
 
-_TAGS: Final = (
-    "SeriesInstanceUID",
-    "SeriesDescription",
-    "Modality",
-    "PatientID",
-    "Rows",
-    "Columns",
-    "BitsAllocated",
-    "PixelRepresentation",
-    "SamplesPerPixel",
-    "PhotometricInterpretation",
-    "NumberOfFrames",
-    "ImagePositionPatient",
-    "ImageOrientationPatient",
-    "PixelSpacing",
-    "ImagerPixelSpacing",
-    "SpacingBetweenSlices",
-    "SliceThickness",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "InstanceNumber",
-    "AcquisitionNumber",
-    "TemporalPositionIdentifier",
-    "WindowCenter",
-    "WindowWidth",
-    "SharedFunctionalGroupsSequence",
-    "PerFrameFunctionalGroupsSequence",
-)
 _LISTED: Final = 12
+_NAMED: Final = 4
+_FOREIGN: Final = ("dicomdir", "readme", "license", "version", "lockfile")
+_DICOM_ENDINGS: Final = (".dcm", ".dicom", ".ima")
 
 
 def open_file(source: Source, start: Start) -> DicomVolume:
@@ -62,40 +40,94 @@ def open_file(source: Source, start: Start) -> DicomVolume:
         BackendError: pydicom is not installed.
     """
     del start
-    header = _header(source)
-    with _readable(source.name):
+    header = header_of(source)
+    with readable(source.name):
         return DicomVolume([source], [header], source.name)
 
 
-def open_series(sources: Iterable[Source], name: str, series: str | None = None) -> DicomVolume:
+def open_series(origins: Iterable[Any], name: str, series: str | None = None) -> DicomVolume:
     """Open the volume of one series among files.
 
     Args:
-        sources: the files; those without an image are skipped.
+        origins: the files; sound ones without an image, and files of other formats, are skipped.
         name: name of the folder or list, for messages.
         series: the SeriesInstanceUID, if there are several.
 
     Raises:
-        UnreadableSourceError: there is no such series, there are several, or its slices do not form a volume.
+        UnreadableSourceError: a file that belongs to them is damaged, there is no such series, there are several, or
+            its slices do not form a volume.
         BackendError: pydicom is not installed.
     """
     by_series: dict[str, list[tuple[Source, Any]]] = {}
-    for source in sources:
+    lost: list[_Lost] = []
+    endings = set()
+    for origin in origins:
         try:
-            header = _header(source)
-        except UnreadableSourceError:
-            continue  # a DICOMDIR, a report or another file next to the slices
+            source = open_source(origin)
+        except UnreadableSourceError as error:
+            lost.append(_Lost(str(origin), error.fact))  # an empty file
+            continue
+        try:
+            if not is_dicom(source):
+                lost.append(_Lost(source.name, "it does not begin as DICOM", source.read([(0, HEAD)])[0]))
+                continue
+            header = header_of(source)
+        except NoPixelsError:
+            continue  # a DICOMDIR or a report next to the slices
+        except UnreadableSourceError as error:
+            lost.append(_Lost(source.name, error.fact, is_certain=True))
+            continue
         finally:
             source.close()
+        endings.add(_ending(source.name))
         by_series.setdefault(str(header.get("SeriesInstanceUID", "")), []).append((source, header))
+    lost = [one for one in lost if one.belongs(endings)]
+    if lost:
+        raise _incomplete(lost, name)
     if series is not None and series in by_series:
         chosen = by_series[series]
     elif len(by_series) == 1 and series is None:
         (chosen,) = by_series.values()
     else:
         raise _which(by_series, name, series)
-    with _readable(name):
+    with readable(name):
         return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """A file in the folder of a series that cannot be read."""
+
+    name: str
+    reason: str
+    head: bytes = b""
+    is_certain: bool = False
+
+    def belongs(self, endings: set[str]) -> bool:
+        """Return whether it was a DICOM file: by its content, or by its name beside those of the others."""
+        ending, name = _ending(self.name), PurePath(self.name).name.lower()
+        if self.is_certain or ending in _DICOM_ENDINGS or likely_kind(self.head) == "dicom":
+            return True
+        if ending not in endings or name.startswith(_FOREIGN):
+            return False
+        is_text = all(32 <= byte < 127 or byte in b"\t\r\n" for byte in self.head)
+        return not self.head or not is_text
+
+
+def _ending(name: str) -> str:
+    """Return the ending of a file's name, in lower case; "" for a number, as at the end of a UID."""
+    ending = PurePath(name.lower().removesuffix(".gz")).suffix
+    return "" if ending[1:].isdigit() else ending
+
+
+def _incomplete(lost: Seq[_Lost], name: str) -> UnreadableSourceError:
+    listed = "; ".join(f"{PurePath(one.name).name} ({one.reason})" for one in lost[:_NAMED])
+    more = f"; and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    return UnreadableSourceError(
+        f"{len(lost)} of the DICOM files cannot be read: {listed}{more}",
+        source=name,
+        advice="Fetch or copy them again; to go without them, list the files of the series, or move them away",
+    )
 
 
 class DicomVolume:
@@ -113,13 +145,13 @@ class DicomVolume:
     def __init__(self, sources: Seq[Source], headers: Seq[Any], name: str) -> None:
         self._sources = {source.name: source for source in sources}
         slices = [
-            one for source, header in zip(sources, headers, strict=True) for one in _slices(source, header)
+            one for source, header in zip(sources, headers, strict=True) for one in slices_of(source, header)
         ]
         self._layers = arranged(slices, name)
-        scales = {one.scale for volume in self._layers.volumes for one in volume}
+        scales = {(one.scale, one.table) for one in slices}
         self._scaled = len(scales) > 1
-        self._type = _pixel_type(headers, name)
-        self.info = _info(self._layers, headers[0], name, self._type, scales)
+        kind = np.dtype(np.float32) if self._scaled else _pixel_type(sources, headers, name)
+        self.info = _info(self._layers, headers, name, kind, scales)
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
         """Return stored voxels; see :class:`~seqpipe.volume.source.VolumeSource`."""
@@ -132,11 +164,13 @@ class DicomVolume:
                 planes_by_file.setdefault(one.name, []).append((one, plane))
         _, rows, columns = box.slices
         for file, parts in planes_by_file.items():
-            frames = _frames(self._sources[file], [one.frame for one, _ in parts])
+            frames = frames_of(self._sources[file], [one.frame for one, _ in parts], table=parts[0][0].table)
             for (one, plane), pixels in zip(parts, frames, strict=True):
-                if pixels.size != one.rows * one.columns * self.info.channels:
-                    raise damaged(file, f"{pixels.shape} pixels are not {one.rows}×{one.columns}")
-                cut = pixels.reshape(one.rows, one.columns, -1)[rows, columns]
+                top, left, height, width = one.tile or (0, 0, one.rows, one.columns)
+                if pixels.size != height * width * self.info.channels:
+                    raise damaged(file, f"{pixels.shape} pixels are not {height}×{width}")
+                whole = pixels.reshape(height, width, -1)
+                cut = whole[top : top + one.rows, left : left + one.columns][rows, columns]
                 plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
         return voxels if self.info.layout == "FDHWC" else voxels[0]
 
@@ -152,31 +186,55 @@ class DicomVolume:
 
 
 def _info(
-    layers: Layers, header: Any, name: str, kind: np.dtype[Any], scales: set[tuple[float, float]]
+    layers: Layers,
+    headers: Seq[Any],
+    name: str,
+    kind: np.dtype[Any],
+    scales: set[tuple[tuple[float, float], bool]],
 ) -> VolumeInfo:
-    first = layers.volumes[0]
+    header, first = headers[0], layers.volumes[0]
     channels = int(header.get("SamplesPerPixel", 1) or 1)
     shape: tuple[int, ...] = (len(first), first[0].rows, first[0].columns, channels)
     layout: VolumeLayout = "DHWC"
     if len(layers.volumes) > 1:
         shape, layout = (len(layers.volumes), *shape), "FDHWC"
     affine, more = checked_affine(layers.affine, name)
-    notes = [*layers.notes, *more]
-    if len(scales) > 1:
-        notes.append("slices have different slopes: they are scaled when they are read, to float32")
-    scale = next(iter(scales))
+    scale, _ = next(iter(scales))
+    repeated_ms = number(header, "RepetitionTime") if first[0].tile is not None else None
     return VolumeInfo(
         source=name,
         format="dicom",
-        shape=shape,
+        shape=checked_shape(shape, name),
         layout=layout,
-        dtype=np.dtype(np.float32) if len(scales) > 1 else kind,
+        dtype=kind,
         affine=affine,
         space=layers.space,
         scale=scale if len(scales) == 1 and scale != (1.0, 0.0) else None,
-        notes=tuple(notes),
+        time_step_s=repeated_ms / 1000 if repeated_ms and layout == "FDHWC" else None,
+        notes=(*layers.notes, *more, *_notes(headers, first[0], scales)),
         header=_facts(header),
     )
+
+
+def _notes(headers: Seq[Any], first: DicomSlice, scales: set[tuple[tuple[float, float], bool]]) -> list[str]:
+    """Return what a header states of values, and how it is read."""
+    notes = []
+    if len(scales) > 1:
+        notes.append("slices have different slopes: they are scaled when they are read, to float32")
+    if any(table for _, table in scales):
+        notes.append("the modality table of the header is applied when voxels are read")
+    photometric = {str(header.get("PhotometricInterpretation", "")) for header in headers}
+    if "MONOCHROME1" in photometric:
+        notes.append(
+            "the photometric interpretation is MONOCHROME1: the lowest values are white; they are not inverted"
+        )
+    if "PALETTE COLOR" in photometric:
+        notes.append("voxels are indices of a palette of colors, which is not applied")
+    if first.tile is not None:
+        notes.append("each file is a mosaic of slices, which are taken apart")
+    if any(header.get("RealWorldValueMappingSequence") for header in headers):
+        notes.append("the header maps values to real-world units, too, which is not applied")
+    return notes
 
 
 def _facts(header: Any) -> dict[str, Any]:
@@ -187,7 +245,7 @@ def _facts(header: Any) -> dict[str, Any]:
         "photometric": "PhotometricInterpretation",
     }
     facts: dict[str, Any] = {name: str(header.get(tag)) for name, tag in names.items() if header.get(tag)}
-    center, width = _number(header, "WindowCenter"), _number(header, "WindowWidth")
+    center, width = number(header, "WindowCenter"), number(header, "WindowWidth")
     if center is not None and width is not None:
         facts["window"] = [center, width]
     meta = getattr(header, "file_meta", None)
@@ -196,163 +254,31 @@ def _facts(header: Any) -> dict[str, Any]:
     return facts
 
 
-def _pixel_type(headers: Seq[Any], name: str) -> np.dtype[Any]:
-    kinds = Counter(
-        (
-            int(h.get("BitsAllocated", 16)),
-            int(h.get("PixelRepresentation", 0) or 0),
-            int(h.get("SamplesPerPixel", 1) or 1),
-        )
-        for h in headers
-    )
-    if len(kinds) > 1:
+def _pixel_type(sources: Seq[Source], headers: Seq[Any], name: str) -> np.dtype[Any]:
+    """Return the dtype of the voxels: that of the pixels, or of the results of modality tables."""
+    with_table = [header for header in headers if header.get("ModalityLUTSequence")]
+    if with_table:
+        bits = max(int(header.ModalityLUTSequence[0].LUTDescriptor[2]) for header in with_table)
+        return np.dtype(np.uint8 if bits <= 8 else np.uint16)
+    kinds = Counter((pixel_type(header), int(header.get("SamplesPerPixel", 1) or 1)) for header in headers)
+    ((usual, channels), _), *others = kinds.most_common()
+    if others:
         listed = ", ".join(
-            f"{n} of {b} bits{', signed' if s else ''}" for (b, s, _), n in kinds.most_common()
+            f"{count} of {_in_bits(kind)}{f' × {samples}' if samples > 1 else ''}"
+            for (kind, samples), count in kinds.most_common()
         )
-        raise UnreadableSourceError(f"slices have different types: {listed}", source=name)
-    bits, signed, _ = next(iter(kinds))
-    if bits not in (8, 16, 32):
-        raise UnreadableSourceError(f"pixels have {bits} bits", source=name, allowed="8, 16 or 32 bits")
-    return np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
-
-
-def _slices(source: Source, header: Any) -> Iterator[DicomSlice]:
-    """Yield the slices of one file: its frames, or the file itself."""
-    count = int(header.get("NumberOfFrames", 1) or 1)
-    shared = _group(header, "SharedFunctionalGroupsSequence", 0)
-    several = count > 1 or "PerFrameFunctionalGroupsSequence" in header
-    for frame in range(count):
-        own = _group(header, "PerFrameFunctionalGroupsSequence", frame) if several else None
-        groups = [own, shared, header]
-        measures = _first(groups, "PixelMeasuresSequence", ("PixelSpacing",))
-        position = _first(groups, "PlanePositionSequence", ("ImagePositionPatient",))
-        if several and own is None and shared is None and count > 1:
-            position = None  # one position for all frames, which are no volume
-        orientation = _first(groups, "PlaneOrientationSequence", ("ImageOrientationPatient",))
-        transformed = _first(groups, "PixelValueTransformationSequence", ("RescaleSlope",))
-        content = _first([own], "FrameContentSequence", ("TemporalPositionIndex",))
-        spacing = _values(measures, "PixelSpacing", 2) or _values(header, "ImagerPixelSpacing", 2)
-        thickness = _number(measures, "SpacingBetweenSlices") or _number(measures, "SliceThickness")
-        slope, intercept = _number(transformed, "RescaleSlope"), _number(transformed, "RescaleIntercept")
-        yield DicomSlice(
-            name=source.name,
-            frame=frame,
-            rows=int(header.Rows),
-            columns=int(header.Columns),
-            position=_values(position, "ImagePositionPatient", 3),
-            orientation=_values(orientation, "ImageOrientationPatient", 6),
-            spacing=None if spacing is None else (spacing[0], spacing[1]),
-            thickness=thickness or _number(header, "SliceThickness"),
-            scale=(slope or 1.0, 0.0 if intercept is None else intercept),
-            number=frame if count > 1 else int(_number(header, "InstanceNumber") or 0),
-            group=(
-                int(
-                    _number(content, "TemporalPositionIndex")
-                    or _number(header, "TemporalPositionIdentifier")
-                    or 0
-                ),
-                int(_number(header, "AcquisitionNumber") or 0),
-            ),
+        other = next(
+            PurePath(source.name).name
+            for source, header in zip(sources, headers, strict=True)
+            if (pixel_type(header), int(header.get("SamplesPerPixel", 1) or 1)) != (usual, channels)
         )
+        raise UnreadableSourceError(f"slices have different types: {listed}, {other}", source=name)
+    return usual
 
 
-def _group(header: Any, name: str, index: int) -> Any:
-    sequence = header.get(name)
-    return sequence[index] if sequence is not None and index < len(sequence) else None
-
-
-def _first(groups: Seq[Any], sequence: str, fields: Seq[str]) -> Any:
-    """Return the data set with the fields: an item of the sequence, or the data set that contains it."""
-    for group in groups:
-        if group is None:
-            continue
-        inner = group.get(sequence)
-        if inner is not None and len(inner) and fields[0] in inner[0]:
-            return inner[0]
-        if fields[0] in group:
-            return group
-    return None
-
-
-def _values(group: Any, name: str, count: int) -> tuple[float, ...] | None:
-    value = None if group is None else group.get(name)
-    if value is None or not hasattr(value, "__len__") or len(value) != count:
-        return None
-    return tuple(float(part) for part in value)
-
-
-def _number(group: Any, name: str) -> float | None:
-    value = None if group is None else group.get(name)
-    if value is None or value == "":
-        return None
-    if hasattr(value, "__len__") and not isinstance(value, str):
-        value = value[0] if len(value) else None
-    return None if value is None else float(value)
-
-
-def _header(source: Source) -> Any:
-    """Return the header of a file, without its pixels.
-
-    Raises:
-        UnreadableSourceError: it is not a DICOM file, or has no image.
-    """
-    with _readable(source.name):
-        header = _pydicom().dcmread(source.for_demuxer(), stop_before_pixels=True, specific_tags=list(_TAGS))
-    if "Rows" not in header or "Columns" not in header:
-        raise UnreadableSourceError(
-            "this DICOM file has no image",
-            source=source.name,
-            advice="Choose a file with pixels, or a folder",
-        )
-    return header
-
-
-def _frames(source: Source, frames: Seq[int]) -> Iterator[AnyArray]:
-    """Yield the stored pixels of frames of a file."""
-    with _readable(source.name):
-        dataset = _pydicom().dcmread(source.for_demuxer())
-        count = int(dataset.get("NumberOfFrames", 1) or 1)
-        try:
-            pixels = dataset.pixel_array
-        except (AttributeError, ValueError, IndexError, EOFError) as error:
-            raise damaged(source.name, f"the pixels cannot be decoded ({error})") from error
-        except (RuntimeError, ImportError) as error:
-            syntax = dataset.file_meta.TransferSyntaxUID.name
-            raise BackendError(
-                f"no plug-in of pydicom decodes {syntax} ({error})",
-                source=source.name,
-                advice="Install one: pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg",
-            ) from error
-    for frame in frames:
-        yield pixels[frame] if count > 1 else pixels
-
-
-@contextmanager
-def _readable(name: str) -> Iterator[None]:
-    """Convert pydicom's errors on files, and suppress its warnings about unusual values."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except SeqpipeError:
-        raise
-    except Exception as error:
-        # pydicom raises various errors for damaged files
-        raise UnreadableSourceError(
-            f"pydicom cannot read it ({type(error).__name__}: {error})",
-            source=name,
-            advice="Download or copy the file again",
-        ) from error
-
-
-def _pydicom() -> Any:
-    try:
-        import pydicom
-    except ImportError as error:
-        raise BackendError(
-            "pydicom is not installed", advice="Install it: pip install 'seqpipe[dicom]'"
-        ) from error
-    return pydicom
+def _in_bits(kind: np.dtype[Any]) -> str:
+    words = {"i": ", signed", "f": ", floating point"}
+    return f"{8 * kind.itemsize} bits{words.get(kind.kind, '')}"
 
 
 def _which(

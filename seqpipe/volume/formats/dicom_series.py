@@ -17,11 +17,13 @@ from ..space import LPS_TO_RAS
 __all__ = ["DicomSlice", "Layers", "arranged"]
 
 _SAME_DIRECTION: Final = 1e-4
+_SAME_SPACING: Final = 1e-4
 _SAME_POSITION_MM: Final = 1e-2
 _UNEVEN: Final = 0.01
 _ROUNDED_MM: Final = 0.101
 """Distance of a slice from its place in an even series up to which its position, and the ends', count as rounded."""
 _DRIFT_PIXELS: Final = 0.5
+_NOTED_PIXELS: Final = 0.02
 _GAP: Final = 0.25
 _TILT_DEGREES: Final = 0.05
 _NAMED: Final = 4
@@ -43,6 +45,8 @@ class DicomSlice:
         scale: slope and intercept.
         number: InstanceNumber, or the index of the frame.
         group: distinguishes slices at one position: temporal position, acquisition.
+        table: whether a modality table, in place of slope and intercept, gives the values.
+        tile: for a slice of a mosaic, its first row and column, and the rows and columns of the whole picture.
     """
 
     name: str
@@ -56,6 +60,8 @@ class DicomSlice:
     scale: tuple[float, float]
     number: int
     group: tuple[int, ...] = ()
+    table: bool = False
+    tile: tuple[int, int, int, int] | None = None
 
     @property
     def label(self) -> str:
@@ -95,9 +101,23 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
         listed = ", ".join(
             f"{count} of {rows}×{columns}" for (rows, columns), count in sizes.most_common(_NAMED)
         )
-        raise _refused(f"slices have different sizes: {listed}", source, "List the files of one stack")
-    if any(s.position is None or s.orientation is None for s in slices):
-        return _without_places(slices)
+        other = next(s.label for s in slices if (s.rows, s.columns) != sizes.most_common(1)[0][0])
+        raise _refused(
+            f"slices have different sizes: {listed}, {other}", source, "List the files of one stack"
+        )
+    pixel_notes = _one_spacing(slices, source)
+    placed = [s for s in slices if s.position is not None and s.orientation is not None]
+    if not placed:
+        return _without_places(slices, pixel_notes)
+    if len(placed) < len(slices) and len({s.name for s in slices}) > 1:
+        raise _refused(
+            f"{len(slices) - len(placed)} of {len(slices)} slices have no position: "
+            f"{', '.join(s.label for s in slices if s not in placed)}",
+            source,
+            "List the files of one stack",
+        )
+    if len(placed) < len(slices):
+        return _without_places(slices, pixel_notes)
     orientation = _one_orientation(slices, source)
     row, column = orientation[:3], orientation[3:]
     normal = np.cross(row, column)
@@ -107,12 +127,13 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     first = volumes[0]
     positions = np.array([s.position for s in first], dtype=np.float64)
     spacing = first[0].spacing or (1.0, 1.0)
-    notes = [] if first[0].spacing else ["the pixels have no spacing: 1 mm is assumed"]
+    notes = pixel_notes
     if len(first) > 1:
         step = (positions[-1] - positions[0]) / (len(first) - 1)
         residuals = positions - (positions[0] + np.arange(len(first))[:, None] * step)
         notes += _evenly(first, np.array([along[id(s)] for s in first]), residuals @ normal, source)
-        _in_line(first, np.linalg.norm(np.cross(residuals, normal), axis=1), min(spacing), source)
+        notes += _in_line(first, positions, normal, min(spacing), source)
+        _same_places(volumes, min(spacing), source)
         tilt = np.degrees(np.arccos(np.clip(np.dot(step, normal) / np.linalg.norm(step), -1, 1)))
         if tilt > _TILT_DEGREES:
             notes.append(f"the gantry is tilted by {tilt:.2f} degrees: the affine is sheared like the slices")
@@ -126,14 +147,44 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     return Layers(volumes, LPS_TO_RAS @ affine, "dicom", tuple(notes))
 
 
-def _without_places(slices: Seq[DicomSlice]) -> Layers:
+def _one_spacing(slices: Seq[DicomSlice], source: str) -> list[str]:
+    """Check that all slices have the spacing of most, and return notes on spacing and thickness."""
+    usual = Counter(s.spacing for s in slices).most_common(1)[0][0]
+    others = [s for s in slices if s.spacing != usual and not _close(s.spacing, usual)]
+    if others:
+        listed = ", ".join(
+            f"{'none' if s.spacing is None else ' × '.join(f'{size:.9g}' for size in s.spacing)} in {s.label}"
+            for s in others[:_NAMED]
+        )
+        most = "none" if usual is None else " × ".join(f"{size:.9g}" for size in usual)
+        raise _refused(
+            f"slices have different spacings of pixels in mm: {most}, but {listed}",
+            source,
+            "Such slices are not one grid: list the files of one stack",
+        )
+    notes = [] if usual else ["the pixels have no spacing: 1 mm is assumed"]
+    thick = sorted({s.thickness for s in slices if s.thickness is not None})
+    if thick and thick[-1] - thick[0] > _SAME_SPACING * thick[0]:
+        other = Counter(s.thickness for s in slices).most_common()[-1][0]
+        label = next(s.label for s in slices if s.thickness == other)
+        notes.append(
+            f"slices have thicknesses from {thick[0]:g} to {thick[-1]:g} mm, as {label}: their positions are used"
+        )
+    return notes
+
+
+def _close(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    return one is not None and other is not None and bool(np.allclose(one, other, rtol=_SAME_SPACING, atol=0))
+
+
+def _without_places(slices: Seq[DicomSlice], notes: Seq[str]) -> Layers:
     """Sort slices without positions by their numbers."""
     ordered = tuple(sorted(slices, key=lambda s: (s.number, s.frame)))
     spacing, thickness = ordered[0].spacing or (1.0, 1.0), ordered[0].thickness or 1.0
     affine = np.eye(4)
     affine[:3, :3] = np.stack([[0, 0, thickness], [0, spacing[0], 0], [spacing[1], 0, 0]], axis=1)
     note = "slices have no position: they are taken in the order of their numbers, left, posterior, superior"
-    return Layers((ordered,), LPS_TO_RAS @ affine, "assumed", (note,))
+    return Layers((ordered,), LPS_TO_RAS @ affine, "assumed", (note, *notes))
 
 
 def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
@@ -147,9 +198,15 @@ def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
         else:
             orientations.append((own, 1))
     if len(orientations) > 1:
+        orientations.sort(key=lambda item: -item[1])
         listed = "; ".join(
-            f"{count} of {np.round(direction, 4).tolist()}" for direction, count in orientations[:_NAMED]
+            f"{count} of {np.round(direction, 5).tolist()}" for direction, count in orientations[:_NAMED]
         )
+        usual = orientations[0][0]
+        other = next(
+            s.label for s in slices if np.abs(usual - _directions(s, source)).max() > _SAME_DIRECTION
+        )
+        listed += f", {other}"
         raise _refused(
             f"slices have {len(orientations)} orientations: {listed}",
             source,
@@ -238,15 +295,36 @@ def _evenly(slices: Seq[DicomSlice], positions: FloatArray, residuals: FloatArra
     )
 
 
-def _in_line(slices: Seq[DicomSlice], distances: FloatArray, pixel: float, source: str) -> None:
-    """Check that no slice is shifted within its plane against the line of the others."""
+def _in_line(
+    slices: Seq[DicomSlice], positions: FloatArray, normal: FloatArray, pixel: float, source: str
+) -> list[str]:
+    """Check that no slice is shifted within its plane against the line of the others, and return notes."""
+    # the median of steps over half of the stack, so that one slice, also the last, does not turn the line
+    half = max(1, len(slices) // 2)
+    numbers = np.arange(len(slices))[:, None]
+    step = np.median((positions[half:] - positions[:-half]) / half, axis=0)
+    residuals = positions - numbers * step
+    beside = np.cross(residuals - np.median(residuals, axis=0), normal)
+    distances = np.linalg.norm(beside, axis=1)
     worst = int(distances.argmax())
+    said = f"{slices[worst].label} lies {distances[worst]:.2f} mm beside the line of the other slices"
     if distances[worst] > _DRIFT_PIXELS * pixel:
-        raise _refused(
-            f"{slices[worst].label} lies {distances[worst]:.2f} mm beside the line from the first slice to the last",
-            source,
-            "List the files of one stack",
-        )
+        raise _refused(said, source, "List the files of one stack")
+    return [f"{said}: this is not corrected"] if distances[worst] > _NOTED_PIXELS * pixel else []
+
+
+def _same_places(volumes: Seq[Seq[DicomSlice]], pixel: float, source: str) -> None:
+    """Check that the volumes of a series lie at the same positions."""
+    first = np.array([one.position for one in volumes[0]], dtype=np.float64)
+    for volume in volumes[1:]:
+        apart = np.linalg.norm(np.array([one.position for one in volume]) - first, axis=1)
+        if apart.max() > _NOTED_PIXELS * pixel + _SAME_POSITION_MM:
+            label = volume[int(apart.argmax())].label
+            raise _refused(
+                f"{label} lies {apart.max():.3g} mm beside the slice of the first volume",
+                source,
+                "List one volume",
+            )
 
 
 def _refused(fact: str, source: str, advice: str | None = None) -> UnreadableSourceError:

@@ -10,7 +10,7 @@ import bz2
 import ctypes
 import importlib.util
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -20,7 +20,7 @@ import numpy as np
 from ...errors import SourceError, UnreadableSourceError
 from ..source import AnyArray, damaged
 
-__all__ = ["MAX_GIB", "Compression", "check_size", "head_of", "inflate", "inflate_start"]
+__all__ = ["MAX_GIB", "Compression", "check_size", "inflate", "inflate_all", "inflate_start"]
 
 Compression = Literal["gzip", "zlib", "bzip2"]
 
@@ -68,22 +68,6 @@ def check_size(expected: int, stored: int, source: str, compression: Compression
             allowed=f"up to {MAX_GIB:g} GiB",
             advice="Increase seqpipe.volume.formats.gunzip.MAX_GIB to read it",
         )
-
-
-def head_of(data: bytes, size: int, compression: Compression = "gzip") -> bytes:
-    """Decompress the first bytes of a compressed stream, as far as its given beginning suffices.
-
-    Args:
-        data: the beginning of the stream.
-        size: number of bytes.
-        compression: compression of the stream.
-
-    Raises:
-        zlib.error, OSError: the stream is not valid.
-    """
-    if compression == "bzip2":
-        return bz2.BZ2Decompressor().decompress(data, size)
-    return zlib.decompressobj(_WBITS[compression]).decompress(data, size)
 
 
 def inflate(data: bytes, expected: int, source: str, compression: Compression = "gzip") -> AnyArray:
@@ -138,13 +122,54 @@ def inflate_start(data: bytes, size: int, source: str, compression: Compression 
     return _by_python(data, size, source, compression, whole=False)
 
 
+def inflate_all(data: bytes, source: str, compression: Compression = "gzip") -> bytes:
+    """Decompress a whole stream of unknown size; the members of a gzip file are concatenated.
+
+    Args:
+        data: the stream.
+        source: name for messages.
+        compression: compression of the stream.
+
+    Raises:
+        DamagedSourceError: the stream is damaged or truncated.
+        UnreadableSourceError: it holds more than :data:`MAX_GIB`.
+    """
+    pieces: list[bytes] = []
+    total = 0
+    for piece in _pieces(data, source, compression):
+        pieces.append(piece)
+        total += len(piece)
+        if total > MAX_GIB * 2**30:
+            check_size(total, total, source, None)
+    return b"".join(pieces)
+
+
 def _by_python(
     data: bytes, expected: int, source: str, compression: Compression, *, whole: bool = True
 ) -> AnyArray:
     """Decompress by the standard library, in pieces, so that errors state where the damage begins."""
     check_size(expected, len(data), source, compression)
     out = np.empty(expected, dtype=np.uint8)
-    written = read = 0
+    written = 0
+    for piece in _pieces(data, source, compression, expected):
+        part = np.frombuffer(piece, dtype=np.uint8)[: max(0, expected - written)]
+        out[written : written + len(part)] = part
+        written += len(piece)
+        if written >= expected and not whole:
+            return out
+        if written > expected + _ROOM:
+            raise _too_much(source, expected)
+    if written < expected:
+        raise damaged(source, f"the file holds {written:,} bytes, but its header promises {expected:,}")
+    return out
+
+
+def _pieces(
+    data: bytes, source: str, compression: Compression, expected: int | None = None
+) -> Iterator[bytes]:
+    """Yield the content of a stream in pieces; errors state where the damage begins, and the expected size if known."""
+    read = written = 0
+    of_all = "" if expected is None else f" of {expected:,}"
     while read < len(data) and (not read or (compression == "gzip" and data[read : read + 2] == _GZIP)):
         stream = bz2.BZ2Decompressor() if compression == "bzip2" else zlib.decompressobj(_WBITS[compression])
         pending = b""
@@ -153,7 +178,7 @@ def _by_python(
                 pending = data[read : read + _PIECE]
                 read += len(pending)
                 if not pending:
-                    raise damaged(source, f"the file ends after {written:,} of {expected:,} bytes")
+                    raise damaged(source, f"the file ends after {written:,}{of_all} bytes")
             try:
                 piece = stream.decompress(pending, _PIECE)
             except (zlib.error, OSError) as error:
@@ -161,17 +186,9 @@ def _by_python(
                     source, f"the compressed data is damaged after {written:,} bytes ({error})"
                 ) from error
             pending = getattr(stream, "unconsumed_tail", b"")
-            part = np.frombuffer(piece, dtype=np.uint8)[: max(0, expected - written)]
-            out[written : written + len(part)] = part
             written += len(piece)
-            if written >= expected and not whole:
-                return out
-            if written > expected + _ROOM:
-                raise _too_much(source, expected)
+            yield piece
         read -= len(stream.unused_data)
-    if written < expected:
-        raise damaged(source, f"the file holds {written:,} bytes, but its header promises {expected:,}")
-    return out
 
 
 def _too_much(source: str, expected: int) -> SourceError:

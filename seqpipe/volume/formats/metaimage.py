@@ -12,9 +12,9 @@ from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source
 from ..space import from_axes
 from .gunzip import Compression
-from .start import Start
+from .start import Start, unpacked
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, companion_file, numbers, refuse_gzip, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, companion_file, numbers, required, whole_numbers
 
 __all__ = ["open_metaimage"]
 
@@ -45,7 +45,7 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
     Raises:
         UnreadableSourceError: the header is damaged, or has values that are not supported.
     """
-    refuse_gzip(source, start)
+    del start
     fields, end = _fields(source)
     count = whole_numbers("NDims", required(fields, "NDims", source.name), 1, source.name)[0]
     if not 2 <= count <= 4:
@@ -75,6 +75,8 @@ def open_metaimage(source: Source, start: Start) -> StoredVolume:
         dtype=np.dtype((">" if _is_true(msb) else "<") + code),
         compression=compression,
     )
+    if compression is None:
+        voxels = unpacked(voxels)
     if compression is None and skip < 0:  # the voxels are at the end of the file
         begin = max(0, voxels.size() - storage.nbytes)
     storage = replace(storage, offset=begin) if compression is None else replace(storage, begin=begin)

@@ -18,7 +18,7 @@ from ..space import from_file_order, quaternion_matrix
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
 
-__all__ = ["TYPES", "Header", "header_of", "open_nifti"]
+__all__ = ["SECONDS", "TYPES", "Header", "header_of", "open_nifti"]
 
 TYPES: Final[Mapping[int, tuple[str, int]]] = {
     2: ("u1", 1),
@@ -39,13 +39,16 @@ TYPES: Final[Mapping[int, tuple[str, int]]] = {
 """NumPy type string and channels per voxel, by NIfTI datatype code; the other codes have no portable NumPy dtype."""
 
 _UNKNOWN: Final = {0: "unknown", 1: "bits", 1536: "float128", 2048: "complex256"}
-_SECONDS: Final = {8: 1.0, 16: 1e-3, 24: 1e-6}
+SECONDS: Final[Mapping[int, float]] = {8: 1.0, 16: 1e-3, 24: 1e-6}
+"""Seconds per unit, by the NIfTI code of units of time."""
+
 _LENGTHS: Final = {0: "unknown", 1: "m", 2: "mm", 3: "µm"}
 _FORMS: Final = {1: "scanner", 2: "aligned", 3: "Talairach", 4: "MNI", 5: "template"}
 
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, int], tuple[str, int]]]] = {
     "dim": (("8i2", 40), ("8i8", 16)),
+    "intent_parameters": (("3f4", 56), ("3f8", 80)),
     "intent_code": (("i2", 68), ("i4", 504)),
     "datatype": (("i2", 70), ("i2", 12)),
     "pixdim": (("8f4", 76), ("8f8", 104)),
@@ -58,6 +61,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, int], tuple[str, int]]]] = {
     "quatern": (("3f4", 256), ("3f8", 352)),
     "qoffset": (("3f4", 268), ("3f8", 376)),
     "srow": (("(3,4)f4", 280), ("(3,4)f8", 400)),
+    "intent_name": (("S16", 328), ("S16", 508)),
     "magic": (("S4", 344), ("S4", 4)),
 }
 """Type and byte offset of each field in NIfTI-1 and in NIfTI-2, by the names in nifti1.h and nifti2.h."""
@@ -95,7 +99,7 @@ class Header:
         sform: code and three rows.
         descrip: description text.
         single: whether the voxels are in the same file.
-        intent: NIfTI intent code.
+        intent: NIfTI intent code, its three parameters and its name.
     """
 
     version: int
@@ -111,7 +115,7 @@ class Header:
     sform: tuple[int, tuple[tuple[float, ...], ...]]
     descrip: str
     single: bool
-    intent: int
+    intent: tuple[int, tuple[float, ...], str]
 
 
 def header_of(data: bytes, source: str) -> Header:
@@ -155,7 +159,7 @@ def header_of(data: bytes, source: str) -> Header:
         sform=(int(at["sform_code"]), tuple(map(tuple, at["srow"].tolist()))),
         descrip=_text(at["descrip"]),
         single=at["magic"].startswith(b"n+"),
-        intent=int(at["intent_code"]),
+        intent=(int(at["intent_code"]), tuple(at["intent_parameters"].tolist()), _text(at["intent_name"])),
     )
 
 
@@ -203,10 +207,11 @@ def _image_of(header: Source) -> tuple[Source, Any]:
             source=header.name,
             advice="Open the pair by the path of one of its files",
         )
-    stem = header.path.removesuffix(".gz").removesuffix(".hdr")
-    for ending in (".img", ".img.gz", ".IMG"):
+    stem = header.path.removesuffix(".gz").removesuffix(".hdr").removesuffix(".HDR")
+    for ending in (".img", ".img.gz", ".IMG", ".IMG.gz"):
         if os.path.exists(stem + ending):  # noqa: PTH110  the path is a string
-            return open_source(stem + ending), ("gzip" if ending.endswith(".gz") else None)
+            voxels = open_source(stem + ending)
+            return voxels, Start(voxels).compression
     raise SourceNotFoundError(
         "the voxels of this NIfTI header are missing",
         source=header.name,
@@ -260,6 +265,7 @@ def _info(header: Header, source: str, *, compressed: bool) -> tuple[VolumeInfo,
         compressed=compressed,
         notes=(*notes, *more),
         header=_header_facts(header),
+        kept=_kept(header, dim),
     )
     return info, stored
 
@@ -270,15 +276,37 @@ def _header_facts(header: Header) -> dict[str, Any]:
         "version": header.version,
         "byte_order": "little" if header.order == "<" else "big",
         "type": header.datatype,
-        "intent": header.intent,
+        "intent": header.intent[0],
         "length_unit": _LENGTHS.get(header.units & 7, str(header.units & 7)),
         "description": header.descrip,
         **forms,
     }
 
 
+def _kept(header: Header, dim: tuple[int, ...]) -> dict[str, Any]:
+    """Return what :mod:`.write` writes again; the affine between two forms that differ is from the sform's space."""
+    (qcode, quaternion, offset), (scode, rows) = header.qform, header.sform
+    code, parameters, name = header.intent
+    kept: dict[str, Any] = {"forms": [qcode, scode], "units": header.units, "step": _finite(header.pixdim[4])}
+    if code:
+        kept["intent"] = [code, [_finite(value) for value in parameters], name]
+    if header.descrip:
+        kept["description"] = header.descrip
+    if qcode > 0 and scode > 0:
+        sform = np.array([*rows, (0, 0, 0, 1)], dtype=np.float64)
+        qform = quaternion_matrix(quaternion, np.abs(header.pixdim[1:4]).tolist(), offset, header.pixdim[0])
+        usable = np.isfinite(sform).all() and np.isfinite(qform).all() and abs(np.linalg.det(sform)) > 0
+        if usable and not _alike(from_file_order(sform), from_file_order(qform), dim):
+            kept["to_qform"] = (qform @ np.linalg.inv(sform)).tolist()
+    return kept
+
+
+def _finite(value: float) -> float:
+    return value if np.isfinite(value) else 0.0
+
+
 def _time_step(header: Header) -> float | None:
-    unit = _SECONDS.get(header.units & 0x38)
+    unit = SECONDS.get(header.units & 0x38)
     step = header.pixdim[4]
     return step * unit if unit and np.isfinite(step) and step > 0 else None
 

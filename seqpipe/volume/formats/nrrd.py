@@ -14,10 +14,10 @@ from ...errors import UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source, damaged, open_source
 from ..space import LPS_TO_RAS, from_file_order
-from .gunzip import Compression, check_size
-from .start import Start
+from .gunzip import Compression, check_size, inflate_all
+from .start import Start, unpacked
 from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, companion_file, numbers, refuse_gzip, required, whole_numbers
+from .text_header import HEADER_MOST, bad_field, companion_file, numbers, required, whole_numbers
 
 __all__ = ["open_nrrd"]
 
@@ -64,7 +64,7 @@ def open_nrrd(source: Source, start: Start) -> StoredVolume:
     Raises:
         UnreadableSourceError: the header is damaged, or states an unsupported type, encoding or shape.
     """
-    refuse_gzip(source, start)
+    del start
     fields, end = _fields(source)
     code = _CODES.get(required(fields, "type", source.name).lower())
     if code is None:
@@ -210,15 +210,21 @@ def _with_voxels(
             raise bad_field("data file", file, "one file", source.name)
         voxels, begin = companion_file(source, file), 0
     lines = whole_numbers("line skip", fields.get("line skip", "0"), 1, source.name)[0]
-    begin = _skip_lines(voxels, begin, lines)
+    if lines:
+        begin = _skip_lines(voxels, begin, lines)
     skip = whole_numbers("byte skip", fields.get("byte skip", "0"), 1, source.name)[0]
     if encoding in _TEXT:
         return StoredVolume(_from_text(voxels, begin, storage, info), info, replace(storage, offset=0))
-    if skip < 0:
-        begin = voxels.size() - storage.nbytes
-    elif storage.compression is None:
-        begin += skip
+    if skip < 0 and storage.compression is not None:
+        # the voxels are the last of the inflated bytes, whose number only inflating tells
+        stream = voxels.read([(begin, voxels.size() - begin)])[0]
+        voxels, begin = open_source(inflate_all(stream, source.name, storage.compression)), 0
+        storage = replace(storage, compression=None)
     if storage.compression is None:
+        voxels = unpacked(voxels) if file is not None else voxels
+        begin = voxels.size() - storage.nbytes + skip + 1 if skip < 0 else begin + skip
+        if begin < 0:
+            check_size(storage.nbytes - skip - 1, voxels.size(), source.name, None)
         return StoredVolume(voxels, info, replace(storage, offset=begin))
     return StoredVolume(voxels, info, replace(storage, begin=begin, offset=max(0, skip)))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...core.content import HEAD, VOLUME_KINDS, volume_kind
+from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
 from ...errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
 
@@ -26,9 +26,13 @@ _OPENERS: Final = {
     "metaimage": ("metaimage", "open_metaimage"),
     "npy": ("npy", "open_npy"),
     "npz": ("npy", "open_npz"),
-    "tiff": ("image_stack", "open_tiff"),
+    "tiff": ("tiff", "open_tiff"),
     "dicom": ("dicom", "open_file"),
 }
+_READ_PACKED: Final = ("nifti", "npy")
+"""Formats whose readers inflate a gzip stream themselves, only as far as needed."""
+_WITHOUT_MAGIC: Final = ("cdg", "h261", "h263", "m4v", "mjpeg", "mpegvideo", "tty", "vc1")
+"""Formats of FFmpeg that it may take other data for, such as zeros."""
 _PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
 
 
@@ -40,7 +44,10 @@ def is_volume(origin: Any) -> bool:
     """
     if _is_several(origin) or _folder(origin) is not None:
         return True
-    return _headed(origin) is not None or _kind(open_source(origin)) is not None
+    if _headed(origin) is not None:
+        return True
+    source = open_source(origin)
+    return _kind(source) is not None or _was_volume(source)
 
 
 def open_volume(
@@ -69,12 +76,15 @@ def open_volume(
     if folder is not None:
         return open_folder(folder, series=series, key=key)
     source = open_source(_headed(origin) or origin)
-    from .start import Start  # programs that only test whether a file is a volume do not need it
+    from .start import Start, Unpacked  # programs that only test whether a file is a volume do not need it
 
     start = Start(source)
-    kind = volume_kind(start.raw)
+    kind = start.kind
     if kind is None or kind not in _OPENERS:
         raise not_a_volume(source, start, kind)
+    if start.compression is not None and kind not in _READ_PACKED:
+        source = Unpacked(source)
+        start = Start(source)
     module, function = _OPENERS[kind]
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
     if series is not None:
@@ -105,21 +115,42 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
 
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
-    """Return the error for a file that is not of a volume format."""
-    what = VOLUME_KINDS.get(kind or "", f"not a volume: it begins with {start.raw[:8]!r}")
+    """Return the error for a file that is not of a volume format, or of one that is not read."""
+    allowed = "NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or images"
+    likely = likely_kind(start.raw, source.name)
+    if kind in OTHER_VOLUMES and not (kind == "gzip" and likely not in (kind, None)):
+        what, advice = OTHER_VOLUMES[kind]
+        return UnreadableSourceError(
+            f"this is {what}, which is not read", source=source.name, allowed=allowed, advice=advice
+        )
+    begins = f"it begins with {start.raw[:8]!r}"
+    if likely is None:
+        return UnreadableSourceError(f"this is not a volume: {begins}", source=source.name, allowed=allowed)
     return UnreadableSourceError(
-        f"this is {what}",
+        f"this is not a volume that can be read: by its name or a part of its header it is {VOLUME_KINDS[likely]}, "
+        f"but {begins}",
         source=source.name,
-        allowed="NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or images",
-        advice="A NIfTI file has its magic at byte 344 (version 1) or 4 (version 2)"
-        if kind == "analyze"
-        else None,
+        allowed=allowed,
+        advice="Its first bytes are damaged: fetch or write the file again"
+        + (f". If it is whole: {OTHER_VOLUMES[likely][1]}" if likely in OTHER_VOLUMES else ""),
     )
 
 
 def _kind(source: Source) -> str | None:
     """Return the volume format of a file by its first bytes; None if it is not a volume."""
     return volume_kind(source.read([(0, HEAD)])[0])
+
+
+def _was_volume(source: Source) -> bool:
+    """Return whether a file was a volume before its first bytes were damaged: by what is left, and it is no video."""
+    if likely_kind(source.read([(0, HEAD)])[0], source.name) is None:
+        return False
+    from ...video.probe.probe import probe
+
+    try:
+        return probe(source).container in _WITHOUT_MAGIC
+    except SourceError:
+        return True
 
 
 def _is_several(origin: Any) -> bool:
@@ -149,11 +180,12 @@ def _headed(origin: Any) -> str | None:
     if ending is None or "\0" in name or not os.path.isfile(name):  # noqa: PTH113
         return None
     header = path.with_suffix(ending)
-    if os.path.isfile(header):  # noqa: PTH113
-        return str(header)
+    for possible in (str(header), f"{header}.gz"):
+        if os.path.isfile(possible):  # noqa: PTH113
+            return possible
     if path.suffix.lower() == ".img":
         raise SourceNotFoundError(
-            "the header of these voxels is missing", source=name, allowed=f"the file {header}"
+            "the header of these voxels is missing", source=name, allowed=f"the file {header} or {header}.gz"
         )
     return None
 
@@ -187,7 +219,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
         names = sorted(str(path) for path in Path(folder).iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
-    files = [name for name in names if Path(name).is_file() and Path(name).stat().st_size]
+    files = [name for name in names if Path(name).is_file()]
     images = [name for name in files if name.lower().endswith(_IMAGES)]
     if images and len(images) * 2 > len(files):
         from .image_stack import open_images
@@ -197,7 +229,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
     if series is not None or any(_is_dicom(name) for name in files[:_MOST_PROBED]):
         from .dicom import open_series
 
-        return open_series(map(open_source, files), folder, series)
+        return open_series(files, folder, series)
     raise UnreadableSourceError(
         "the folder does not contain a volume" if files else "the folder does not contain files",
         source=folder,

@@ -12,34 +12,19 @@ import numpy as np
 from ...array import FloatArray
 from ...errors import UnreadableSourceError
 from ..source import Source, open_source
-from .start import Start
+from .start import path_of
 
 __all__ = [
     "HEADER_MOST",
     "bad_field",
     "companion_file",
     "numbers",
-    "refuse_gzip",
     "required",
     "whole_numbers",
 ]
 
 HEADER_MOST: Final = 1 << 20
 """Maximum size of a text header in bytes."""
-
-
-def refuse_gzip(source: Source, start: Start) -> None:
-    """Refuse a file that is compressed as a whole, which these formats do not allow.
-
-    Raises:
-        UnreadableSourceError: the file is a gzip stream.
-    """
-    if start.compression is not None:
-        raise UnreadableSourceError(
-            "the whole file is a gzip stream",
-            source=source.name,
-            advice="Unpack it: the format itself supports compressed voxels",
-        )
 
 
 def required(fields: Mapping[str, str], name: str, source: str) -> str:
@@ -98,10 +83,11 @@ def companion_file(source: Source, name: str) -> Source:
         UnreadableSourceError: the header was not opened by a path.
         SourceNotFoundError: the file does not exist.
     """
-    if source.path is None:
+    path = path_of(source)
+    if path is None:
         raise UnreadableSourceError(
             f"the voxels are in the separate file {name!r}",
             source=source.name,
             advice="Open the header by its path",
         )
-    return open_source(os.fspath(Path(source.path).parent / name))
+    return open_source(os.fspath(Path(path).parent / name))

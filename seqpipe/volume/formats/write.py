@@ -18,7 +18,7 @@ from ...errors import OutputError, ParameterError, described_type
 from ...parts import Part
 from ...sequence import Sequence
 from ..space import in_file_order
-from .nifti import TYPES
+from .nifti import SECONDS, TYPES
 
 __all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
 
@@ -28,7 +28,10 @@ _CODES: Final = {np.dtype(code): number for number, (code, channels) in TYPES.it
 _COLORS: Final = {3: 128, 4: 2304}
 _MOST_NIFTI1: Final = 32767
 _SCANNER: Final = 1
-_MM_SECONDS: Final = 2 | 8
+_MM: Final = 2
+_SECOND: Final = 8
+_LENGTH_UNITS: Final = 0x07
+_TIME_UNITS: Final = 0x38
 _SQUARE: Final = 1e-4
 _LEVEL: Final = 6
 
@@ -40,14 +43,15 @@ def save(
 
     ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
     qform if it has no shear; values are written as they are, those stored with a scale with their slope and intercept.
-    ``.npz`` contains ``image`` and ``affine``, ``.npy`` the array alone; both have no place for a scale, so it is
-    applied. The file appears under its name only when it is complete.
+    Of a volume that was read from NIfTI, the codes of the forms, units, the interval between volumes, intent and
+    description are kept. ``.npz`` contains ``image`` and ``affine``, ``.npy`` the array alone; both have no place for a
+    scale, so it is applied. The file appears under its name only when it is complete.
 
     Args:
         sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device; or a part of a sample, such as
             :class:`seqpipe.parts.Labels`, of one.
         path: path of the file, in an existing folder.
-        time_step_s: interval between the volumes of a series.
+        time_step_s: interval between the volumes of a series; by default that of the sequence's timestamps.
 
     Raises:
         ParameterError: the extension or the layout is unsupported, NIfTI does not support the dtype, or the value is
@@ -125,8 +129,31 @@ def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> byte
         array = np.moveaxis(array, -1, 0)
     affine = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
     bits = array.dtype.itemsize * 8 * (channels if colors else 1)
-    header = _header(dim, code, bits, in_file_order(affine), sequence.scale, time_step_s)
+    header = _header(dim, code, bits, in_file_order(affine), sequence, time_step_s)
     return header + array.tobytes()
+
+
+def _fourth_step(sequence: Sequence, time_step_s: float | None) -> tuple[float, int]:
+    """Return the interval between volumes, and the code of its unit: that of the source, else seconds."""
+    unit = int(sequence.header.get("units", 0)) & _TIME_UNITS
+    if time_step_s is None and sequence.timestamps is not None:
+        time_step_s = _even_step(sequence.timestamps)
+    if time_step_s:
+        unit = unit if unit in SECONDS else _SECOND
+        return time_step_s / SECONDS[unit], unit
+    step, stride = sequence.header.get("step"), 1.0
+    if sequence.frames is not None:
+        stride = _even_step(sequence.frames.astype(np.float64)) or 0.0
+    if not step or not stride or (sequence.timestamps is not None and unit in SECONDS):
+        return 1.0, _SECOND
+    return float(step) * stride, unit
+
+
+def _even_step(values: FloatArray) -> float | None:
+    """Return the distance of neighbors, if it is the same everywhere and not 0."""
+    steps = np.diff(values)
+    even = len(steps) and np.allclose(steps, steps[0], rtol=1e-4) and steps[0] > 0
+    return float(steps.mean()) if even else None
 
 
 def quaternion_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
@@ -159,19 +186,29 @@ def _header(
     code: int,
     bits: int,
     matrix: FloatArray,
-    scale: tuple[float, float] | None,
+    sequence: Sequence,
     time_step_s: float | None,
 ) -> bytes:
     """Return the header and the empty extension after it."""
     is_nifti2 = max(dim) > _MOST_NIFTI1
     spacing = np.linalg.norm(matrix[:3, :3], axis=0)
-    qform = quaternion_of(matrix)
+    kept = sequence.header
+    to_qform = np.array(kept.get("to_qform", np.eye(4)), dtype=np.float64)
+    qform = quaternion_of(to_qform @ matrix)
     quaternion, _, qfac = qform if qform is not None else (np.zeros(3), None, 1.0)
-    steps = [qfac, *spacing, time_step_s or (1.0 if len(dim) > 3 else 0.0), 0.0, 0.0, 0.0]
+    offset = (to_qform @ matrix)[:3, 3]
+    step, time_unit = _fourth_step(sequence, time_step_s) if len(dim) > 3 else (0.0, _SECOND)
+    steps = [qfac, *spacing, step, 0.0, 0.0, 0.0]
     sizes = [len(dim), *dim, *[1] * (7 - len(dim))]
-    intent = 1007 if len(dim) == 5 else 0
-    qcode = 0 if qform is None else _SCANNER
-    slope, intercept = scale or (1.0, 0.0)
+    intent, parameters, name = kept.get("intent", (1007 if len(dim) == 5 else 0, (0.0, 0.0, 0.0), ""))
+    qcode, scode = kept.get("forms", (0, 0))
+    if qcode <= 0 and scode <= 0:
+        qcode = scode = _SCANNER
+    if qform is None:
+        scode, qcode = (scode if scode > 0 else qcode), 0
+    units = (int(kept.get("units", 0)) & _LENGTH_UNITS or _MM) | time_unit
+    slope, intercept = sequence.scale or (1.0, 0.0)
+    description = _cut(kept.get("description", ""), 79)
     data = bytearray(544 if is_nifti2 else 352)
 
     def put(offset: int, form: str, *values: Any) -> None:
@@ -180,17 +217,25 @@ def _header(
     if is_nifti2:
         put(0, "i8shh", 540, b"n+2\0\r\n\x1a\n", code, bits)
         put(16, "8q8dq2d", *sizes, *steps, 544, slope, intercept)
-        put(344, "2i6d12d", qcode, _SCANNER, *quaternion, *matrix[:3, 3], *matrix[:3].ravel())
-        put(500, "2i", _MM_SECONDS, intent)
+        put(80, "3d", *parameters)
+        put(240, "79s", description)
+        put(344, "2i6d12d", qcode, scode, *quaternion, *offset, *matrix[:3].ravel())
+        put(500, "2i15s", units, intent, _cut(name, 15))
         return bytes(data)
     put(0, "i", 348)
     put(40, "8h", *sizes)
-    put(68, "3h", intent, code, bits)
+    put(56, "3f3h", *parameters, intent, code, bits)
     put(76, "8f3f", *steps, 352.0, slope, intercept)
-    put(123, "B", _MM_SECONDS)
-    put(252, "2h6f12f", qcode, _SCANNER, *quaternion, *matrix[:3, 3], *matrix[:3].ravel())
+    put(123, "B", units)
+    put(148, "79s", description)
+    put(252, "2h6f12f", qcode, scode, *quaternion, *offset, *matrix[:3].ravel())
+    put(328, "15s", _cut(name, 15))
     put(344, "4s", b"n+1\0")
     return bytes(data)
+
+
+def _cut(text: str, size: int) -> bytes:
+    return text.encode("latin-1", "replace")[:size]
 
 
 def _gzip(data: bytes) -> bytes:

@@ -146,7 +146,7 @@ def resample(
 
     resampled = window_of(grid, Box.whole(grid.shape), shape, affine, read)
     result = namespace(sequence.data).asarray(resampled)
-    return replace(sequence, data=result, affine=grid.affine, frames=None, timestamps=None)
+    return sequence.on_grid(result, grid.affine)
 
 
 def resampled_window(
@@ -271,9 +271,7 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
     turn = turn_to(sequence.affine, orientation)
     shape = sequence.shape[first_axis : first_axis + 3]
     data = turn.array(sequence.data, first_axis)
-    return replace(
-        sequence, data=data, affine=turn.affine(sequence.affine, shape), frames=None, timestamps=None
-    )
+    return sequence.on_grid(data, turn.affine(sequence.affine, shape))
 
 
 def to_canonical(sequence: Sequence) -> Sequence:
