@@ -6,12 +6,14 @@ times and pixels equal those of a file of the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
+from fractions import Fraction
+from itertools import chain, dropwhile
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
@@ -42,6 +44,7 @@ from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .index.assemble import DEFAULT_RATE
+from .index.clock import frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.extent import data_before_index
 from .probe.info import StreamInfo
@@ -52,6 +55,7 @@ __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
 # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
 _DECODER_DELAY: Final = 256
+_NO_TIMESTAMPS: Final = 0x80  # AVFMT_NOTIMESTAMPS
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _BUFFERED_BYTES: Final = 64 << 20  # compressed packets of a stream that cannot be read again, such as a pipe
 
@@ -114,9 +118,11 @@ class _Packet(NamedTuple):
         data: the packet's bytes.
         key: whether decoding can start here.
         shown: whether the packet's frame is presented.
-        pts: presentation timestamp. Without ``timed``, the timestamps of packets in decoding order are those of
-            frames in presentation order.
+        pts: presentation timestamp; an estimate if not ``known``. Without ``timed``, the timestamps of packets in
+            decoding order are those of frames in presentation order.
         timed: whether the container stores presentation timestamps.
+        known: whether it stores this one.
+        step: ticks from this frame to the next one, as far as known.
     """
 
     data: bytes
@@ -124,6 +130,8 @@ class _Packet(NamedTuple):
     shown: bool
     pts: int
     timed: bool
+    known: bool
+    step: Fraction
 
 
 class FrameStream:
@@ -197,8 +205,10 @@ class FrameStream:
         self._index = self._empty_index()
         self._decoder = CpuDecoder(self._index, threads)
         self._recent = _RecentPackets() if self._decoder.threads > 1 else None
-        self._reader = _PacketReader(self._index, classified=keys or look_ahead > 0)
+        raw = bool(self._container.format.flags & _NO_TIMESTAMPS)
+        self._reader = _PacketReader(self._index, raw=raw, classified=keys or look_ahead > 0)
         self._first = [self._reader.packet(packet) for packet in first if packet.size]
+        self._numbering = _FrameNumbering(self.info)
         self._timeouts.opened()
 
     def frames(self) -> Iterator[StreamFrame]:
@@ -207,8 +217,7 @@ class FrameStream:
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        numbering = _FrameNumbering(self.info)
-        started = False
+        numbering, started = self._numbering, False
         for number, packet in enumerate(self._ahead()):
             started = started or packet.key
             if not started:
@@ -285,7 +294,7 @@ class FrameStream:
     def _ahead(self) -> Iterator[_Packet]:
         """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
         buffered, size = self._buffered, 0
-        for packet in self._data():
+        for packet in self._anchored(self._data()):
             buffered.append(packet)
             size += len(packet.data)
             while len(buffered) > self._look_ahead or (len(buffered) > 1 and size > _BUFFERED_BYTES):
@@ -294,6 +303,15 @@ class FrameStream:
         self._all_read = True
         while buffered:
             yield buffered.popleft()
+
+    def _anchored(self, packets: Iterator[_Packet]) -> Iterator[_Packet]:
+        """Iterate over the packets; where the first ones have no times, decode ahead to the first that has one."""
+        head: list[_Packet] = []
+        if any(packet.timed and not packet.known for packet in self._first):
+            self._numbering.anchor = _first_time(self._index, _recorded(packets, head)) or (0, 0)
+        yield from head
+        head.clear()
+        yield from packets
 
     def _data(self) -> Iterator[_Packet]:
         """Iterate over all packets; sets ``error`` if they end too early."""
@@ -319,6 +337,32 @@ class FrameStream:
 
     def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
+
+
+def _recorded(packets: Iterator[_Packet], record: list[_Packet]) -> Iterator[_Packet]:
+    """Iterate over the packets that may be buffered, and record them."""
+    size = 0
+    while len(record) < _DECODER_DELAY and size < _BUFFERED_BYTES and (packet := next(packets, None)):
+        record.append(packet)
+        size += len(packet.data)
+        yield packet
+
+
+def _first_time(index: PacketIndex, packets: Iterator[_Packet]) -> tuple[int, int] | None:
+    """Return the time and the number of the first frame that has a time; None if none is found."""
+    decoder, fed, count = CpuDecoder(index), list[_Packet](), 0
+    with contextlib.suppress(DecodeError):
+        for packet in chain(dropwhile(lambda packet: not packet.key, packets), [None]):
+            if packet is None:
+                results = decoder.flush()
+            else:
+                results = decoder.feed([FedPacket(len(fed), packet.data, packet.key, wanted=True)])
+                fed.append(packet)
+            for picture in (picture for result in results for picture in result.frames):
+                if fed[picture.packet].shown and fed[picture.packet].known:
+                    return fed[picture.packet].pts, count
+                count += fed[picture.packet].shown
+    return None
 
 
 class _RecentPackets:
@@ -350,18 +394,20 @@ class _PacketReader:
 
     Args:
         index: describes the stream.
+        raw: whether the stream has no container, and its demuxer makes up timestamps.
         classified: whether packets are parsed for their type; otherwise the container's flags are used.
     """
 
-    def __init__(self, index: PacketIndex, *, classified: bool) -> None:
+    def __init__(self, index: PacketIndex, *, raw: bool, classified: bool) -> None:
         info = index.info
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
         self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
         # AVI stores no presentation timestamps; FFmpeg's are guesses
-        self._timed: bool | None = False if info.container == "avi" else None
+        self._timed: bool | None = False if raw or info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self._count, self._shift = 0, 0
+        self._known, self._since = 0, 0
         self._latest: list[int] = []
         self._last_key: int | None = None
 
@@ -369,24 +415,33 @@ class _PacketReader:
         """Convert the next packet."""
         data, key, shown = bytes(packet), packet.is_keyframe, not packet.is_discard
         if self._timed is None and key:
-            self._timed = packet.pts is not None
-        ticks = packet.dts if packet.pts is None or not self._timed else packet.pts
-        ticks = round(self._count * self._tick) if ticks is None else ticks
+            self._timed = packet.pts is not None or packet.dts is None
+        step = frame_step(packet.duration or 0, self._tick)
         if self._timed:
-            ticks = self._on_one_clock(ticks, key=key)
+            ticks = self._time(packet, step)
+        else:
+            ticks = round(self._count * self._tick) if packet.dts is None else packet.dts
         self._count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
             key, shown = key and kind.random_access is not False, shown and kind.shown
-        return _Packet(data, key, shown, ticks, bool(self._timed))
+        return _Packet(data, key, shown, ticks, bool(self._timed), packet.pts is not None, step)
+
+    def _time(self, packet: av.Packet[Any], step: Fraction) -> int:
+        """Return the packet's time, else one that counts on from the last packet that has one."""
+        if packet.pts is None:
+            self._since += 1
+            return self._known + round(self._since * step)
+        self._known, self._since = self._on_one_clock(packet.pts, key=packet.is_keyframe), 0
+        return self._known
 
     def _on_one_clock(self, pts: int, *, key: bool) -> int:
-        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
+        """Shift timestamps that restart, as in concatenated recordings, as :func:`one_clock` does."""
         pts += self._shift
-        if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
-            before, last = self._latest
-            self._shift += 2 * last - before - pts
-            pts = 2 * last - before
+        if key and self._last_key is not None and pts <= self._last_key and (last := self._latest[-1]) > pts:
+            here = 2 * last - self._latest[0] if len(self._latest) > 1 else last + max(1, round(self._tick))
+            self._shift += here - pts
+            pts = here
         if key:
             self._last_key = pts
         self._latest = sorted([*self._latest, pts])[-2:]
@@ -394,10 +449,16 @@ class _PacketReader:
 
 
 class _FrameNumbering:
-    """Numbers the decoded frames and assigns their timestamps."""
+    """Numbers the decoded frames and assigns their timestamps.
+
+    Attributes:
+        count: number of frames so far.
+        anchor: time of the last frame whose packet has one, or of the first one to come, and its number.
+    """
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
+        self.anchor = 0, 0
         self._info = info
         self._untimed: deque[int] = deque()
 
@@ -415,7 +476,7 @@ class _FrameNumbering:
             packet = pending.pop(frame.packet, None)
             if packet is None or not packet.shown:
                 continue  # the second frame of a packet, or one outside the edit list
-            pts = packet.pts if packet.timed else self._untimed.popleft()
+            pts = self._time(packet)
             if frame.packet in result.damaged:
                 if not self.count:
                     continue
@@ -427,6 +488,15 @@ class _FrameNumbering:
             number for number in pending if number < min(result.decoded, default=0) - _DECODER_DELAY
         ]:
             del pending[number]  # not shown, or not decoded
+
+    def _time(self, packet: _Packet) -> int:
+        """Return the time of the next frame."""
+        if not packet.timed:
+            return self._untimed.popleft()
+        if packet.known:
+            self.anchor = packet.pts, self.count
+        pts, number = self.anchor
+        return pts + round((self.count - number) * packet.step)
 
     def damaged(self, reason: str) -> DamagedSourceError:
         """Return the error for the next frame."""

@@ -139,7 +139,7 @@ def _sequences(
         for frame in opened.frames():
             first_s = frame.seconds if first_s is None else first_s
             seconds = frame.seconds - first_s
-            if span.is_before(seconds):
+            if rolling is None and span.is_before(seconds):
                 continue
             if span.is_after(seconds):
                 break

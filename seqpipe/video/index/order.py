@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from ..decode.packet_decoder import DecodeError, FedPacket
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
+from .clock import fill_missing
 
-__all__ = ["drop_head", "order_by_decoding"]
+__all__ = ["drop_head", "order_by_decoding", "place"]
 
 
 @dataclass
@@ -54,10 +56,91 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
     pts = table.pts.copy()
     pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
     shown[:start] = table.shown[:start]
-    # The order of frames around a packet that failed to decode is unknown: all of them are lost.
+    return replace(index, packets=_marked(replace(table, pts=pts, shown=shown), order))
+
+
+def place(
+    source: Source, index: PacketIndex, missing: BoolArray, step: Fraction, *, reorders: bool
+) -> PacketIndex:
+    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding.
+
+    Args:
+        source: the video.
+        index: its index so far.
+        missing: mask of the shown packets without pts.
+        step: ticks from one frame to the next, for these.
+        reorders: whether presentation order may differ from decode order.
+    """
+    table = index.packets
+    rank, decoded = np.arange(len(table)), np.zeros(len(table), dtype=bool)
+    reorders = reorders and not table.key.all()
+    if missing.any():
+        span = _around(table, missing)
+        if reorders:
+            order = _decoded(source, index, np.arange(*span))
+            rank[slice(*span)], decoded[slice(*span)] = _ranks(order, *span), True
+            table = _marked(table, order)
+        packets = span[0] + np.argsort(rank[slice(*span)])
+        packets = packets[table.shown[packets]]
+        pts = table.pts.copy()
+        pts[packets] = fill_missing(pts[packets], ~missing[packets], step)
+        table = replace(table, pts=pts)
+    if not reorders:
+        return replace(index, packets=table)
+    tied = _tied(table)
+    for begin, end in _spans(table, tied[~decoded[tied].all(axis=1)]):
+        rank[begin:end] = _ranks(_decoded(source, index, np.arange(begin, end)), begin, end)
+    return replace(index, packets=replace(table, rank=rank.astype(np.int32)) if len(tied) else table)
+
+
+def _around(table: PacketTable, missing: BoolArray) -> tuple[int, int]:
+    """Return the begin and end of the packets that are decoded for the places of those without pts.
+
+    They end with the key packet after the last one, so that frames with pts are among them.
+    """
+    keys = np.flatnonzero(table.key)
+    later = keys[keys > int(np.flatnonzero(missing)[-1])]
+    end = int(later[0]) + 1 if later.size else len(table)
+    known = np.flatnonzero(table.shown & ~missing)
+    return int(table.gop[min(int(np.argmax(missing)), int(known[0]))]), max(end, int(known[0]) + 1)
+
+
+def _tied(table: PacketTable) -> IntArray:
+    """Return pairs of frames with equal pts; rows of a lower and a higher packet number."""
+    packets, pts = table.frame_packet, table.pts[table.frame_packet]
+    equal = np.flatnonzero(pts[1:] == pts[:-1])
+    return np.stack([packets[equal], packets[equal + 1]], axis=1)
+
+
+def _spans(table: PacketTable, tied: IntArray) -> list[tuple[int, int]]:
+    """Return the begins and ends of the packets to decode for the order of tied ones, each from a key packet."""
+    spans: list[tuple[int, int]] = []
+    for first, last in tied[np.argsort(tied[:, 0], kind="stable")].tolist():
+        begin = int(table.gop[first])
+        if first != begin and table.pts[first] <= table.pts[begin]:  # it may be predicted from before its key frame
+            begin = int(table.gop[max(0, begin - 1)])
+        if spans and begin < spans[-1][1]:
+            spans[-1] = min(begin, spans[-1][0]), max(last + 1, spans[-1][1])
+        else:
+            spans.append((begin, last + 1))
+    return spans
+
+
+def _ranks(order: _DecodeOrder, begin: int, end: int) -> IntArray:
+    """Return the rank of each packet from ``begin`` to ``end`` among them; one without a frame follows the last one."""
+    position = np.full(end - begin, -1)
+    position[np.array(order.packets, dtype=np.int64) - begin] = np.arange(len(order.packets))
+    before = np.maximum.accumulate(np.where(position >= 0, np.arange(len(position)), 0))
+    rank = np.empty(len(position), dtype=np.int64)
+    rank[np.argsort(position[before], kind="stable")] = np.arange(begin, end)
+    return rank
+
+
+def _marked(table: PacketTable, order: _DecodeOrder) -> PacketTable:
+    """Return the table with the frames around a packet that failed to decode as damaged: their order is unknown."""
     damaged, reference = table.damaged.copy(), table.reference.copy()
     damaged[order.failed + order.doubtful] = reference[order.failed] = True
-    return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
+    return replace(table, damaged=damaged, reference=reference)
 
 
 def drop_head(
@@ -68,7 +151,7 @@ def drop_head(
     Args:
         source: the video.
         index: its index so far.
-        without_pts: packets after the first key packet that have no pts; those that decode are ordered by decoding.
+        without_pts: packets after the first key packet that have no pts.
         refreshed: number of packets of a gradual refresh until frames are complete; 0 with key frames.
     """
     table = index.packets
@@ -77,7 +160,6 @@ def drop_head(
     lost[:start] = table.shown[:start]
     leading = _perhaps_leading(table, start, without_pts)
     leading = np.union1d(leading, np.flatnonzero(table.shown[:refreshed]))
-    pts = table.pts.copy()
     if leading.size:
         order = _decoded(source, index, np.arange(start, int(leading[-1]) + 1))
         decoded = order.packets
@@ -85,13 +167,11 @@ def drop_head(
         if refreshed:
             # Whether frames inside the decoder at the end of a refresh come out depends on the packets fed later.
             lost[: order.began + 1] = table.shown[: order.began + 1]
-        in_order = [packet for packet in decoded if packet in without_pts]
-        pts[in_order] = np.sort(pts[in_order])
-    if not lost.any() and not without_pts:
+    if not lost.any():
         return index
     # When libavcodec considers a refresh complete depends on every frame that it was fed until then.
     reference = table.reference | (np.arange(len(table)) < refreshed)
-    packets = replace(table, pts=pts, shown=table.shown & ~lost, reference=reference)
+    packets = replace(table, shown=table.shown & ~lost, reference=reference)
     return replace(index, packets=packets, dropped_at_start=int(lost.sum()))
 
 
@@ -99,7 +179,8 @@ def _perhaps_leading(table: PacketTable, start: int, without_pts: Collection[int
     """Return the frames after the first key packet that may be predicted from before it; decoding decides."""
     later_keys = np.flatnonzero(table.key[start + 1 :])
     end = start + 1 + int(later_keys[0]) if later_keys.size else len(table)
-    perhaps = table.pts < table.pts[start]
+    perhaps = table.pts <= table.pts[start]
+    perhaps[start] = False
     perhaps[list(without_pts)] = True
     # A remuxer that cut here may have moved the pts of B-frames to the key frame's, or later.
     behind = start + 1 + int(np.argmax(np.append(table.reference[start + 1 : end], True)))
