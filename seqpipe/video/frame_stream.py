@@ -7,6 +7,7 @@ times and pixels equal those of a file of the same bytes.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -461,11 +462,16 @@ class _FrameNumbering:
         self.anchor = 0, 0
         self._info = info
         self._untimed: deque[int] = deque()
+        self._reorders = bool(info.has_b_frames)
+        # times of the packets without a frame so far, where the container's contradict the order of frames
+        self._contradicted: list[int] | None = None
 
     def feed(self, packet: _Packet) -> None:
         """Record a packet that is fed to the decoder."""
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
+        elif packet.shown and self._contradicted is not None:
+            heapq.heappush(self._contradicted, packet.pts)
 
     def frames(self, result: DecodeResult, pending: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
@@ -476,6 +482,8 @@ class _FrameNumbering:
             packet = pending.pop(frame.packet, None)
             if packet is None or not packet.shown:
                 continue  # the second frame of a packet, or one outside the edit list
+            if self._reorders and self._contradicted is None and packet.timed:
+                self._check_order(frame.packet, packet, pending)
             pts = self._time(packet)
             if frame.packet in result.damaged:
                 if not self.count:
@@ -493,10 +501,26 @@ class _FrameNumbering:
         """Return the time of the next frame."""
         if not packet.timed:
             return self._untimed.popleft()
-        if packet.known:
+        if self._contradicted:
+            self.anchor = heapq.heappop(self._contradicted), self.count
+        elif packet.known:
             self.anchor = packet.pts, self.count
         pts, number = self.anchor
         return pts + round((self.count - number) * packet.step)
+
+    def _check_order(self, number: int, packet: _Packet, pending: dict[int, _Packet]) -> None:
+        """Sort the times from here on if an earlier packet with an earlier time yields a later frame.
+
+        Such times were copied from a stream without pts, whose dts they are.
+        """
+        last = self.anchor[0] if self.count else packet.pts
+        for before, other in pending.items():
+            if before >= number:
+                return
+            if other.shown and other.known and last <= other.pts < packet.pts:
+                waiting = (one.pts for one in pending.values() if one.shown and one.pts >= last)
+                self._contradicted = sorted([packet.pts, *waiting])
+                return
 
     def damaged(self, reason: str) -> DamagedSourceError:
         """Return the error for the next frame."""

@@ -89,7 +89,11 @@ def place(
         return replace(index, packets=table)
     tied = _tied(table)
     for begin, end in _spans(table, tied[~decoded[tied].all(axis=1)]):
-        rank[begin:end] = _ranks(_decoded(source, index, np.arange(begin, end)), begin, end)
+        order = _decoded(source, index, np.arange(begin, end))
+        shown = [packet for packet in order.packets if table.shown[packet]]
+        if (np.diff(table.pts[shown]) < 0).any():  # times that contradict the order of frames decide nothing
+            return order_by_decoding(source, replace(index, packets=table))
+        rank[begin:end] = _ranks(order, begin, end)
     return replace(index, packets=replace(table, rank=rank.astype(np.int32)) if len(tied) else table)
 
 
