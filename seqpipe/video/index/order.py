@@ -56,7 +56,12 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
     pts = table.pts.copy()
     pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
     shown[:start] = table.shown[:start]
-    return replace(index, packets=_marked(replace(table, pts=pts, shown=shown), order))
+    table = _marked(replace(table, pts=pts, shown=shown), order)
+    if len(_tied(table)):
+        rank = np.arange(len(table), dtype=np.int32)
+        rank[start:] = _ranks(order, start, len(table))
+        table = replace(table, rank=rank)
+    return replace(index, packets=table)
 
 
 def place(
