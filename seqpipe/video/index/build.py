@@ -23,6 +23,8 @@ from ..bitstream import (
     classifier,
     classify_all,
     droppable,
+    encoder_version,
+    with_version,
 )
 from ..decode.kinds import in_doubt, read_kind
 from ..packet_index import PacketIndex, PacketTable
@@ -154,10 +156,12 @@ class Scan:
         if not scan.size:
             raise no_packets(source)
         info = self.info()
+        described = self.described(_table(scan, info))
+        version = encoder_version(info.codec, described.extradata, self.first.packet, info.chroma)
         index = replace(
-            self.described(_table(scan, info)),
+            described,
             cut=_cut(scan, info, source, _promised(self.stream)) if self.ended else "",
-            set_ups=self._unread.sets.set_ups,
+            set_ups=with_version(self._unread.sets.set_ups, version),
             palettes=tuple(scan.palettes),
         )
         reorders = _may_reorder(scan, info)
