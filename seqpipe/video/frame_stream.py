@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import heapq
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import chain, dropwhile
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
@@ -33,6 +36,7 @@ from .byte_streams import (
     ReadTimeouts,
     Streamed,
     demuxer_over,
+    is_address,
     open_bytes,
     seekable_if_needed,
     source_name,
@@ -49,8 +53,8 @@ from .index.clock import frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.extent import data_before_index
 from .probe.info import StreamInfo
-from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
-from .source.source import Source
+from .probe.probe import FirstPicture, encrypted_packets, is_encrypted, stream_info, unreadable, video_stream
+from .source.source import Source, open_source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
@@ -170,11 +174,12 @@ class FrameStream:
         keys: bool = False,
         threads: int = 1,
     ) -> None:
-        self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream))
+        self._bytes: PeekableBytes | None = None
+        head = partial(self._head, source)
+        self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream, read=head))
         self._timeouts, self._all_read = ReadTimeouts(*timeouts), False
         self._buffered: deque[_Packet] = deque()
         self._pending: dict[int, _Packet] = {}
-        self._bytes: PeekableBytes | None = None
         self.error: SourceError | None = None
         try:
             file = open_bytes(source, self._timeouts, stack)
@@ -211,6 +216,13 @@ class FrameStream:
         self._first = [self._reader.packet(packet) for packet in first if packet.size]
         self._numbering = _FrameNumbering(self.info)
         self._timeouts.opened()
+
+    def _head(self, source: Streamed, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """Return the first bytes for each range from the start; those of an address are not read again."""
+        if self._bytes is not None:
+            return [self._bytes.peek() for _ in ranges]
+        name = os.fspath(source)
+        return [b"" for _ in ranges] if is_address(name) else open_source(name).read(ranges)
 
     def frames(self) -> Iterator[StreamFrame]:
         """Iterate over the frames in presentation order.
@@ -321,6 +333,8 @@ class FrameStream:
         try:
             for packet in self._packets:
                 if packet.size:
+                    if is_encrypted(packet):
+                        raise encrypted_packets(self._source)
                     yield self._reader.packet(packet)
         except TimeoutError as error:
             self.error = stalled(self._source, error)

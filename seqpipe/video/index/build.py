@@ -32,6 +32,8 @@ from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
+    encrypted_packets,
+    is_encrypted,
     no_packets,
     open_container,
     side_data,
@@ -78,6 +80,7 @@ class _Collected:
     kind: list[PacketKind] = field(default_factory=list)
     palettes: list[tuple[int, bytes]] = field(default_factory=list)
     empty: int = 0
+    encrypted: bool = False
     error: str = ""
 
 
@@ -155,6 +158,8 @@ class Scan:
         self._unread.collect(scan)
         if not scan.size:
             raise no_packets(source)
+        if scan.encrypted:
+            raise encrypted_packets(source)
         info = self.info()
         described = self.described(_table(scan, info))
         version = encoder_version(info.codec, described.extradata, self.first.packet, info.chroma)
@@ -236,6 +241,7 @@ class _UnreadPackets:
         scan.discard += [packet.is_discard for packet in packets]
         scan.damaged += [packet.is_corrupt for packet in packets]
         scan.checksum += map(zlib.crc32, packets)
+        scan.encrypted |= not self._scattered and any(map(is_encrypted, packets))
         extra = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
         # An offset is used only if the file has exactly these bytes there; after one failure the demuxer reads all.
         located = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)

@@ -24,6 +24,7 @@ from ..finalizers import Finalizer
 from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
+from .recognize import check_scrambled, encrypted, recognize
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -34,6 +35,8 @@ __all__ = [
     "Demuxer",
     "FirstPicture",
     "bounded",
+    "encrypted_packets",
+    "is_encrypted",
     "no_packets",
     "open_container",
     "probe",
@@ -53,6 +56,8 @@ _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
 _MAX_INT = 2**31 - 1
 _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
+_ENCRYPTED = "encryption_info"
+_ENCRYPTED_TAGS = ("encv", "drmi")
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
@@ -176,6 +181,9 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
+    if stream.codec_context.codec_tag in _ENCRYPTED_TAGS:
+        raise encrypted(source, f"its sample entry is {stream.codec_context.codec_tag!r}")
+    check_scrambled(source, container)
     check_image_size(stream.codec_context.width, stream.codec_context.height, source.name)
     stream.codec_context.options = bounded({})
     return stream
@@ -224,13 +232,14 @@ class FirstPicture:
         packet: the first packet's data.
         frame: the frame, or None until one is decoded.
         too_large: whether a frame may have been refused for its size, which FFmpeg only logs.
+        encrypted: whether the first packet is encrypted.
     """
 
     def __init__(self, stream: VideoStream) -> None:
         stream.thread_count, stream.thread_type = 1, "SLICE"
         self.packet = b""
         self.frame: av.VideoFrame | None = None
-        self.too_large = False
+        self.too_large = self.encrypted = False
         self._left = _PACKETS_TO_FIRST_FRAME
 
     @property
@@ -242,7 +251,8 @@ class FirstPicture:
         """Decode the next packet; the empty one at the end flushes the decoder."""
         if self.done:
             return
-        self.packet = self.packet or bytes(packet)
+        if not self.packet:
+            self.packet, self.encrypted = bytes(packet), is_encrypted(packet)
         self._left -= 1
         # A packet that fails to decode is reported when its frame is requested; the next one serves here.
         try:
@@ -264,6 +274,8 @@ def stream_info(
     from ..bitstream import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame
+    if first.encrypted:
+        raise encrypted_packets(source)
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)
     if first.too_large and frame is None:
@@ -321,6 +333,16 @@ def side_data(packet: av.Packet[Any]) -> list[str]:
         return ["unknown"]
 
 
+def is_encrypted(packet: av.Packet[Any]) -> bool:
+    """Return whether a packet is encrypted, by Common Encryption (ISO/IEC 23001-7)."""
+    return packet.has_sidedata(_ENCRYPTED)
+
+
+def encrypted_packets(source: Source) -> UnreadableSourceError:
+    """Return the error for encrypted packets."""
+    return encrypted(source, "Common Encryption, ISO/IEC 23001-7")
+
+
 def no_packets(source: Source) -> UnreadableSourceError:
     """Return the error for a file with a valid header and no packets."""
     return _unusable(source, "it holds no video packets")
@@ -331,6 +353,8 @@ def _unusable(
     fact: str,
     advice: str = "The file may be truncated or damaged: fetch it again, or leave it out with on_error='skip'",
 ) -> UnreadableSourceError:
+    known = recognize(source)
+    fact, advice = known or (fact, advice)
     return UnreadableSourceError(fact, source=source.name, advice=advice)
 
 
@@ -345,6 +369,8 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
         return UnreadableSourceError(
             f"cannot be opened ({error.strerror})", source=source.name, advice="Pass a file that you may read"
         )
+    if (known := recognize(source)) is not None:
+        return UnreadableSourceError(known.fact, source=source.name, advice=known.advice)
     return UnreadableSourceError(
         f"this is not a video that FFmpeg can open ({getattr(error, 'strerror', None) or error})",
         source=source.name,
