@@ -367,7 +367,8 @@ def _first_time(index: PacketIndex, packets: Iterator[_Packet]) -> tuple[int, in
     """Return the time and the number of the first frame that has a time; None if none is found."""
     decoder, fed, count = CpuDecoder(index), list[_Packet](), 0
     with contextlib.suppress(DecodeError):
-        for packet in chain(dropwhile(lambda packet: not packet.key, packets), [None]):
+        begun = dropwhile(lambda packet: not packet.key, packets)
+        for packet in chain[_Packet | None](begun, [None]):
             if packet is None:
                 results = decoder.flush()
             else:

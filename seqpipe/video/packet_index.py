@@ -2,8 +2,8 @@
 
 Rules for missing or invalid timestamps, each tested:
 
-- **Presentation order** is the order of the pts. Frames with equal pts are in the order in which a decoder outputs them.
-  Frame ``i`` is the ``i``-th of it.
+- **Presentation order** is the order of the pts. Frames with equal pts are in the order in which a decoder outputs
+  them. Frame ``i`` is the ``i``-th of it.
 - **Negative pts** are kept: times are on the stream's own clock.
 - **Timestamps that restart** at a key frame, as where recordings were joined, continue from the last frame before.
 - **Edit lists**: packets that the container marks to be discarded are decoded where others need them, but are not

@@ -56,7 +56,6 @@ _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
 _MAX_INT = 2**31 - 1
 _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
-_ENCRYPTED = "encryption_info"
 _ENCRYPTED_TAGS = ("encv", "drmi")
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
@@ -335,7 +334,7 @@ def side_data(packet: av.Packet[Any]) -> list[str]:
 
 def is_encrypted(packet: av.Packet[Any]) -> bool:
     """Return whether a packet is encrypted, by Common Encryption (ISO/IEC 23001-7)."""
-    return packet.has_sidedata(_ENCRYPTED)
+    return packet.has_sidedata("encryption_info")
 
 
 def encrypted_packets(source: Source) -> UnreadableSourceError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import SourceError, UnreadableSourceError
 from ..source.source import Source
+from .extent import element
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -37,8 +38,8 @@ _ASF_ENCRYPTION: Final = tuple(
         ),
     )
 )
-_MATROSKA_ENCODINGS: Final = b"\x6d\x80"
-_MATROSKA_ENCRYPTION: Final = b"\x50\x35"
+_TO_ENCRYPTION: Final = 0x18538067, 0x1654AE6B, 0xAE, 0x6D80, 0x6240, 0x5035
+"""Matroska: segment, tracks, track entry, content encodings, one of them, its encryption."""
 
 
 class Recognized(NamedTuple):
@@ -74,7 +75,7 @@ def check_scrambled(source: Source, container: InputContainer) -> None:
         raise encrypted(source, "its program stream packets are scrambled, as on a DVD")
     if name == "asf" and any(guid in head for guid in _ASF_ENCRYPTION):
         raise encrypted(source, "Windows Media DRM")
-    if name == "matroska,webm" and _has_encryption(head):
+    if name == "matroska,webm" and _holds(head, 0, len(head), _TO_ENCRYPTION):
         raise encrypted(source, "ContentEncryption of Matroska")
 
 
@@ -163,17 +164,11 @@ def _is_scrambled_program(head: bytes) -> bool:
     return False
 
 
-def _has_encryption(head: bytes) -> bool:
-    """Return whether the content encodings of a Matroska track hold an encryption."""
-    at = head.find(_MATROSKA_ENCODINGS)
-    while at >= 0:
-        size = head[at + 2] if at + 2 < len(head) else 0
-        if size & 0x80 and _MATROSKA_ENCRYPTION in head[at + 3 : at + 3 + (size & 0x7F)]:
+def _holds(head: bytes, at: int, end: int, path: tuple[int, ...]) -> bool:
+    """Return whether there is an EBML element below elements of the given IDs, the last of which is its own."""
+    while at < end and (found := element(head, at)) is not None:
+        identity, start, size = found
+        at = end if size is None else min(end, start + size)
+        if identity == path[0] and (len(path) == 1 or _holds(head, start, at, path[1:])):
             return True
-        if (
-            size & 0x40
-            and _MATROSKA_ENCRYPTION in head[at + 4 : at + 4 + ((size & 0x3F) << 8 | head[at + 3])]
-        ):
-            return True
-        at = head.find(_MATROSKA_ENCODINGS, at + 1)
     return False
