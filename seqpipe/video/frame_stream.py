@@ -29,7 +29,7 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream import Coded, classifier
+from .bitstream import Classifier, Coded, classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,
@@ -53,7 +53,15 @@ from .index.clock import frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.extent import data_before_index
 from .probe.info import StreamInfo
-from .probe.probe import FirstPicture, encrypted_packets, is_encrypted, stream_info, unreadable, video_stream
+from .probe.probe import (
+    FirstPicture,
+    encrypted_packets,
+    is_encrypted,
+    nothing_decodable,
+    stream_info,
+    unreadable,
+    video_stream,
+)
 from .source.source import Source, open_source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
@@ -230,21 +238,39 @@ class FrameStream:
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        numbering, started = self._numbering, False
-        for number, packet in enumerate(self._ahead()):
-            started = started or packet.key
-            if not started:
-                continue  # nothing can be decoded before the first key packet
+        numbering = self._numbering
+        for number, packet in enumerate(self._begun(self._ahead())):
             self._pending[number] = packet
-            numbering.feed(packet)
+            numbering.feed(packet, number)
             if self._recent is not None:
                 self._recent.add(number, packet)
             yield from self._decoded(number, packet, numbering)
         yield from self._flushed(numbering)
+        if self.error is None and not numbering.any_frame and self._reader.count:
+            raise nothing_decodable(self._source, self._reader.count)
         if self.error is not None:
             self.error.fact += (
                 f", after frame {numbering.count - 1}" if numbering.count else ", before its first frame"
             )
+
+    def _begun(self, packets: Iterator[_Packet]) -> Iterator[_Packet]:
+        """Iterate over the packets from the first key packet on, or over all of the first ones if none is among them.
+
+        Streams of gradual refresh, or cut ones, have no key packet; they are decoded from the start.
+        """
+        head: list[_Packet] = []
+        for packet in _recorded(packets, head):
+            if packet.key:
+                del head[:-1]
+                break
+        else:
+            self._numbering.refreshes = self._all_read or self._reader.refreshes
+            if not self._numbering.refreshes:
+                head.clear()
+                packets = dropwhile(lambda packet: not packet.key, packets)
+        yield from head
+        head.clear()
+        yield from packets
 
     def _decoded(self, number: int, packet: _Packet, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
@@ -261,6 +287,7 @@ class FrameStream:
     def _flushed(self, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
             results = list(self._decoder.flush())
+            numbering.fed = -1
         except DecodeError as error:
             if self._recent is None:
                 raise numbering.damaged(str(error)) from error
@@ -411,19 +438,26 @@ class _PacketReader:
     Args:
         index: describes the stream.
         raw: whether the stream has no container, and its demuxer makes up timestamps.
-        classified: whether packets are parsed for their type; otherwise the container's flags are used.
+        classified: whether all packets are parsed for their type; otherwise those up to the first key packet are, and
+            the container's flags are used for the others.
+
+    Attributes:
+        count: number of packets so far.
+        refreshes: whether the container marks a gradual refresh as a key packet.
     """
 
     def __init__(self, index: PacketIndex, *, raw: bool, classified: bool) -> None:
         info = index.info
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
-        self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
+        self._classifier: Classifier | None = classifier(info.codec, index.extradata, coded)
         # AVI stores no presentation timestamps; FFmpeg's are guesses
         self._timed: bool | None = False if raw or info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
-        self._count, self._shift = 0, 0
+        self.count, self._shift = 0, 0
+        self.refreshes = False
         self._known, self._since = 0, 0
+        self._classified = classified
         self._latest: list[int] = []
         self._last_key: int | None = None
 
@@ -436,11 +470,14 @@ class _PacketReader:
         if self._timed:
             ticks = self._time(packet, step)
         else:
-            ticks = round(self._count * self._tick) if packet.dts is None else packet.dts
-        self._count += 1
+            ticks = round(self.count * self._tick) if packet.dts is None else packet.dts
+        self.count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
+            self.refreshes |= key and kind.random_access is False
             key, shown = key and kind.random_access is not False, shown and kind.shown
+            if key and not self._classified:
+                self._classifier = None
         return _Packet(data, key, shown, ticks, bool(self._timed), packet.pts is not None, step)
 
     def _time(self, packet: av.Packet[Any], step: Fraction) -> int:
@@ -470,19 +507,25 @@ class _FrameNumbering:
     Attributes:
         count: number of frames so far.
         anchor: time of the last frame whose packet has one, or of the first one to come, and its number.
+        any_frame: whether the decoder has returned a frame.
+        fed: number of the last packet that was fed; -1 at the end.
+        refreshes: whether there is no key packet: frames that were fed before the first one came out may be incomplete.
     """
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
         self.anchor = 0, 0
+        self.any_frame = self.refreshes = False
+        self.fed = self._incomplete = -1
         self._info = info
         self._untimed: deque[int] = deque()
         self._reorders = bool(info.has_b_frames)
         # times of the packets without a frame so far, where the container's contradict the order of frames
         self._contradicted: list[int] | None = None
 
-    def feed(self, packet: _Packet) -> None:
+    def feed(self, packet: _Packet, number: int) -> None:
         """Record a packet that is fed to the decoder."""
+        self.fed = number
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
         elif packet.shown and self._contradicted is not None:
@@ -490,12 +533,14 @@ class _FrameNumbering:
 
     def frames(self, result: DecodeResult, pending: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
+        if result.frames and not self.any_frame:
+            self.any_frame, self._incomplete = True, self.fed if self.refreshes else -1
         for frame in result.frames:
             if self.count and self._info.codec == "av1" and min(pending, default=math.inf) < frame.packet:
                 # each AV1 packet has one frame, in the order of the packets
                 raise self.damaged("the decoder returned no frame")
             packet = pending.pop(frame.packet, None)
-            if packet is None or not packet.shown:
+            if packet is None or not packet.shown or frame.packet <= self._incomplete:
                 continue  # the second frame of a packet, or one outside the edit list
             if self._reorders and self._contradicted is None and packet.timed:
                 self._check_order(frame.packet, packet, pending)

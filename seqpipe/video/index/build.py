@@ -35,6 +35,7 @@ from ..probe.probe import (
     encrypted_packets,
     is_encrypted,
     no_packets,
+    nothing_decodable,
     open_container,
     side_data,
     stream_info,
@@ -178,6 +179,8 @@ class Scan:
             index = place(source, index, missing, step, reorders=may_reorder)
         index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
         frames = index.packets.frame_packet
+        if self.ended and not frames.size and described.packets.shown.any():
+            raise nothing_decodable(source, len(scan.size))
         return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
 
     def _demuxed(self) -> Iterator[av.Packet[Any]]:
@@ -393,7 +396,8 @@ def _refreshed(scan: _Collected) -> int:
     if any(k and kind.random_access is not False for k, kind in zip(scan.key, scan.kind, strict=True)):
         return 0
     points = np.flatnonzero(scan.key)
-    return int(points[2]) if points.size > 2 else len(scan.key)
+    # A container without a table of key packets flags all of them.
+    return int(points[2]) if 2 < points.size < len(scan.key) else len(scan.key)
 
 
 def _has_pts(scan: _Collected, info: StreamInfo) -> bool:

@@ -29,12 +29,14 @@ class _DecodeOrder:
         failed: packets that failed to decode.
         doubtful: packets whose order might differ if the failed ones had been decoded.
         began: packet that was fed when the first frame came out; -1 if all came out at the end.
+        any_frame: whether any frame came out.
     """
 
     packets: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
     began: int = -1
+    any_frame: bool = False
 
     def insert(self, missing: list[int], table: PacketTable) -> None:
         """Insert packets that yielded no frame because others had failed."""
@@ -173,11 +175,11 @@ def drop_head(
     leading = np.union1d(leading, np.flatnonzero(table.shown[:refreshed]))
     if leading.size:
         order = _decoded(source, index, np.arange(start, int(leading[-1]) + 1))
-        decoded = order.packets
-        lost[np.setdiff1d(leading, decoded)] = True
+        lost[np.setdiff1d(leading, order.packets)] = True
         if refreshed:
             # Whether frames inside the decoder at the end of a refresh come out depends on the packets fed later.
-            lost[: order.began + 1] = table.shown[: order.began + 1]
+            begun = order.began + 1 if order.any_frame else refreshed
+            lost[:begun] = table.shown[:begun]
     if not lost.any():
         return index
     # When libavcodec considers a refresh complete depends on every frame that it was fed until then.
@@ -213,7 +215,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
                 results = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
                 out = [packet for result in results for packet in result.decoded]
                 if out and order.began < 0:
-                    order.began = number
+                    order.began, order.any_frame = number, True
             except DecodeError:
                 # The damage is reported when the frame is requested; the others still come out in order.
                 order.doubtful += inside
@@ -225,6 +227,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
         with contextlib.suppress(DecodeError):
             out = [packet for result in decoder.flush() for packet in result.decoded]
             order.packets += out
+            order.any_frame |= bool(out)
     order.packets = list(dict.fromkeys(order.packets))
     if order.failed:
         order.insert([packet for packet in inside if packet not in out and packet > order.failed[0]], table)

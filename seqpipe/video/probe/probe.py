@@ -38,6 +38,7 @@ __all__ = [
     "encrypted_packets",
     "is_encrypted",
     "no_packets",
+    "nothing_decodable",
     "open_container",
     "probe",
     "side_data",
@@ -345,6 +346,15 @@ def encrypted_packets(source: Source) -> UnreadableSourceError:
 def no_packets(source: Source) -> UnreadableSourceError:
     """Return the error for a file with a valid header and no packets."""
     return _unusable(source, "it holds no video packets")
+
+
+def nothing_decodable(source: Source, packets: int) -> UnreadableSourceError:
+    """Return the error for a video none of whose packets yields a frame."""
+    return UnreadableSourceError(
+        f"none of its {packets} packets can be decoded: it has no key frame at which decoding can start",
+        source=source.name,
+        advice="It may be a part of another video: cut that one at a key frame, or convert it",
+    )
 
 
 def _unusable(
