@@ -542,7 +542,7 @@ class _FrameNumbering:
             packet = pending.pop(frame.packet, None)
             if packet is None or not packet.shown or frame.packet <= self._incomplete:
                 continue  # the second frame of a packet, or one outside the edit list
-            if self._reorders and self._contradicted is None and packet.timed:
+            if self._reorders and self._contradicted is None and packet.known and packet.timed:
                 self._check_order(frame.packet, packet, pending)
             pts = self._time(packet)
             if frame.packet in result.damaged:

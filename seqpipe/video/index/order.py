@@ -128,9 +128,8 @@ def _spans(table: PacketTable, tied: IntArray) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for first, last in tied[np.argsort(tied[:, 0], kind="stable")].tolist():
         begin = int(table.gop[first])
-        if (
-            first != begin and table.pts[first] <= table.pts[begin]
-        ):  # it may be predicted from before its key frame
+        # A leading picture may be predicted from before its key frame; the times do not tell whether this is one.
+        if any(table.gop[p] == begin != p and table.pts[p] <= table.pts[begin] for p in (first, last)):
             begin = int(table.gop[max(0, begin - 1)])
         if spans and begin < spans[-1][1]:
             spans[-1] = min(begin, spans[-1][0]), max(last + 1, spans[-1][1])
