@@ -75,6 +75,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.keywords import suggestion
 from . import (
     arrays,
     batch,
@@ -119,7 +120,6 @@ from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
 from .core.deferred import DeferredCall, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
-from .core.fields import suggestion
 from .core.intensity import IntensityRange
 from .core.nodes import GRAPH_ARGUMENTS, Computed, DataNode, Named, NodeOutput, Run
 from .core.occurrences import Occurrences

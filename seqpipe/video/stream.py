@@ -14,6 +14,7 @@ from typing import Final, cast
 import numpy as np
 
 from ..array import Array
+from ..core.keywords import OF_OUTPUT, refuses_unknown
 from ..core.padding import PadMode
 from ..core.param import Param
 from ..errors import FrameRangeError
@@ -35,6 +36,7 @@ _DURATION_S: Final = Param(
 )
 
 
+@refuses_unknown("seqpipe.stream", OF_OUTPUT)
 def stream(
     source: Streamed,
     *,

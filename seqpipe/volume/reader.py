@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..array import Array, FloatArray, to_cupy
 from ..core.closing import Closing
+from ..core.keywords import refuses_unknown
 from ..errors import FrameRangeError, ParameterError
 from ..sequence import Sequence
 from ..video.device import parse_device
@@ -48,6 +50,7 @@ class VolumeReader(Closing):
         BackendError: the format needs a package that is not installed, or the device is not available.
     """
 
+    @refuses_unknown("VolumeReader")
     def __init__(
         self,
         origin: Origin | Seq[Any],
@@ -56,7 +59,8 @@ class VolumeReader(Closing):
         series: str | None = None,
         key: str | None = None,
     ) -> None:
-        self._again = partial(type(self), origin, device=device, series=series, key=key)
+        again: Callable[..., VolumeReader] = type(self)
+        self._again = partial(again, origin, device=device, series=series, key=key)
         self._origin, self._chosen = origin, [series, key]
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)

@@ -9,9 +9,10 @@ from itertools import chain
 from textwrap import dedent, indent
 from typing import Any, Final
 
+from ...core.keywords import suggestion
 from ...errors import ParameterError
 from ..core.declaration import REGISTRY
-from ..core.fields import sentence_of, suggestion
+from ..core.fields import sentence_of
 from .op import Op
 
 __all__ = ["Group", "call_of", "function_of", "functions"]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
 from ...core.cached import cached_property
+from ...core.keywords import suggestion
 from ...errors import ParameterError, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
 from .fields import (
@@ -26,7 +27,6 @@ from .fields import (
     parameters_of,
     replaces,
     signature_of,
-    suggestion,
     summary_of,
     usage_hint,
 )

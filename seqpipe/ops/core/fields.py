@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from collections.abc import Sequence as Seq
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ __all__ = [
     "replaces",
     "sentence_of",
     "signature_of",
-    "suggestion",
     "summary_of",
     "usage_hint",
 ]
@@ -101,13 +99,6 @@ def documented(cls: Any) -> str:
     """Return the docstring of an operator: its summary and its parameters."""
     lines = "".join(f"\n    {q.name}: {sentence_of(cls, q)}" for q in cls.parameters)
     return f"{cls.summary}\n\nArgs:{lines}\n" if lines else cls.summary
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name as advice; empty if none is similar."""
-    near = {known_name.lower(): known_name for known_name in known}
-    result = get_close_matches(name.lower(), near, n=1, cutoff=0.7)
-    return f"Perhaps {near[result[0]]!r} is meant" if result else ""
 
 
 def usage_hint(op: Any) -> str:
