@@ -184,7 +184,9 @@ class FrameStream:
     ) -> None:
         self._bytes: PeekableBytes | None = None
         head = partial(self._head, source)
-        self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream, read=head))
+        self._source = cast(
+            "Source", SimpleNamespace(name=source_name(source), stream=stream, read=head, slow=False)
+        )
         self._timeouts, self._all_read = ReadTimeouts(*timeouts), False
         self._buffered: deque[_Packet] = deque()
         self._pending: dict[int, _Packet] = {}

@@ -107,6 +107,10 @@ def test_an_animated_webp(tmp_path):
     [
         (b'<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011">\n</MPD>', ("DASH",)),
         (b"#EXTM3U\n#EXT-X-VERSION:3\n#EXTINF:1,\nmissing.ts\n#EXT-X-ENDLIST\n", ("HLS",)),
+        (
+            b'#EXTM3U\n#EXT-X-KEY:METHOD=AES-128,URI="no.key"\n#EXTINF:1,\nmissing.ts\n#EXT-X-ENDLIST\n',
+            ("HLS", "encrypted"),
+        ),
         (b"<!DOCTYPE html>\n<html><body>Not found</body></html>", ("web page",)),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", ("Git LFS",)),
     ],

@@ -12,9 +12,9 @@ from .extent import element
 if TYPE_CHECKING:
     from av.container import InputContainer
 
-__all__ = ["SCRAMBLED_HEAD", "Recognized", "check_scrambled", "encrypted", "recognize"]
+__all__ = ["Recognized", "check_scrambled", "encrypted", "recognize"]
 
-SCRAMBLED_HEAD: Final = 1 << 16
+_SCRAMBLED_HEAD: Final = 1 << 16
 """Bytes at the start of a file in which scrambled packets are looked for."""
 
 _HEAD: Final = 4096
@@ -68,7 +68,7 @@ def check_scrambled(source: Source, container: InputContainer) -> None:
     name = container.format.name
     if name not in ("mpegts", "mpeg", "asf", "matroska,webm"):
         return
-    head = _head(source, SCRAMBLED_HEAD)
+    head = _head(source, _HEAD if source.slow else _SCRAMBLED_HEAD)  # what a remote source has read already
     if name == "mpegts" and _is_scrambled(head):
         raise encrypted(source, "its transport stream packets are scrambled")
     if name == "mpeg" and _is_scrambled_program(head):
@@ -110,6 +110,10 @@ _TEXTS: Final = (
             "this is a Smooth Streaming manifest, which lists the files of a video",
             "Open a file that it lists",
         ),
+    ),
+    (
+        re.compile(rb"^#EXTM3U(?s:.)*#EXT-X-(?:SESSION-)?KEY:METHOD=(?!NONE)"),
+        Recognized("this is an HLS playlist of encrypted files, which cannot be opened here", _DECRYPT),
     ),
     (
         re.compile(rb"^#EXTM3U"),
