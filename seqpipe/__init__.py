@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .core.keywords import OF_SEVERAL, refuses_unknown
 from .core.lazy import on_demand
 from .errors import (
     BackendError,
@@ -145,6 +146,7 @@ _LAZY = {
 }
 
 
+@refuses_unknown("seqpipe.open", OF_SEVERAL)
 def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzip.open and Image.open
     source: Any,
     *,

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..array import Array, FloatArray
 from ..core.interruptible import InterruptibleFuture
+from ..core.keywords import refuses_unknown
 from ..core.natural_order import natural_order
 from ..core.opencv_threads import OPENCV
 from ..core.padding import PadMode
@@ -116,6 +117,7 @@ class FrameFolders(Video):
         SourceError: a folder cannot be read and ``on_error`` is "raise"; or none can be.
     """
 
+    @refuses_unknown("readers.FrameFolders")
     def __init__(
         self,
         *,

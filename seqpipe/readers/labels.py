@@ -16,7 +16,6 @@ by ``;``, ``|``, commas or blanks. In a JSONL file both are lists.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -27,10 +26,11 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..core.keywords import nearest
 from ..core.param import check_list, choice
 from ..errors import ParameterError
 
-__all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "nearest", "tabulated"]
+__all__ = ["LABEL_TYPE", "NO_LABEL", "LabelParser", "LabelType", "tabulated"]
 
 LabelType: TypeAlias = Literal["class", "classes", "number", "vector", "text"]
 
@@ -177,10 +177,3 @@ def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArra
         elif label and isinstance(label, tuple):
             row[:] = label
     return table
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name, or "" if none is similar."""
-    folded = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(name.strip().lower(), folded, n=1, cutoff=0.7)
-    return folded[close[0]] if close else ""

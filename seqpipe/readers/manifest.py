@@ -31,9 +31,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.keywords import nearest
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
 from .entry import Entry, Listing
-from .labels import NO_LABEL, LabelParser, nearest
+from .labels import NO_LABEL, LabelParser
 from .ranges import COLUMNS, Range
 
 __all__ = ["bad_line", "fields_of", "read_manifest", "text_of"]

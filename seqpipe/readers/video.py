@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..array import IntArray
+from ..core.keywords import refuses_unknown
 from ..core.padding import PadMode
 from ..errors import ParameterError, warn_caller
 from ..sampling import EpochOrder, choose_sampler
@@ -153,6 +154,7 @@ class Video(EpochDataset[SampleRequest]):
 
     _selection: Selection
 
+    @refuses_unknown("readers.Video")
     def __init__(
         self,
         *,
@@ -378,6 +380,7 @@ class Video(EpochDataset[SampleRequest]):
         chosen = self._epoch_or_current(epoch)
         return self._feed.fetcher_for(outputs).single(self._request(index, chosen), chosen)
 
+    @refuses_unknown()
     def batches(
         self,
         batch_size: int,

@@ -15,6 +15,7 @@ import av.container
 
 from ..errors import ParameterError, SourceError, UnreadableSourceError
 from .probe.extent import HEAD, data_before_index, declared_size
+from .source.path_bytes import check_content
 from .source.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "ReadTimeouts",
     "Streamed",
     "demuxer_over",
+    "is_address",
     "open_bytes",
     "seekable_if_needed",
     "source_name",
@@ -147,14 +149,21 @@ class PeekableBytes:
 def demuxer_over(file: Any, timeouts: ReadTimeouts, stack: ExitStack) -> InputContainer:
     """Open the demuxer for a path, an address, or a file object."""
     if isinstance(file, str):
-        timeout = (timeouts.open_s, timeouts.read_s) if file.startswith(_SCHEMES) else None
+        timeout = (timeouts.open_s, timeouts.read_s) if is_address(file) else None
         return stack.enter_context(av.open(file, timeout=timeout))
     return cast("InputContainer", stack.enter_context(av.open(file, "r", buffer_size=_BUFFER)))
+
+
+def is_address(name: str) -> bool:
+    """Return whether FFmpeg opens a source by its address."""
+    return name.startswith(_SCHEMES)
 
 
 def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> Any:
     """Return the argument for ``av.open``: a path, an address, or a file object."""
     if not isinstance(source, (str, os.PathLike)):
+        if isinstance(source, bytes):
+            check_content(source)
         if not hasattr(source, "read"):
             raise ParameterError(
                 f"an object of type {type(source).__name__} cannot be streamed",
@@ -164,7 +173,7 @@ def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> An
     name = os.fspath(source)
     if name == "-":
         return _Pipe(sys.stdin.fileno(), timeouts)
-    if name.startswith(_SCHEMES):
+    if is_address(name):
         return name
     if "://" in name:
         import fsspec

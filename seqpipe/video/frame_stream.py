@@ -6,12 +6,18 @@ times and pixels equal those of a file of the same bytes.
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
+from fractions import Fraction
+from functools import partial
+from itertools import chain, dropwhile
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
@@ -23,13 +29,14 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream import Coded, classifier
+from .bitstream import Classifier, Coded, classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,
     ReadTimeouts,
     Streamed,
     demuxer_over,
+    is_address,
     open_bytes,
     seekable_if_needed,
     source_name,
@@ -42,16 +49,26 @@ from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind
 from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
 from .index.assemble import DEFAULT_RATE
+from .index.clock import frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.extent import data_before_index
 from .probe.info import StreamInfo
-from .probe.probe import FirstPicture, stream_info, unreadable, video_stream
-from .source.source import Source
+from .probe.probe import (
+    FirstPicture,
+    encrypted_packets,
+    is_encrypted,
+    nothing_decodable,
+    stream_info,
+    unreadable,
+    video_stream,
+)
+from .source.source import Source, open_source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
 # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
 _DECODER_DELAY: Final = 256
+_NO_TIMESTAMPS: Final = 0x80  # AVFMT_NOTIMESTAMPS
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _BUFFERED_BYTES: Final = 64 << 20  # compressed packets of a stream that cannot be read again, such as a pipe
 
@@ -114,9 +131,11 @@ class _Packet(NamedTuple):
         data: the packet's bytes.
         key: whether decoding can start here.
         shown: whether the packet's frame is presented.
-        pts: presentation timestamp. Without ``timed``, the timestamps of packets in decoding order are those of
-            frames in presentation order.
+        pts: presentation timestamp; an estimate if not ``known``. Without ``timed``, the timestamps of packets in
+            decoding order are those of frames in presentation order.
         timed: whether the container stores presentation timestamps.
+        known: whether it stores this one.
+        step: ticks from this frame to the next one, as far as known.
     """
 
     data: bytes
@@ -124,6 +143,8 @@ class _Packet(NamedTuple):
     shown: bool
     pts: int
     timed: bool
+    known: bool
+    step: Fraction
 
 
 class FrameStream:
@@ -161,11 +182,14 @@ class FrameStream:
         keys: bool = False,
         threads: int = 1,
     ) -> None:
-        self._source = cast("Source", SimpleNamespace(name=source_name(source), stream=stream))
+        self._bytes: PeekableBytes | None = None
+        head = partial(self._head, source)
+        self._source = cast(
+            "Source", SimpleNamespace(name=source_name(source), stream=stream, read=head, slow=False)
+        )
         self._timeouts, self._all_read = ReadTimeouts(*timeouts), False
         self._buffered: deque[_Packet] = deque()
         self._pending: dict[int, _Packet] = {}
-        self._bytes: PeekableBytes | None = None
         self.error: SourceError | None = None
         try:
             file = open_bytes(source, self._timeouts, stack)
@@ -197,9 +221,18 @@ class FrameStream:
         self._index = self._empty_index()
         self._decoder = CpuDecoder(self._index, threads)
         self._recent = _RecentPackets() if self._decoder.threads > 1 else None
-        self._reader = _PacketReader(self._index, classified=keys or look_ahead > 0)
+        raw = bool(self._container.format.flags & _NO_TIMESTAMPS)
+        self._reader = _PacketReader(self._index, raw=raw, classified=keys or look_ahead > 0)
         self._first = [self._reader.packet(packet) for packet in first if packet.size]
+        self._numbering = _FrameNumbering(self.info)
         self._timeouts.opened()
+
+    def _head(self, source: Streamed, ranges: Seq[tuple[int, int]]) -> list[bytes]:
+        """Return the first bytes for each range from the start; those of an address are not read again."""
+        if self._bytes is not None:
+            return [self._bytes.peek() for _ in ranges]
+        name = os.fspath(source)
+        return [b"" for _ in ranges] if is_address(name) else open_source(name).read(ranges)
 
     def frames(self) -> Iterator[StreamFrame]:
         """Iterate over the frames in presentation order.
@@ -207,22 +240,39 @@ class FrameStream:
         Raises:
             DamagedSourceError: a frame cannot be decoded.
         """
-        numbering = _FrameNumbering(self.info)
-        started = False
-        for number, packet in enumerate(self._ahead()):
-            started = started or packet.key
-            if not started:
-                continue  # nothing can be decoded before the first key packet
+        numbering = self._numbering
+        for number, packet in enumerate(self._begun(self._ahead())):
             self._pending[number] = packet
-            numbering.feed(packet)
+            numbering.feed(packet, number)
             if self._recent is not None:
                 self._recent.add(number, packet)
             yield from self._decoded(number, packet, numbering)
         yield from self._flushed(numbering)
+        if self.error is None and not numbering.any_frame and self._reader.count:
+            raise nothing_decodable(self._source, self._reader.count)
         if self.error is not None:
             self.error.fact += (
                 f", after frame {numbering.count - 1}" if numbering.count else ", before its first frame"
             )
+
+    def _begun(self, packets: Iterator[_Packet]) -> Iterator[_Packet]:
+        """Iterate over the packets from the first key packet on, or over all of the first ones if none is among them.
+
+        Streams of gradual refresh, or cut ones, have no key packet; they are decoded from the start.
+        """
+        head: list[_Packet] = []
+        for packet in _recorded(packets, head):
+            if packet.key:
+                del head[:-1]
+                break
+        else:
+            self._numbering.refreshes = self._all_read or self._reader.refreshes
+            if not self._numbering.refreshes:
+                head.clear()
+                packets = dropwhile(lambda packet: not packet.key, packets)
+        yield from head
+        head.clear()
+        yield from packets
 
     def _decoded(self, number: int, packet: _Packet, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
@@ -239,6 +289,7 @@ class FrameStream:
     def _flushed(self, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
         try:
             results = list(self._decoder.flush())
+            numbering.fed = -1
         except DecodeError as error:
             if self._recent is None:
                 raise numbering.damaged(str(error)) from error
@@ -285,7 +336,7 @@ class FrameStream:
     def _ahead(self) -> Iterator[_Packet]:
         """Iterate over the packets, each after ``look_ahead`` later ones were demuxed."""
         buffered, size = self._buffered, 0
-        for packet in self._data():
+        for packet in self._anchored(self._data()):
             buffered.append(packet)
             size += len(packet.data)
             while len(buffered) > self._look_ahead or (len(buffered) > 1 and size > _BUFFERED_BYTES):
@@ -295,6 +346,15 @@ class FrameStream:
         while buffered:
             yield buffered.popleft()
 
+    def _anchored(self, packets: Iterator[_Packet]) -> Iterator[_Packet]:
+        """Iterate over the packets; where the first ones have no times, decode ahead to the first that has one."""
+        head: list[_Packet] = []
+        if any(packet.timed and not packet.known for packet in self._first):
+            self._numbering.anchor = _first_time(self._index, _recorded(packets, head)) or (0, 0)
+        yield from head
+        head.clear()
+        yield from packets
+
     def _data(self) -> Iterator[_Packet]:
         """Iterate over all packets; sets ``error`` if they end too early."""
         yield from self._first
@@ -302,6 +362,8 @@ class FrameStream:
         try:
             for packet in self._packets:
                 if packet.size:
+                    if is_encrypted(packet):
+                        raise encrypted_packets(self._source)
                     yield self._reader.packet(packet)
         except TimeoutError as error:
             self.error = stalled(self._source, error)
@@ -319,6 +381,33 @@ class FrameStream:
 
     def _ended(self, reason: str) -> SourceError:
         return SourceError(f"the stream is truncated ({reason})", source=self._source.name)
+
+
+def _recorded(packets: Iterator[_Packet], record: list[_Packet]) -> Iterator[_Packet]:
+    """Iterate over the packets that may be buffered, and record them."""
+    size = 0
+    while len(record) < _DECODER_DELAY and size < _BUFFERED_BYTES and (packet := next(packets, None)):
+        record.append(packet)
+        size += len(packet.data)
+        yield packet
+
+
+def _first_time(index: PacketIndex, packets: Iterator[_Packet]) -> tuple[int, int] | None:
+    """Return the time and the number of the first frame that has a time; None if none is found."""
+    decoder, fed, count = CpuDecoder(index), list[_Packet](), 0
+    with contextlib.suppress(DecodeError):
+        begun = dropwhile(lambda packet: not packet.key, packets)
+        for packet in chain[_Packet | None](begun, [None]):
+            if packet is None:
+                results = decoder.flush()
+            else:
+                results = decoder.feed([FedPacket(len(fed), packet.data, packet.key, wanted=True)])
+                fed.append(packet)
+            for picture in (picture for result in results for picture in result.frames):
+                if fed[picture.packet].shown and fed[picture.packet].known:
+                    return fed[picture.packet].pts, count
+                count += fed[picture.packet].shown
+    return None
 
 
 class _RecentPackets:
@@ -350,18 +439,27 @@ class _PacketReader:
 
     Args:
         index: describes the stream.
-        classified: whether packets are parsed for their type; otherwise the container's flags are used.
+        raw: whether the stream has no container, and its demuxer makes up timestamps.
+        classified: whether all packets are parsed for their type; otherwise those up to the first key packet are, and
+            the container's flags are used for the others.
+
+    Attributes:
+        count: number of packets so far.
+        refreshes: whether the container marks a gradual refresh as a key packet.
     """
 
-    def __init__(self, index: PacketIndex, *, classified: bool) -> None:
+    def __init__(self, index: PacketIndex, *, raw: bool, classified: bool) -> None:
         info = index.info
         coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
-        self._classifier = classifier(info.codec, index.extradata, coded) if classified else None
+        self._classifier: Classifier | None = classifier(info.codec, index.extradata, coded)
         # AVI stores no presentation timestamps; FFmpeg's are guesses
-        self._timed: bool | None = False if info.container == "avi" else None
+        self._timed: bool | None = False if raw or info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
-        self._count, self._shift = 0, 0
+        self.count, self._shift = 0, 0
+        self.refreshes = False
+        self._known, self._since = 0, 0
+        self._classified = classified
         self._latest: list[int] = []
         self._last_key: int | None = None
 
@@ -369,24 +467,36 @@ class _PacketReader:
         """Convert the next packet."""
         data, key, shown = bytes(packet), packet.is_keyframe, not packet.is_discard
         if self._timed is None and key:
-            self._timed = packet.pts is not None
-        ticks = packet.dts if packet.pts is None or not self._timed else packet.pts
-        ticks = round(self._count * self._tick) if ticks is None else ticks
+            self._timed = packet.pts is not None or packet.dts is None
+        step = frame_step(packet.duration or 0, self._tick)
         if self._timed:
-            ticks = self._on_one_clock(ticks, key=key)
-        self._count += 1
+            ticks = self._time(packet, step)
+        else:
+            ticks = round(self.count * self._tick) if packet.dts is None else packet.dts
+        self.count += 1
         if self._classifier is not None:
             kind = read_kind(self._classifier.classify(data), memoryview(data), self._codec)
+            self.refreshes |= key and kind.random_access is False
             key, shown = key and kind.random_access is not False, shown and kind.shown
-        return _Packet(data, key, shown, ticks, bool(self._timed))
+            if key and not self._classified:
+                self._classifier = None
+        return _Packet(data, key, shown, ticks, bool(self._timed), packet.pts is not None, step)
+
+    def _time(self, packet: av.Packet[Any], step: Fraction) -> int:
+        """Return the packet's time, else one that counts on from the last packet that has one."""
+        if packet.pts is None:
+            self._since += 1
+            return self._known + round(self._since * step)
+        self._known, self._since = self._on_one_clock(packet.pts, key=packet.is_keyframe), 0
+        return self._known
 
     def _on_one_clock(self, pts: int, *, key: bool) -> int:
-        """Shift timestamps that restart, as in concatenated recordings, so that they continue to ascend."""
+        """Shift timestamps that restart, as in concatenated recordings, as :func:`one_clock` does."""
         pts += self._shift
-        if key and self._last_key is not None and pts <= self._last_key and len(self._latest) > 1:
-            before, last = self._latest
-            self._shift += 2 * last - before - pts
-            pts = 2 * last - before
+        if key and self._last_key is not None and pts <= self._last_key and (last := self._latest[-1]) > pts:
+            here = 2 * last - self._latest[0] if len(self._latest) > 1 else last + max(1, round(self._tick))
+            self._shift += here - pts
+            pts = here
         if key:
             self._last_key = pts
         self._latest = sorted([*self._latest, pts])[-2:]
@@ -394,28 +504,49 @@ class _PacketReader:
 
 
 class _FrameNumbering:
-    """Numbers the decoded frames and assigns their timestamps."""
+    """Numbers the decoded frames and assigns their timestamps.
+
+    Attributes:
+        count: number of frames so far.
+        anchor: time of the last frame whose packet has one, or of the first one to come, and its number.
+        any_frame: whether the decoder has returned a frame.
+        fed: number of the last packet that was fed; -1 at the end.
+        refreshes: whether there is no key packet: frames that were fed before the first one came out may be incomplete.
+    """
 
     def __init__(self, info: StreamInfo) -> None:
         self.count = 0
+        self.anchor = 0, 0
+        self.any_frame = self.refreshes = False
+        self.fed = self._incomplete = -1
         self._info = info
         self._untimed: deque[int] = deque()
+        self._reorders = bool(info.has_b_frames)
+        # times of the packets without a frame so far, where the container's contradict the order of frames
+        self._contradicted: list[int] | None = None
 
-    def feed(self, packet: _Packet) -> None:
+    def feed(self, packet: _Packet, number: int) -> None:
         """Record a packet that is fed to the decoder."""
+        self.fed = number
         if packet.shown and not packet.timed:
             self._untimed.append(packet.pts)
+        elif packet.shown and self._contradicted is not None:
+            heapq.heappush(self._contradicted, packet.pts)
 
     def frames(self, result: DecodeResult, pending: dict[int, _Packet]) -> Iterator[StreamFrame]:
         """Iterate over the presented frames of a result; skip damaged frames before the first intact one."""
+        if result.frames and not self.any_frame:
+            self.any_frame, self._incomplete = True, self.fed if self.refreshes else -1
         for frame in result.frames:
             if self.count and self._info.codec == "av1" and min(pending, default=math.inf) < frame.packet:
                 # each AV1 packet has one frame, in the order of the packets
                 raise self.damaged("the decoder returned no frame")
             packet = pending.pop(frame.packet, None)
-            if packet is None or not packet.shown:
+            if packet is None or not packet.shown or frame.packet <= self._incomplete:
                 continue  # the second frame of a packet, or one outside the edit list
-            pts = packet.pts if packet.timed else self._untimed.popleft()
+            if self._reorders and self._contradicted is None and packet.known and packet.timed:
+                self._check_order(frame.packet, packet, pending)
+            pts = self._time(packet)
             if frame.packet in result.damaged:
                 if not self.count:
                     continue
@@ -427,6 +558,31 @@ class _FrameNumbering:
             number for number in pending if number < min(result.decoded, default=0) - _DECODER_DELAY
         ]:
             del pending[number]  # not shown, or not decoded
+
+    def _time(self, packet: _Packet) -> int:
+        """Return the time of the next frame."""
+        if not packet.timed:
+            return self._untimed.popleft()
+        if self._contradicted:
+            self.anchor = heapq.heappop(self._contradicted), self.count
+        elif packet.known:
+            self.anchor = packet.pts, self.count
+        pts, number = self.anchor
+        return pts + round((self.count - number) * packet.step)
+
+    def _check_order(self, number: int, packet: _Packet, pending: dict[int, _Packet]) -> None:
+        """Sort the times from here on if an earlier packet with an earlier time yields a later frame.
+
+        Such times were copied from a stream without pts, whose dts they are.
+        """
+        last = self.anchor[0] if self.count else packet.pts
+        for before, other in pending.items():
+            if before >= number:
+                return
+            if other.shown and other.known and last <= other.pts < packet.pts:
+                waiting = (one.pts for one in pending.values() if one.shown and one.pts >= last)
+                self._contradicted = sorted([packet.pts, *waiting])
+                return
 
     def damaged(self, reason: str) -> DamagedSourceError:
         """Return the error for the next frame."""

@@ -2,11 +2,14 @@
 
 Rules for missing or invalid timestamps, each tested:
 
-- **Presentation order** is the order of the pts. Equal pts keep their decode order. Frame ``i`` is the ``i``-th of it.
+- **Presentation order** is the order of the pts. Frames with equal pts are in the order in which a decoder outputs
+  them. Frame ``i`` is the ``i``-th of it.
 - **Negative pts** are kept: times are on the stream's own clock.
 - **Timestamps that restart** at a key frame, as where recordings were joined, continue from the last frame before.
 - **Edit lists**: packets that the container marks to be discarded are decoded where others need them, but are not
   counted as frames.
+- **pts of some packets only**: times count on from the frame before by the frame rate, and back from the first frame
+  that has one; with reordering, a decoding pass at index time finds the order.
 - **No pts** (raw streams; AVI, which does not store them): without reordering, the dts are the times; with reordering,
   one decoding pass at index time finds the order, and the sorted dts are the times. Without dts, times follow from the
   stream's frame rate, or 25 Hz.
@@ -55,6 +58,7 @@ class PacketTable:
         self_contained: whether it is a leading picture that is decodable from its own key frame (HEVC RADL).
         known: whether ``reference``, ``undecodable`` and ``self_contained`` were read from the packet. These four are
             updated while packets are read, see :mod:`seqpipe.video.decode.kinds`. Empty if all are known.
+        rank: order of frames with equal pts: those of lower ranks are presented first. Empty if it is the decode order.
     """
 
     pts: IntArray
@@ -68,6 +72,7 @@ class PacketTable:
     undecodable: BoolArray
     self_contained: BoolArray
     known: BoolArray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    rank: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -81,6 +86,8 @@ class PacketTable:
     def frame_packet(self) -> IntArray:
         """Packet number of each frame, in presentation order."""
         packets = np.flatnonzero(self.shown)
+        if len(self.rank):
+            packets = packets[np.argsort(self.rank[packets], kind="stable")]
         order: IntArray = packets[np.argsort(self.pts[packets], kind="stable")]
         return order
 
@@ -101,7 +108,10 @@ class PacketTable:
     @cached_property
     def leading(self) -> BoolArray:
         """Whether each packet follows its key packet in decode order, but precedes it in presentation order."""
-        result: BoolArray = self.pts < self.pts[self.gop]
+        key = self.pts[self.gop]
+        result: BoolArray = self.pts < key
+        if len(self.rank):
+            result |= (self.pts == key) & (self.rank < self.rank[self.gop])
         return result
 
     def leads(self, packets: IntArray | slice) -> BoolArray:

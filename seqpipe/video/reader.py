@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from numbers import Real
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from ..array import Array, FloatArray, IntArray, to_numpy
 from ..core.closing import Closing
 from ..core.forks import reset_after_fork
+from ..core.keywords import OF_SEVERAL, refuses_unknown
 from ..core.param import check_list
 from ..core.turns import InTurn
 from ..errors import BackendError, DamagedSourceError, ParameterError
@@ -79,6 +81,7 @@ class VideoReader(Closing):
         ParameterError: a parameter is out of bounds, for example a crop outside of the frame.
     """
 
+    @refuses_unknown("VideoReader", OF_SEVERAL)
     def __init__(
         self,
         origin: Origin,
@@ -92,8 +95,9 @@ class VideoReader(Closing):
         register: str | os.PathLike[str] | None = None,
     ) -> None:
         # Copies, such as those of a DataLoader's workers, open the video again: files and decoders cannot be shared.
+        again: Callable[..., VideoReader] = type(self)
         self._reopen = partial(
-            type(self),
+            again,
             origin,
             device=device,
             decode=decode,
@@ -158,6 +162,27 @@ class VideoReader(Closing):
         """Presentation time of every frame, in seconds."""
         return self._index.timestamps
 
+    @property
+    def fps(self) -> float | None:
+        """Frames per second on average, ``info.average_rate`` as a number; None where unknown."""
+        rate = self.info.average_rate
+        return None if rate is None else float(rate)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from the first frame's start to the last one's end, ``info.duration_s``; None where unknown."""
+        return self.info.duration_s
+
+    @property
+    def width(self) -> int:
+        """Width of the picture in pixels after its rotation, before ``output`` scales or crops it."""
+        return self.info.display_size[0]
+
+    @property
+    def height(self) -> int:
+        """Height of the picture in pixels after its rotation, before ``output`` scales or crops it."""
+        return self.info.display_size[1]
+
     def __len__(self) -> int:
         """The number of frames."""
         return len(self._index)
@@ -210,24 +235,29 @@ class VideoReader(Closing):
             raise lost_error(self._index, lost)
         return self._sequence(pixels, wanted, self._output.layout)
 
-    def at(self, seconds: Iterable[float]) -> Sequence:
+    def at(self, seconds: float | Iterable[float]) -> Sequence:
         """Return the frames on screen at times: for each time, the last frame whose timestamp is not later.
 
         Times that differ by at most a microsecond count as equal.
 
         Args:
-            seconds: times on the stream's own clock, from the first frame's timestamp to before the last frame's end.
+            seconds: a time on the stream's own clock, from the first frame's timestamp to before the last frame's end;
+                or several.
 
         Returns:
-            A sequence of layout ``FHWC``. For a remote Matroska file opened by its cues, its ``frames`` is None.
+            A sequence of layout ``HWC`` for one time, as for one frame number, and ``FHWC`` for several. For a remote
+            Matroska file opened by its cues, its ``frames`` is None.
 
         Raises:
             FrameRangeError: a time is outside of the video.
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
+        if isinstance(seconds, Real) or getattr(seconds, "shape", None) == ():
+            one = self.at([cast("float", seconds)])
+            return Sequence(one.data[0], self._output.frame_layout, one.source, one.frames, one.timestamps)
         times = [
             check_time_s(t)
-            for t in check_list("seconds", seconds, "a list of times in seconds, such as [1.5]")
+            for t in check_list("seconds", seconds, "a time in seconds, such as 1.5, or a list of times")
         ]
         if self._indexed is None and (displayed := self._at_by_cues(times)) is not None:
             return displayed

@@ -14,6 +14,7 @@ from typing import Final, cast
 import numpy as np
 
 from ..array import Array
+from ..core.keywords import OF_OUTPUT, refuses_unknown
 from ..core.padding import PadMode
 from ..core.param import Param
 from ..core.turns import InTurn
@@ -36,6 +37,7 @@ _DURATION_S: Final = Param(
 )
 
 
+@refuses_unknown("seqpipe.stream", OF_OUTPUT)
 def stream(
     source: Streamed,
     *,
@@ -140,7 +142,7 @@ def _sequences(
         for frame in opened.frames():
             first_s = frame.seconds if first_s is None else first_s
             seconds = frame.seconds - first_s
-            if span.is_before(seconds):
+            if rolling is None and span.is_before(seconds):
                 continue
             if span.is_after(seconds):
                 break

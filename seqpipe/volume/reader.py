@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..array import Array, FloatArray, to_cupy
 from ..core.closing import Closing
+from ..core.keywords import refuses_unknown
 from ..errors import FrameRangeError, ParameterError
 from ..sequence import Sequence, scaled_values
 from ..video.device import parse_device
@@ -50,6 +52,7 @@ class VolumeReader(Closing):
         BackendError: the format needs a package that is not installed, or the device is not available.
     """
 
+    @refuses_unknown("VolumeReader")
     def __init__(
         self,
         origin: Origin | Seq[Any],
@@ -59,7 +62,8 @@ class VolumeReader(Closing):
         key: str | None = None,
         stored: bool = False,
     ) -> None:
-        self._again = partial(type(self), origin, device=device, series=series, key=key, stored=stored)
+        again: Callable[..., VolumeReader] = type(self)
+        self._again = partial(again, origin, device=device, series=series, key=key, stored=stored)
         self._origin, self._chosen, self._stored = origin, [series, key], bool(stored)
         self._device = parse_device(device)
         self._source = open_volume(origin, series=series, key=key)

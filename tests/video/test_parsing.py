@@ -10,7 +10,7 @@ import seqpipe
 from seqpipe.errors import FrameRangeError, SeqpipeError, UnreadableSourceError
 from seqpipe.readers import Video
 from seqpipe.video.bitstream.bits import BitstreamError
-from seqpipe.video.index.build import _one_clock
+from seqpipe.video.index.clock import one_clock
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.source.parsing import parsing
 from seqpipe.video.source.source import open_source
@@ -83,5 +83,5 @@ def test_a_clock_beyond_64_bits_is_an_error_of_the_source():
     """Its times wrapped around, with a warning of NumPy's."""
     pts, key = np.array([0, 1 << 61, -5, 6]), np.array([True, False, True, False])
     with pytest.raises(ValueError, match="its clock exceeds 64 bits"):
-        _one_clock(pts, key)
-    assert _one_clock(np.array([0, 10, -5, 5]), key).tolist() == [0, 10, 20, 30]
+        one_clock(pts, key)
+    assert one_clock(np.array([0, 10, -5, 5]), key).tolist() == [0, 10, 20, 30]

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ...core.keywords import refuses_unknown
 from ...core.padding import PadMode
 from ...core.param import Param, check_list, choice
 from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
@@ -156,6 +157,7 @@ class Volume(EpochDataset[PatchSample]):
 
     _selection: PatchSelection
 
+    @refuses_unknown("readers.Volume")
     def __init__(
         self,
         *,
@@ -300,6 +302,7 @@ class Volume(EpochDataset[PatchSample]):
         sample = self._fetcher.single(self._request(index, self._epoch_or_current(epoch)))
         return as_parts(sample, self._selection.preparation.labels if parts else frozenset())
 
+    @refuses_unknown()
     def batches(self, batch_size: int, *, last_batch: LastBatch = "partial") -> VolumeBatches:
         """Iterate over the current epoch in batches: dictionaries of names to :class:`seqpipe.Batch`, ``NDHWC``.
 

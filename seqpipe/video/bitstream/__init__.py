@@ -12,7 +12,7 @@ from ...core.lazy import on_demand
 if TYPE_CHECKING:
     from .hevc import hevc_may_hide
     from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
-    from .parameter_sets import ParameterSets, SetUp
+    from .parameter_sets import ParameterSets, SetUp, encoder_version, with_version
     from .replenishment import REPLENISHED, UNREAD, Coded
     from .select import chroma_location, classifier, classify_all, highest_temporal_layer
 
@@ -31,8 +31,10 @@ _LAZY = {
     "classifier": "select",
     "classify_all": "select",
     "droppable": "kind",
+    "encoder_version": "parameter_sets",
     "hevc_may_hide": "hevc",
     "highest_temporal_layer": "select",
+    "with_version": "parameter_sets",
 }
 
 __all__ = [
@@ -50,8 +52,10 @@ __all__ = [
     "classifier",
     "classify_all",
     "droppable",
+    "encoder_version",
     "hevc_may_hide",
     "highest_temporal_layer",
+    "with_version",
 ]
 
 if not TYPE_CHECKING:

@@ -7,6 +7,7 @@ number replaces it), ISO/IEC 14496-15 (parameter sets in the container, in the p
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from .bits import BitReader, BitstreamError, unescape
 from .nal import NalFormat, avc_format, hevc_format, nal_spans
 from .sps import hevc_sps_number
 
-__all__ = ["ParameterSets", "SetUp"]
+__all__ = ["ParameterSets", "SetUp", "encoder_version", "with_version"]
 
 SetUp: TypeAlias = tuple[int, bytes]
 """Number of the packet from which parameter sets are in force, and these in the packets' format."""
@@ -24,6 +25,12 @@ _Name: TypeAlias = tuple[int, int]
 _START = b"\0\0\0\1"
 _FORMATS = {"h264": avc_format, "hevc": hevc_format}
 _H264_SPS, _H264_SUBSET_SPS, _H264_SETS = 7, 15, (7, 13, 15, 8)
+_H264_SEI = 6
+_X264_VERSION = re.compile(rb"x264 - core (\d+)")
+_HEAD = 1 << 14
+_DIRECT_BUILDS, _BUILDS_444 = 33, 150
+"""The last builds of x264 with an error in direct prediction, and in 4:4:4, which libavcodec repeats."""
+
 _HEVC_VPS, _HEVC_SPS, _HEVC_SETS = 32, 33, (32, 33, 34)
 
 
@@ -79,6 +86,36 @@ class ParameterSets:
         size = self._length_size
         units = [self._units[name] for name in sorted(self._units)]
         return b"".join((len(unit).to_bytes(size, "big") if size else _START) + unit for unit in units)
+
+
+def encoder_version(codec: str, extradata: bytes, first_packet: bytes, chroma: str) -> bytes:
+    """Return the unit in which an encoder states its version, if libavcodec works around bugs of this version, or b"".
+
+    x264 states it in the first packet only (SEI, user data unregistered); a decoder that starts later needs it as well.
+
+    Args:
+        codec: the codec's canonical name.
+        extradata: the stream's codec configuration as the container holds it; may be empty.
+        first_packet: the stream's first packet.
+        chroma: subsampling of its frames, such as ``"4:4:4"``.
+    """
+    stated = _X264_VERSION.search(first_packet, 0, _HEAD) if codec == "h264" else None
+    if stated is None or int(stated[1]) > (_BUILDS_444 if chroma == "4:4:4" else _DIRECT_BUILDS):
+        return b""
+    size = avc_format(extradata).length_size
+    with contextlib.suppress(BitstreamError):
+        for a, b in nal_spans(first_packet, size):
+            if first_packet[a] & 31 == _H264_SEI and a <= stated.start() < b:
+                unit = first_packet[a:b]
+                return (len(unit).to_bytes(size, "big") if size else _START) + unit
+    return b""
+
+
+def with_version(set_ups: Sequence[SetUp], version: bytes) -> tuple[SetUp, ...]:
+    """Return set-ups that begin with the unit of an encoder's version."""
+    if not version:
+        return tuple(set_ups)
+    return tuple((number, version + units) for number, units in set_ups or [(0, b"")])
 
 
 def _h264_name(unit: bytes) -> _Name | None:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import av.error
@@ -22,6 +23,8 @@ from ..bitstream import (
     classifier,
     classify_all,
     droppable,
+    encoder_version,
+    with_version,
 )
 from ..decode.kinds import in_doubt, read_kind
 from ..packet_index import PacketIndex, PacketTable
@@ -29,7 +32,10 @@ from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
+    encrypted_packets,
+    is_encrypted,
     no_packets,
+    nothing_decodable,
     open_container,
     side_data,
     stream_info,
@@ -39,7 +45,8 @@ from ..probe.probe import (
 from ..source.parsing import parsing
 from ..source.source import Source
 from .assemble import DEFAULT_RATE, finish
-from .order import drop_head, order_by_decoding
+from .clock import fill_missing, frame_step, one_clock
+from .order import drop_head, order_by_decoding, place
 
 if TYPE_CHECKING:
     import av
@@ -51,7 +58,6 @@ __all__ = ["Scan", "build_index"]
 _HEADER_BEFORE_DATA = 64
 _BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
-_LAST_TICK = 1 << 62
 # Codecs for which libavformat marks every packet as a key frame where the container has no flags.
 _KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNREAD
 # Codecs whose B-frames are shown before the preceding reference frame in decode order, and are not references.
@@ -75,6 +81,7 @@ class _Collected:
     kind: list[PacketKind] = field(default_factory=list)
     palettes: list[tuple[int, bytes]] = field(default_factory=list)
     empty: int = 0
+    encrypted: bool = False
     error: str = ""
 
 
@@ -152,17 +159,28 @@ class Scan:
         self._unread.collect(scan)
         if not scan.size:
             raise no_packets(source)
+        if scan.encrypted:
+            raise encrypted_packets(source)
         info = self.info()
+        described = self.described(_table(scan, info))
+        version = encoder_version(info.codec, described.extradata, self.first.packet, info.chroma)
         index = replace(
-            self.described(_table(scan, info)),
+            described,
             cut=_cut(scan, info, source, _promised(self.stream)) if self.ended else "",
-            set_ups=self._unread.sets.set_ups,
+            set_ups=with_version(self._unread.sets.set_ups, version),
             palettes=tuple(scan.palettes),
         )
-        if _may_reorder(scan, info) and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
+        reorders = _may_reorder(scan, info)
+        if reorders and (not _has_pts(scan, info) or _pts_are_dts(scan, info)):
             index = order_by_decoding(source, index)
+        else:
+            missing = _missing(scan, info)
+            step, may_reorder = _step(scan, info, missing), reorders or bool(info.has_b_frames)
+            index = place(source, index, missing, step, reorders=may_reorder)
         index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
         frames = index.packets.frame_packet
+        if self.ended and not frames.size and described.packets.shown.any():
+            raise nothing_decodable(source, len(scan.size))
         return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
 
     def _demuxed(self) -> Iterator[av.Packet[Any]]:
@@ -226,6 +244,7 @@ class _UnreadPackets:
         scan.discard += [packet.is_discard for packet in packets]
         scan.damaged += [packet.is_corrupt for packet in packets]
         scan.checksum += map(zlib.crc32, packets)
+        scan.encrypted |= not self._scattered and any(map(is_encrypted, packets))
         extra = [[]] * len(packets) if self._scattered else list(map(side_data, packets))
         # An offset is used only if the file has exactly these bytes there; after one failure the demuxer reads all.
         located = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
@@ -322,19 +341,44 @@ def _another_begins(scan: _Collected, number: int) -> bool:
 
 
 def _clock(scan: _Collected, info: StreamInfo) -> IntArray:
-    """Return the pts in decode order; where some are missing, ascending times from the dts or the frame rate."""
+    """Return the pts in decode order; without any, ascending times from the dts or the frame rate.
+
+    For packets without pts these are estimates, until :func:`place` has found the places of their frames.
+    """
     if _has_pts(scan, info):
-        head = _head(scan)
-        first, step = scan.pts[head.start - 1] or 0, max(1, scan.duration[head.start - 1])
-        before = [first - step * (head.stop - i) for i in range(head.stop)]
-        pts = [known if known is not None else before[i] for i, known in enumerate(scan.pts)]
-        return _one_clock(np.array(pts, dtype=np.int64), np.array(scan.key))
+        known = np.array([pts is not None for pts in scan.pts])
+        before = np.maximum.accumulate(np.where(known, np.arange(len(known)), int(np.argmax(known))))
+        pts = np.array([known or 0 for known in scan.pts], dtype=np.int64)[before]
+        pts = one_clock(pts, np.array(scan.key), known, step=max(1, round(_tick(info))))
+        return pts if known.all() else fill_missing(pts, known, _step(scan, info, ~known))
     if None not in scan.dts:
         dts = np.array(scan.dts, dtype=np.int64)
         if (np.diff(dts) > 0).all():
             return dts
-    tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
+    tick = _tick(info)
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
+
+
+def _tick(info: StreamInfo) -> Fraction:
+    """Return the ticks from one frame to the next by the stream's frame rate."""
+    return 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
+
+
+def _step(scan: _Collected, info: StreamInfo, missing: BoolArray) -> Fraction:
+    """Return the ticks from one frame to the next where times are missing."""
+    return frame_step(scan.duration[int(np.argmax(missing))], _tick(info))
+
+
+def _missing(scan: _Collected, info: StreamInfo) -> BoolArray:
+    """Return a mask of the packets whose frames have no time; none of them if the container stores no pts."""
+    if not _has_pts(scan, info):
+        return np.zeros(len(scan.size), dtype=bool)
+    return np.array(
+        [
+            pts is None and kind.shown and not discard
+            for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
+        ]
+    )
 
 
 def _head(scan: _Collected) -> range:
@@ -342,19 +386,6 @@ def _head(scan: _Collected) -> range:
     start = scan.key.index(True) if True in scan.key else 0
     end = next((i for i in range(start + 1, len(scan.pts)) if scan.pts[i] is not None), start + 1)
     return range(start + 1, end if scan.pts[start] is not None else start + 1)
-
-
-def _one_clock(pts: IntArray, key: BoolArray) -> IntArray:
-    """Shift times that restart, as where two recordings were joined, to continue the times before."""
-    keys = np.flatnonzero(key)
-    for before, restart in itertools.pairwise(keys):
-        if pts[restart] <= pts[before]:
-            last, one_before = np.sort(pts[:restart])[[-1, -2]].tolist()
-            shift = 2 * last - one_before - int(pts[restart])
-            if abs(shift) + int(np.abs(pts[restart:]).max()) > _LAST_TICK:
-                raise ValueError("its clock exceeds 64 bits")  # becomes an error of the source, see parsing()
-            pts[restart:] += shift
-    return pts
 
 
 def _refreshed(scan: _Collected) -> int:
@@ -365,25 +396,26 @@ def _refreshed(scan: _Collected) -> int:
     if any(k and kind.random_access is not False for k, kind in zip(scan.key, scan.kind, strict=True)):
         return 0
     points = np.flatnonzero(scan.key)
-    return int(points[2]) if points.size > 2 else len(scan.key)
+    # A container without a table of key packets flags all of them.
+    return int(points[2]) if 2 < points.size < len(scan.key) else len(scan.key)
 
 
 def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
     # AVI stores no pts; libavformat's are the dts shifted by a guess.
-    begin = _head(scan).stop
-    return info.container != "avi" and not any(
-        pts is None and kind.shown and not discard
-        for pts, kind, discard in zip(scan.pts[begin:], scan.kind[begin:], scan.discard[begin:], strict=True)
+    return info.container != "avi" and any(
+        pts is not None and kind.shown and not discard
+        for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
     )
 
 
 def _pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
     """Return whether pts contradict B-frames: some or all of them were copied from a file with dts only."""
-    pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown and known is not None]
+    pts = [known for known, kind in zip(scan.pts, scan.kind, strict=True) if kind.shown]
     reordered = any(kind.picture_type == "B" for kind in scan.kind) and info.has_b_frames
     if not reordered:
         return False
-    return all(before < here for before, here in itertools.pairwise(pts)) or _some_pts_are_dts(scan, info)
+    ascending = None not in pts and all(before < here for before, here in itertools.pairwise(pts))  # type: ignore[operator]
+    return ascending or _some_pts_are_dts(scan, info)
 
 
 def _some_pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:

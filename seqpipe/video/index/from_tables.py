@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...core.limits import check_image_size
-from ..bitstream import classifier, droppable
+from ..bitstream import classifier, droppable, with_version
 from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets, split_reads
 from ..packet_index import PacketIndex, PacketTable
@@ -100,6 +100,7 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
         packets=packets,
         dropped_at_start=0,
         end_s=0.0,
+        set_ups=with_version((), facts.version),
     )
     if not packets.whole:
         _learn_head(source, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from ..decode.packet_decoder import DecodeError, FedPacket
 from ..decode.packets import open_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
+from .clock import fill_missing
 
-__all__ = ["drop_head", "order_by_decoding"]
+__all__ = ["drop_head", "order_by_decoding", "place"]
 
 
 @dataclass
@@ -27,12 +29,14 @@ class _DecodeOrder:
         failed: packets that failed to decode.
         doubtful: packets whose order might differ if the failed ones had been decoded.
         began: packet that was fed when the first frame came out; -1 if all came out at the end.
+        any_frame: whether any frame came out.
     """
 
     packets: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
     began: int = -1
+    any_frame: bool = False
 
     def insert(self, missing: list[int], table: PacketTable) -> None:
         """Insert packets that yielded no frame because others had failed."""
@@ -54,10 +58,101 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
     pts = table.pts.copy()
     pts[[packet for packet in order.packets if shown[packet]]] = np.sort(pts[shown])
     shown[:start] = table.shown[:start]
-    # The order of frames around a packet that failed to decode is unknown: all of them are lost.
+    table = _marked(replace(table, pts=pts, shown=shown), order)
+    if len(_tied(table)):
+        rank = np.arange(len(table), dtype=np.int32)
+        rank[start:] = _ranks(order, start, len(table))
+        table = replace(table, rank=rank)
+    return replace(index, packets=table)
+
+
+def place(
+    source: Source, index: PacketIndex, missing: BoolArray, step: Fraction, *, reorders: bool
+) -> PacketIndex:
+    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding.
+
+    Args:
+        source: the video.
+        index: its index so far.
+        missing: mask of the shown packets without pts.
+        step: ticks from one frame to the next, for these.
+        reorders: whether presentation order may differ from decode order.
+    """
+    table = index.packets
+    rank, decoded = np.arange(len(table)), np.zeros(len(table), dtype=bool)
+    reorders = reorders and not table.key.all()
+    if missing.any():
+        span = _around(table, missing)
+        if reorders:
+            order = _decoded(source, index, np.arange(*span))
+            rank[slice(*span)], decoded[slice(*span)] = _ranks(order, *span), True
+            table = _marked(table, order)
+        packets = span[0] + np.argsort(rank[slice(*span)])
+        packets = packets[table.shown[packets]]
+        pts = table.pts.copy()
+        pts[packets] = fill_missing(pts[packets], ~missing[packets], step)
+        table = replace(table, pts=pts)
+    if not reorders:
+        return replace(index, packets=table)
+    tied = _tied(table)
+    for begin, end in _spans(table, tied[~decoded[tied].all(axis=1)]):
+        order = _decoded(source, index, np.arange(begin, end))
+        shown = [packet for packet in order.packets if table.shown[packet]]
+        if (np.diff(table.pts[shown]) < 0).any():  # times that contradict the order of frames decide nothing
+            return order_by_decoding(source, replace(index, packets=table))
+        rank[begin:end] = _ranks(order, begin, end)
+    return replace(index, packets=replace(table, rank=rank.astype(np.int32)) if len(tied) else table)
+
+
+def _around(table: PacketTable, missing: BoolArray) -> tuple[int, int]:
+    """Return the begin and end of the packets that are decoded for the places of those without pts.
+
+    They end with the key packet after the last one, so that frames with pts are among them.
+    """
+    keys = np.flatnonzero(table.key)
+    later = keys[keys > int(np.flatnonzero(missing)[-1])]
+    end = int(later[0]) + 1 if later.size else len(table)
+    known = np.flatnonzero(table.shown & ~missing)
+    return int(table.gop[min(int(np.argmax(missing)), int(known[0]))]), max(end, int(known[0]) + 1)
+
+
+def _tied(table: PacketTable) -> IntArray:
+    """Return pairs of frames with equal pts; rows of a lower and a higher packet number."""
+    packets, pts = table.frame_packet, table.pts[table.frame_packet]
+    equal = np.flatnonzero(pts[1:] == pts[:-1])
+    return np.stack([packets[equal], packets[equal + 1]], axis=1)
+
+
+def _spans(table: PacketTable, tied: IntArray) -> list[tuple[int, int]]:
+    """Return the begins and ends of the packets to decode for the order of tied ones, each from a key packet."""
+    spans: list[tuple[int, int]] = []
+    for first, last in tied[np.argsort(tied[:, 0], kind="stable")].tolist():
+        begin = int(table.gop[first])
+        # A leading picture may be predicted from before its key frame; the times do not tell whether this is one.
+        if any(table.gop[p] == begin != p and table.pts[p] <= table.pts[begin] for p in (first, last)):
+            begin = int(table.gop[max(0, begin - 1)])
+        if spans and begin < spans[-1][1]:
+            spans[-1] = min(begin, spans[-1][0]), max(last + 1, spans[-1][1])
+        else:
+            spans.append((begin, last + 1))
+    return spans
+
+
+def _ranks(order: _DecodeOrder, begin: int, end: int) -> IntArray:
+    """Return the rank of each packet from ``begin`` to ``end`` among them; one without a frame follows the last one."""
+    position = np.full(end - begin, -1)
+    position[np.array(order.packets, dtype=np.int64) - begin] = np.arange(len(order.packets))
+    before = np.maximum.accumulate(np.where(position >= 0, np.arange(len(position)), 0))
+    rank = np.empty(len(position), dtype=np.int64)
+    rank[np.argsort(position[before], kind="stable")] = np.arange(begin, end)
+    return rank
+
+
+def _marked(table: PacketTable, order: _DecodeOrder) -> PacketTable:
+    """Return the table with the frames around a packet that failed to decode as damaged: their order is unknown."""
     damaged, reference = table.damaged.copy(), table.reference.copy()
     damaged[order.failed + order.doubtful] = reference[order.failed] = True
-    return replace(index, packets=replace(table, pts=pts, shown=shown, damaged=damaged, reference=reference))
+    return replace(table, damaged=damaged, reference=reference)
 
 
 def drop_head(
@@ -68,7 +163,7 @@ def drop_head(
     Args:
         source: the video.
         index: its index so far.
-        without_pts: packets after the first key packet that have no pts; those that decode are ordered by decoding.
+        without_pts: packets after the first key packet that have no pts.
         refreshed: number of packets of a gradual refresh until frames are complete; 0 with key frames.
     """
     table = index.packets
@@ -77,21 +172,18 @@ def drop_head(
     lost[:start] = table.shown[:start]
     leading = _perhaps_leading(table, start, without_pts)
     leading = np.union1d(leading, np.flatnonzero(table.shown[:refreshed]))
-    pts = table.pts.copy()
     if leading.size:
         order = _decoded(source, index, np.arange(start, int(leading[-1]) + 1))
-        decoded = order.packets
-        lost[np.setdiff1d(leading, decoded)] = True
+        lost[np.setdiff1d(leading, order.packets)] = True
         if refreshed:
             # Whether frames inside the decoder at the end of a refresh come out depends on the packets fed later.
-            lost[: order.began + 1] = table.shown[: order.began + 1]
-        in_order = [packet for packet in decoded if packet in without_pts]
-        pts[in_order] = np.sort(pts[in_order])
-    if not lost.any() and not without_pts:
+            begun = order.began + 1 if order.any_frame else refreshed
+            lost[:begun] = table.shown[:begun]
+    if not lost.any():
         return index
     # When libavcodec considers a refresh complete depends on every frame that it was fed until then.
     reference = table.reference | (np.arange(len(table)) < refreshed)
-    packets = replace(table, pts=pts, shown=table.shown & ~lost, reference=reference)
+    packets = replace(table, shown=table.shown & ~lost, reference=reference)
     return replace(index, packets=packets, dropped_at_start=int(lost.sum()))
 
 
@@ -99,7 +191,8 @@ def _perhaps_leading(table: PacketTable, start: int, without_pts: Collection[int
     """Return the frames after the first key packet that may be predicted from before it; decoding decides."""
     later_keys = np.flatnonzero(table.key[start + 1 :])
     end = start + 1 + int(later_keys[0]) if later_keys.size else len(table)
-    perhaps = table.pts < table.pts[start]
+    perhaps = table.pts <= table.pts[start]
+    perhaps[start] = False
     perhaps[list(without_pts)] = True
     # A remuxer that cut here may have moved the pts of B-frames to the key frame's, or later.
     behind = start + 1 + int(np.argmax(np.append(table.reference[start + 1 : end], True)))
@@ -121,7 +214,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
                 results = decoder.feed([FedPacket(number, data, bool(table.key[number]), wanted=True)])
                 out = [packet for result in results for packet in result.decoded]
                 if out and order.began < 0:
-                    order.began = number
+                    order.began, order.any_frame = number, True
             except DecodeError:
                 # The damage is reported when the frame is requested; the others still come out in order.
                 order.doubtful += inside
@@ -133,6 +226,7 @@ def _decoded(source: Source, index: PacketIndex, packets: IntArray) -> _DecodeOr
         with contextlib.suppress(DecodeError):
             out = [packet for result in decoder.flush() for packet in result.decoded]
             order.packets += out
+            order.any_frame |= bool(out)
     order.packets = list(dict.fromkeys(order.packets))
     if order.failed:
         order.insert([packet for packet in inside if packet not in out and packet > order.failed[0]], table)

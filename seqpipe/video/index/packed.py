@@ -25,7 +25,7 @@ from ..source.source import Stamp
 
 __all__ = ["INDEX_FORMAT", "PREFIX", "Damaged", "header_size", "pack", "read_header", "unpack"]
 
-INDEX_FORMAT = 8
+INDEX_FORMAT = 9
 """Version of the format; everything that is stored and derived from an index includes it."""
 
 PREFIX = struct.Struct("<8sII")

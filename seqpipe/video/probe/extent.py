@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["HEAD", "data_before_index", "declared_size"]
+__all__ = ["HEAD", "data_before_index", "declared_size", "element"]
 
 HEAD = 4096
 """Number of bytes at the start of a file that the functions of this module need."""
@@ -26,8 +26,8 @@ def declared_size(head: bytes) -> int | None:
     if head[:4] == b"RIFF" and len(head) >= 8:
         return 8 + int.from_bytes(head[4:8], "little") if head[4:8].strip(b"\x00\xff") else None
     position = 0
-    while element := _element(head, position):
-        identity, start, size = element
+    while found := element(head, position):
+        identity, start, size = found
         if size is None or identity not in (_EBML, _SEGMENT):
             return None
         if identity == _SEGMENT:
@@ -60,7 +60,7 @@ def data_before_index(head: bytes) -> float:
     return 0
 
 
-def _element(head: bytes, position: int) -> tuple[int, int, int | None] | None:
+def element(head: bytes, position: int) -> tuple[int, int, int | None] | None:
     """Return ID, start and size (None if unknown) of an EBML element's data; None if its header is incomplete."""
     identity = _number(head, position, keep_marker=True)
     size = None if identity is None else _number(head, position + identity[1], keep_marker=False)

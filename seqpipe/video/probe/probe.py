@@ -25,6 +25,7 @@ from ...errors import ParameterError, UnreadableSourceError
 from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
+from .recognize import check_scrambled, encrypted, recognize
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -35,7 +36,10 @@ __all__ = [
     "Demuxer",
     "FirstPicture",
     "bounded",
+    "encrypted_packets",
+    "is_encrypted",
     "no_packets",
+    "nothing_decodable",
     "open_container",
     "probe",
     "side_data",
@@ -55,6 +59,7 @@ _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
 _MAX_INT = 2**31 - 1
 _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
+_ENCRYPTED_TAGS = ("encv", "drmi")
 _EXIF = 31  # AV_FRAME_DATA_EXIF
 
 
@@ -183,6 +188,9 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
             source=source.name,
             advice="Convert the file to H.264, HEVC, VP9 or AV1",
         )
+    if stream.codec_context.codec_tag in _ENCRYPTED_TAGS:
+        raise encrypted(source, f"its sample entry is {stream.codec_context.codec_tag!r}")
+    check_scrambled(source, container)
     check_image_size(stream.codec_context.width, stream.codec_context.height, source.name)
     stream.codec_context.options = bounded({})
     return stream
@@ -231,13 +239,14 @@ class FirstPicture:
         packet: the first packet's data.
         frame: the frame, or None until one is decoded.
         too_large: whether a frame may have been refused for its size, which FFmpeg only logs.
+        encrypted: whether the first packet is encrypted.
     """
 
     def __init__(self, stream: VideoStream) -> None:
         stream.thread_count, stream.thread_type = 1, "SLICE"
         self.packet = b""
         self.frame: av.VideoFrame | None = None
-        self.too_large = False
+        self.too_large = self.encrypted = False
         self._left = _PACKETS_TO_FIRST_FRAME
 
     @property
@@ -249,7 +258,8 @@ class FirstPicture:
         """Decode the next packet; the empty one at the end flushes the decoder."""
         if self.done:
             return
-        self.packet = self.packet or bytes(packet)
+        if not self.packet:
+            self.packet, self.encrypted = bytes(packet), is_encrypted(packet)
         self._left -= 1
         # A packet that fails to decode is reported when its frame is requested; the next one serves here.
         try:
@@ -271,6 +281,8 @@ def stream_info(
     from ..bitstream import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame
+    if first.encrypted:
+        raise encrypted_packets(source)
     pixel = frame.format if frame is not None else context.format
     width, height = (frame.width, frame.height) if frame is not None else (context.width, context.height)
     if first.too_large and frame is None:
@@ -328,9 +340,28 @@ def side_data(packet: av.Packet[Any]) -> list[str]:
         return ["unknown"]
 
 
+def is_encrypted(packet: av.Packet[Any]) -> bool:
+    """Return whether a packet is encrypted, by Common Encryption (ISO/IEC 23001-7)."""
+    return packet.has_sidedata("encryption_info")
+
+
+def encrypted_packets(source: Source) -> UnreadableSourceError:
+    """Return the error for encrypted packets."""
+    return encrypted(source, "Common Encryption, ISO/IEC 23001-7")
+
+
 def no_packets(source: Source) -> UnreadableSourceError:
     """Return the error for a file with a valid header and no packets."""
     return _unusable(source, "it holds no video packets")
+
+
+def nothing_decodable(source: Source, packets: int) -> UnreadableSourceError:
+    """Return the error for a video none of whose packets yields a frame."""
+    return UnreadableSourceError(
+        f"none of its {packets} packets can be decoded: it has no key frame at which decoding can start",
+        source=source.name,
+        advice="It may be a part of another video: cut that one at a key frame, or convert it",
+    )
 
 
 def _unusable(
@@ -338,6 +369,8 @@ def _unusable(
     fact: str,
     advice: str = "The file may be truncated or damaged: fetch it again, or leave it out with on_error='skip'",
 ) -> UnreadableSourceError:
+    known = recognize(source)
+    fact, advice = known or (fact, advice)
     return UnreadableSourceError(fact, source=source.name, advice=advice)
 
 
@@ -359,6 +392,8 @@ def unreadable(source: Source, error: Exception) -> UnreadableSourceError:
             source=source.name,
             advice="Open it with seqpipe.open, which says why it cannot be read as a volume",
         )
+    if (known := recognize(source)) is not None:
+        return UnreadableSourceError(known.fact, source=source.name, advice=known.advice)
     return UnreadableSourceError(
         f"this is not a video that FFmpeg can open ({getattr(error, 'strerror', None) or error})",
         source=source.name,

@@ -32,6 +32,7 @@ from ...errors import (
 )
 from .byte_ranges import merge_ranges, slice_ranges
 from .http_ranges import ChangedError, NoRangesError, RefusedError, http_download, http_ranges
+from .path_bytes import check_content
 from .s3_ranges import s3_ranges
 
 __all__ = ["Origin", "Read", "Source", "Stamp", "digest_of_ends", "open_source"]
@@ -202,6 +203,7 @@ class _Memory(Source):
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.name = f"<{len(data)} bytes>"
         self._data = bytes(data)
+        check_content(self._data)
         _check_size(len(self._data), self.name)
 
     def stamp(self) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import av.error
 
 from ..av_packet import av_packet
+from ..bitstream import encoder_version
 from ..probe.info import StreamInfo
 from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
 from ..source.source import Source
@@ -34,12 +35,14 @@ class StreamFacts:
         extradata: the codec's configuration.
         codec_tag: the container's four characters for the codec.
         coded_bits: the container's bits per coded pixel.
+        version: unit of the encoder's version, which each decoder needs, or b"".
     """
 
     info: StreamInfo
     extradata: bytes
     codec_tag: str
     coded_bits: int
+    version: bytes = b""
 
 
 _memory: Final[OrderedDict[tuple[object, ...], StreamFacts]] = OrderedDict()
@@ -71,7 +74,8 @@ def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[objec
                     _memory.popitem(last=False)
     count = tables.declared or None
     info = replace(known.info, source=source.name, frame_count=count, declared_frames=count)
-    return replace(known, info=info)
+    version = encoder_version(info.codec, known.extradata, head, info.chroma)
+    return replace(known, info=info, version=version)
 
 
 def forget() -> None:
@@ -95,10 +99,10 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
             first.frame = next(iter(pictures), None)
         if first.frame is None:
             raise Distrusted("its first packet cannot be decoded by itself")
-        context = stream.codec_context
+        context, extradata = stream.codec_context, bytes(stream.codec_context.extradata or b"")
         return StreamFacts(
             info=stream_info(source, container, stream, first),
-            extradata=bytes(context.extradata or b""),
+            extradata=extradata,
             codec_tag=context.codec_tag,
             coded_bits=context.bits_per_coded_sample,
         )

@@ -118,7 +118,7 @@ def _read(source: Source) -> tuple[AnyArray, VolumeInfo]:
     import tifffile
 
     data = source.read([(0, source.size())])[0]
-    check_image(data, source.name)
+    check_image(memoryview(data), source.name)
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             series = _only_series(file, source.name)
