@@ -296,6 +296,8 @@ def as_parts(item: Any, kinds: Kinds, index: int) -> dict[str, Any]:
 
 
 def _part(value: Any, kind: type[Part] | str | None, label: int, index: int) -> Any:
+    if isinstance(value, (Image, Labels)) and not isinstance(value.data, Sequence):
+        value, kind = value.data, type(value)
     if isinstance(value, Part):
         return value
     if isinstance(value, Sequence):

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import ParameterError, described_type
-from ..ops import Chain, DataNode, Op, Type
+from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op, Type
+from ..ops.geometry.base import Geometry
+from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
@@ -52,6 +54,8 @@ class OperatorStage:
                 advice="Give parts={'name': …} to items(), or arrays with a layout of images",
             )
         (name, only), *others = moving.items()
+        if all(is_labels(value.data if isinstance(value, Part) else value) for value in moving.values()):
+            self._check_labels(name)
         if others or not isinstance(only, (Batch, Sequence)):
             return {**parts, **self.chain(moving, epoch=epoch, index=index)}
         target: Any = self.chain
@@ -60,6 +64,17 @@ class OperatorStage:
             names = [name, *(f"{name}_{number}" for number in range(1, len(result)))]
             return {**parts, **dict(zip(names, result, strict=True))}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
+
+    def _check_labels(self, name: str) -> None:
+        """Raise if an operator changes intensities, and there are labels alone."""
+        for op in self.chain.operators:
+            if isinstance(op, Op) and op.traits.takes == "images" and not isinstance(op, Geometry):
+                raise ParameterError(
+                    f"{op.name} changes intensities, and {name!r} holds labels",
+                    source="Dataset.map",
+                    allowed="a sample with an image besides",
+                    advice="Leave the operator out, or mark the part as an image: parts={…: Image}",
+                )
 
     def __repr__(self) -> str:
         return f".map({', '.join(map(repr, self.chain.ops))})"
@@ -139,7 +154,7 @@ class GraphStage:
         Raises:
             ParameterError: the function does not return nodes by name, or uses a part that does not exist.
         """
-        nodes = build(_Nodes({name: Input(name) for name in names}))
+        nodes = build(_Nodes({name: Input(name) for name in names if name not in GRAPH_ARGUMENTS}))
         if not isinstance(nodes, Mapping) or not nodes:
             raise ParameterError(
                 f"the function returned {described_type(nodes)}",
